@@ -48,6 +48,8 @@ const bool registered = [] {
          boxes, data.matches.data(), data.targets.data());
       },
       &assigner_scene::targets);
+  show_in_figures("assign_atss/k9/f32/300x13343");
+  show_in_figures("assign_task_aligned/top10/f32/300x8400");
   return true;
 }();
 

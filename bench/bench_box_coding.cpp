@@ -352,6 +352,8 @@ const bool registered = [] {
   register_distances<true>();
   register_distances<false>();
   register_box_ops();
+  show_in_figures("decode_boxes/clip/f32/120087");
+  show_in_figures("encode_boxes/weights1/f32/120087");
   return true;
 }();
 

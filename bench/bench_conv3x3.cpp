@@ -48,7 +48,7 @@ std::string shape_name(const conv_shape& s) {
          std::to_string(s.height) + "x" + std::to_string(s.width) + "x" + std::to_string(s.outputs);
 }
 
-/// What oneDNN's log says of the convolution.
+/// The convolution as in oneDNN's log.
 profile::onednn_problem onednn_problem_of(const conv_shape& s, const char* propagation,
                                           const char* algorithm) {
   const auto axis = [](const char* name, index_t size) {

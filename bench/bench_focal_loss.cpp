@@ -233,6 +233,7 @@ const bool registered = [] {
   register_levels(head_layout::nchw);
   register_levels(head_layout::nhwc);
   register_loss_and_grad<float>(120087, 264, truth::labels);
+  show_in_figures("sigmoid_focal_loss_and_grad/(labels|dense)/(f32/[0-9x]+|bf16/4096x80)");
   return true;
 }();
 

@@ -122,6 +122,7 @@ const bool registered = [] {
   register_kind<plain_iou::giou>("giou", iou_kind::giou);
   register_kind<plain_iou::diou>("diou", iou_kind::diou);
   register_kind<plain_iou::ciou>("ciou", iou_kind::ciou);
+  show_in_figures("pairwise_iou/torchvision/f32/32x120087");
   return true;
 }();
 

@@ -87,6 +87,7 @@ const bool registered = [] {
   register_kind<plain_loss::giou>("giou", iou_kind::giou, reference::iou_kind::giou);
   register_kind<plain_loss::diou>("diou", iou_kind::diou, reference::iou_kind::diou);
   register_kind<plain_loss::ciou>("ciou", iou_kind::ciou, reference::iou_kind::ciou);
+  show_in_figures("iou_loss_and_grad/[gdc]iou/f32/120087");
   return true;
 }();
 

@@ -189,24 +189,27 @@ void register_nms(const std::string& variant, index_t count) {
         });
   }
   if (count <= 20000) {
-    register_plain(problem, amount_of(count), [=](benchmark::State& state) {
-      const auto data = prepare();
-      const auto run_plain = [&] {
-        return VECDET_PLAIN(plain_nms)(data->boxes.data(), data->scores.data(), count, 0.5f,
-                                       data->plain);
-      };
-      check_plain(
-          problem, *data,
-          [](problem_data& d, threading policy) {
-            d.keep(nms(d.b(), d.s(), nms_params{}, d.workspace, policy));
-          },
-          [&](problem_data& d) {
-            const index_t kept = run_plain();
-            d.keep({d.plain.kept.data(), kept});
-          },
-          &problem_data::is_kept);
-      timed_loop(state, plain_name(), [&] { benchmark::DoNotOptimize(run_plain()); });
-    });
+    const auto run_plain = [=](problem_data& data) {
+      return VECDET_PLAIN(plain_nms)(data.boxes.data(), data.scores.data(), count, 0.5f,
+                                     data.plain);
+    };
+    register_plain(
+        problem, amount_of(count), prepare,
+        [=](problem_data& data) {
+          check_plain(
+              problem, data,
+              [](problem_data& d, threading policy) {
+                d.keep(nms(d.b(), d.s(), nms_params{}, d.workspace, policy));
+              },
+              [=](problem_data& d) {
+                const index_t kept = run_plain(d);
+                d.keep({d.plain.kept.data(), kept});
+              },
+              &problem_data::is_kept);
+        },
+        [=](benchmark::State& state, problem_data& data) {
+          timed_loop(state, plain_name(), [&] { benchmark::DoNotOptimize(run_plain(data)); });
+        });
   }
 #if defined(VECDET_BENCH_OPENCV)
   if (count <= 20000) {
@@ -315,6 +318,8 @@ const bool registered = [] {
   }
   register_soft_nms("linear", soft_nms_method::linear, 5000);
   register_soft_nms("gaussian", soft_nms_method::gaussian, 5000);
+  show_in_figures("nms/clustered/f32/[0-9]+");
+  show_in_figures("batched_nms/clustered91/f32/[0-9]+");
   return true;
 }();
 

@@ -220,6 +220,35 @@ def problems(torch, threads):
         raise SystemExit("batched NMS: far from torchvision's boxes")
     yield "NMS of 80 classes, 8000 boxes", calls
 
+    yield from query_problems(torch, ours)
+
+
+def query_problems(torch, ours):
+    """The matching of RT-DETR's queries, as its matcher does: one cost matrix for the batch, then SciPy."""
+    from loss_formulas import query_costs
+    from scipy.optimize import linear_sum_assignment
+
+    matcher = ours.HungarianMatcher(2, 5, 2)
+    for images, queries, count in ((16, 300, 7), (16, 300, 50), (8, 3900, 7)):
+        outputs = {"pred_logits": torch.randn(images, queries, 80) - 4, "pred_boxes": torch.rand(images, queries, 4)}
+        targets = [{"labels": torch.randint(0, 80, (count,)), "boxes": torch.rand(count, 4) * 0.4 + 0.1}
+                   for _ in range(images)]
+
+        def published():
+            costs = query_costs(outputs["pred_logits"].flatten(0, 1), outputs["pred_boxes"].flatten(0, 1),
+                                torch.cat([each["labels"] for each in targets]),
+                                torch.cat([each["boxes"] for each in targets])).view(images, queries, -1)
+            return [linear_sum_assignment(part[i]) for i, part in enumerate(costs.split(count, -1))]
+
+        def agree():
+            return sum((queries == torch.as_tensor(rows)).all() and (boxes == torch.as_tensor(columns)).all()
+                       for (queries, boxes), (rows, columns) in zip(matcher(outputs, targets), published()))
+
+        if agree() < images - 1:  # one image may have two assignments of nearly the same cost
+            raise SystemExit("other matches than SciPy's")
+        yield f"matching of {images} x {queries} queries, {count} boxes", {
+            "vecdet": lambda: matcher(outputs, targets), "PyTorch and SciPy": published}
+
 
 def measure(threads, allocator, rounds):
     import torch

@@ -306,6 +306,8 @@ const bool registered = [] {
   register_detector(dense_detector::fcos, "fcos", 13343, 91);
   register_detector(dense_detector::rpn, "rpn", 159882, 1);
   register_bfloat16();
+  show_in_figures("filter_topk/threshold0.05/f32/120087x91");
+  show_in_figures("postprocess/retinanet/f32/120087x91");
   return true;
 }();
 

@@ -163,6 +163,7 @@ const bool registered = [] {
   register_loss<plain_loss::diou>(box_loss::diou, "diou");
   register_loss<plain_loss::ciou>(box_loss::ciou, "ciou");
   register_mixed();
+  show_in_figures("regression_loss_and_grad/smooth_l1/f32/120087");
   return true;
 }();
 

@@ -88,6 +88,7 @@ const bool registered = [] {
       [] { return std::make_shared<retinanet>(); },
       [](retinanet& data, threading policy) { return data.run(policy); },
       [](retinanet& data) { return data.run_plain(); }, &retinanet::logits_grad);
+  show_in_figures("retinanet_loss_and_grad/smooth_l1/f32/120087x91");
   return true;
 }();
 

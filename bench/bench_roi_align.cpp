@@ -85,6 +85,7 @@ const bool registered = [] {
     add(200, 7, layout);
     add(100, 14, layout);
   }
+  show_in_figures("roi_align(_grad)?/(nhwc_)?aligned0_sampling2/f32/1000x256x[0-9x]+");
   return true;
 }();
 

@@ -102,6 +102,7 @@ const bool registered = [] {
   register_selections<plain_output::grad>();
   register_selections<plain_output::sum>();
   register_selections<plain_output::loss>();
+  show_in_figures("smooth_l1_loss_and_grad/(all|labels)/f32/120087x4");
   return true;
 }();
 

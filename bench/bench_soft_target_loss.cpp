@@ -76,6 +76,7 @@ const bool registered = [] {
         return bce_loss_and_grad(data.x(), data.targets(), data.g(), {}, policy);
       },
       [](auto... a) { return VECDET_PLAIN(plain_bce_loss)(a...); });
+  show_in_figures("(quality_focal|varifocal|bce)_loss_and_grad/labels/f32/8400x80");
   return true;
 }();
 

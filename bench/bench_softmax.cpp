@@ -107,6 +107,8 @@ const bool registered = [] {
             data.logits.data(), data.labels.data(), data.out.data(), images, per_image, classes);
       },
       &softmax_rows::out);
+  show_in_figures("distribution_focal_loss_and_grad/sides/f32/2000x17");
+  show_in_figures("softmax_cross_entropy_loss_and_grad/mined3/f32/34928x21");
   return true;
 }();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the layout of a head costs: each loss on one matrix of rows, on the same numbers as levels
+// The cost of a head's layout: each loss on one matrix of rows, on the same numbers as levels
 // in NHWC and as levels in NCHW, in turns, so that all see the same machine. Prints the median time
 // on the matrix and the medians of the ratios.
 #include <vecdet/focal_loss.hpp>

@@ -3,6 +3,7 @@
 // reference. Accepts Google Benchmark's flags and those in `usage`.
 #include "bench_nms.hpp"
 #include "support/coco_scene.hpp"
+#include "support/implementations.hpp"
 #include "support/table_reporter.hpp"
 
 #include <algorithm>
@@ -19,33 +20,27 @@
 namespace {
 
 constexpr const char* usage =
-    "vecdet_bench [--all] [--scene=FILE] [--recorded=FOLDER] [Google Benchmark's flags]\n"
-    "  Default: the problems of docs/figures.md, which take some minutes.\n"
-    "  --all          run every benchmark, for a quarter of an hour\n"
-    "  --scene=FILE   take the labels from a picture of this COCO annotation file instead of the "
+    "vecdet_bench [--all] [--check] [--scene=FILE] [--recorded=FOLDER] [Google Benchmark's flags]\n"
+    "  Default: the problems of docs/figures.md, which take a few minutes.\n"
+    "  --all          run every benchmark, which takes about 15 minutes\n"
+    "  --check        compare the plain loops with vecdet and time nothing\n"
+    "  --scene=FILE   take the labels from an image of this COCO annotation file instead of the "
     "built-in one\n"
-    "  --recorded=FOLDER   add NMS of detections recorded from real detectors, from the tests' "
-    "data\n"
+    "  --recorded=FOLDER   add NMS of detections recorded from real detectors, which are in the "
+    "tests' data\n"
     "Names are <function>/<variant>/<type>/<shape>/<implementation>/threads:<n>; implementations:\n"
     "reference, plain_<set>, baseline, avx2, avx512. The table goes to standard output;\n"
     "with --benchmark_format=json or csv, only Google Benchmark's output does.\n"
     "The environment variable VECDET_BENCH_PLOTS=FOLDER draws plots of /scaling/ benchmarks.\n"
     "Google Benchmark's flags, of which --benchmark_filter=REGEX is the most useful:\n";
 
-/// The default selection: the problems of docs/figures.md.
-constexpr const char* headline[] = {
-    "--benchmark_filter=^("
-    "(sigmoid_focal|smooth_l1|regression)[a-z0-9_]*_loss_and_grad/(labels|dense|all|smooth_l1)|"
-    "iou_loss_and_grad/[gdc]iou|"
-    "decode_boxes/clip|encode_boxes/weights1|pairwise_iou/torchvision|filter_topk/threshold0.05|"
-    "postprocess/retinanet|match_anchors/retinanet|"
-    "(varifocal|quality_focal|bce|distribution_focal|softmax_cross_entropy)_loss_and_grad/"
-    "(labels|sides|mined3)|"
-    "assign_atss/k9|assign_task_aligned/top10|retinanet_loss_and_grad/smooth_l1|"
-    "roi_align(_grad)?/(nhwc_)?aligned0_sampling2|"
-    "nms/clustered|batched_nms/clustered91)/"
-    "(f32/[0-9x]+|bf16/4096x80)/(plain|baseline|avx2|avx512)",
-    "--benchmark_min_time=0.05", "--benchmark_repetitions=3"};
+/// Selects the problems of docs/figures.md, without the reference and peers.
+std::string figures_filter() {
+  std::string problems;
+  for (const std::string& problem : vecdet::bench::figure_problems())
+    problems += (problems.empty() ? "" : "|") + problem;
+  return "--benchmark_filter=^(" + problems + ")/(plain_|baseline|avx)";
+}
 
 /// The text after `flag` in an argument that begins with it; null if it does not.
 const char* value_of(const char* argument, const char* flag) {
@@ -57,24 +52,25 @@ const char* value_of(const char* argument, const char* flag) {
 /// another is requested.
 std::vector<char*> read_flags(int argc, char** argv) {
   std::vector<char*> kept{argv[0]};
-  bool is_headline = true;
+  bool is_default = true;
   for (int i = 1; i < argc; ++i) {
     if (const char* file = value_of(argv[i], "--scene=")) {
       vecdet::bench::scene() = vecdet::bench::typical_picture(file);
     } else if (const char* folder = value_of(argv[i], "--recorded=")) {
       vecdet::bench::register_recorded_nms(folder);
-      is_headline = false;
+      is_default = false;
     } else if (std::strcmp(argv[i], "--all") == 0) {
-      is_headline = false;
+      is_default = false;
     } else {
-      if (value_of(argv[i], "--benchmark_filter=")) is_headline = false;
+      if (value_of(argv[i], "--benchmark_filter=")) is_default = false;
       kept.push_back(argv[i]);
     }
   }
   // Before the user's flags, which then take precedence.
-  if (is_headline) {
-    for (const char* flag : headline) kept.insert(kept.begin() + 1, const_cast<char*>(flag));
-  }
+  static std::string defaults[] = {figures_filter(), "--benchmark_min_time=0.05",
+                                   "--benchmark_repetitions=3"};
+  if (is_default)
+    for (std::string& flag : defaults) kept.insert(kept.begin() + 1, flag.data());
   return kept;
 }
 
@@ -108,6 +104,14 @@ std::string flag_value(const std::vector<char*>& arguments, const std::string& f
   return value;
 }
 
+/// Compares every plain loop with vecdet; throws at the first that differs.
+void check_plain_loops() {
+  for (const auto& check : vecdet::bench::plain_checks()) {
+    check.second();
+    std::cout << check.first << std::endl;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -115,6 +119,11 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--help") == 0) std::cout << usage;
   }
   try {
+    for (int i = 1; i < argc; ++i) {
+      if (std::strcmp(argv[i], "--check") != 0) continue;
+      check_plain_loops();
+      return EXIT_SUCCESS;
+    }
     const std::vector<char*> arguments = read_flags(argc, argv);
     const std::string lists = flag_value(arguments, "--benchmark_list_tests");
     const std::string format = flag_value(arguments, "--benchmark_format");

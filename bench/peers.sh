@@ -25,7 +25,7 @@ if [ ! -e "$root/etc/debian_version" ]; then
 fi
 mkdir -p "$root/src" "$root/dev/shm"
 run apt-get install -y -qq --no-install-recommends g++ cmake ninja-build libtbb-dev libxsimd-dev \
-  libtorch-dev libsleef-dev python3-torchvision python3-onnx python3-onnxruntime >/dev/null
+  libtorch-dev libsleef-dev python3-torchvision python3-onnx python3-onnxruntime python3-scipy >/dev/null
 run cmake -S /src -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON
 run cmake --build /build --target vecdet_torch
 # Debian's torch.compile does not link Sleef, and without it generates code without vectors.

@@ -164,7 +164,9 @@ function(vecdet_add_torch_target include_dir)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   add_library(vecdet_torch SHARED
     "${include_dir}/vecdet/torch/convolution_operators.cpp"
+    "${include_dir}/vecdet/torch/attention_operators.cpp"
     "${include_dir}/vecdet/torch/operators.cpp" "${include_dir}/vecdet/torch/profile_operators.cpp"
+    "${include_dir}/vecdet/torch/query_operators.cpp"
     "${include_dir}/vecdet/torch/training_operators.cpp"
     "${include_dir}/vecdet/torch/two_stage_operators.cpp")
   add_library(vecdet::torch ALIAS vecdet_torch)

@@ -27,24 +27,25 @@ int main() {
   suppress(corners, scores);
 
   const std::vector<float> sigmoids(40, 0.25f), raw(40, -3);
-  filter_topk_workspace of_topk;
+  filter_topk_workspace topk_workspace;
   const auto filter = [&](const std::vector<float>& of) {
     for (int i = 0; i < 3; ++i)
-      filter_topk(matrix_view<const float>(of.data(), 10, 4), 0.5, 5, of_topk);
+      filter_topk(matrix_view<const float>(of.data(), 10, 4), 0.5, 5, topk_workspace);
   };
   filter(sigmoids);
   filter(raw);
   const head_level<const float> level{sigmoids.data(), 2, 5};
-  filter_topk(head_view<const float>({&level, 1}, 1, 1, 4, head_layout::nchw), 0.5, 5, of_topk);
+  filter_topk(head_view<const float>({&level, 1}, 1, 1, 4, head_layout::nchw), 0.5, 5,
+              topk_workspace);
 
-  match_workspace of_matching;
+  match_workspace matching_workspace;
   std::vector<index_t> matches(2);
   match_results results;
   results.matches = matches;
   const auto match = [&](const std::vector<float>& of) {
     ground_truth truth;
     truth.boxes = of;
-    for (int i = 0; i < 3; ++i) match_anchors(corners, truth, results, {}, of_matching);
+    for (int i = 0; i < 3; ++i) match_anchors(corners, truth, results, {}, matching_workspace);
   };
   match(xywh);
   match(corners);

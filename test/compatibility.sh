@@ -36,7 +36,7 @@ make_root() {
   at=$roots/$suite
   [ ! -e "$at/ccache" ] || return 0
   debootstrap_root "$suite" \
-    ca-certificates,g++,clang,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev
+    ca-certificates,g++,clang,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev,zlib1g-dev
   for compiler in g++ clang; do
     newest=$(run apt-cache search --names-only "^${compiler//+/\\+}-[0-9]+\$" | cut -d ' ' -f 1 |
       sort -V | tail -n 1)

@@ -18,7 +18,7 @@ source "$source/test/debian_root.sh"
 
 if [ ! -e "$at/ccache" ]; then
   debootstrap_root "$suite" \
-    ca-certificates,g++,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev,libjpeg-dev,libpng-dev,libpugixml-dev,libgloo-dev,python3-torch,python3-torchvision,libtorch-dev,python3-setuptools,python3-pip
+    ca-certificates,g++,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev,zlib1g-dev,libjpeg-dev,libpng-dev,libpugixml-dev,libgloo-dev,python3-torch,python3-torchvision,libtorch-dev,python3-setuptools,python3-pip
   mkdir "$at/ccache" # last: the sign that the root is complete
 fi
 

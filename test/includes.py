@@ -9,12 +9,12 @@ wrong = []
 for path in sorted(ROOT.rglob("*.[hc]pp")):
     name = path.relative_to(ROOT).as_posix()
     folder, family = name.split("/")[0], name.split("/")[1:-1]
-    headers_only = False  # within #if !defined(VECDET_DISPATCH)
+    header_only = False  # within #if !defined(VECDET_DISPATCH)
     for line in path.read_text().splitlines():
         if line.startswith("#if"):
-            headers_only = "!defined(VECDET_DISPATCH)" in line
+            header_only = "!defined(VECDET_DISPATCH)" in line
         elif line.startswith(("#endif", "#else", "#elif")):
-            headers_only = False
+            header_only = False
         included = re.match(r"#include <vecdet/(.*)>", line)
         if not included:
             continue
@@ -26,7 +26,7 @@ for path in sorted(ROOT.rglob("*.[hc]pp")):
         elif folder == "profile":
             allowed = to.startswith(("profile/", "detail/"))
         else:
-            allowed = headers_only or folder == "isa" or not to.startswith(("kernels/", "simd/"))
+            allowed = header_only or folder == "isa" or not to.startswith(("kernels/", "simd/"))
         if not allowed:
             wrong.append(f"{name} includes {to}")
 sys.exit("\n".join(wrong) or 0)

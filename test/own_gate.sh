@@ -15,7 +15,7 @@ gate() {
   local code try
   for try in 1 2 3; do
     code=0
-    build/perf_gate --base build/base.so --head build/head.so --isa baseline || code=$?
+    build/gate/vecdet-gate modules --base build/base.so --head build/head.so --isa baseline || code=$?
     [ $code = 3 ] || break
   done
   return $code

@@ -28,7 +28,7 @@ if [ "$(as_nobody "$folder/id" -u)" != 0 ]; then
   exit 77
 fi
 said=$(run_as_nobody privileged 2>&1)
-[ "$said" = "$("$program")" ] || fail "a set-user-ID program heeds its user's environment: $said"
+[ "$said" = "$("$program")" ] || fail "a set-user-ID program obeys its user's environment: $said"
 [ -z "$(find "$folder" -name 'privileged*')" ] || fail "a set-user-ID program wrote its user's file"
 
 # Another user's links at the path of root's report.

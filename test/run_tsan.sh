@@ -51,6 +51,4 @@ cmake --build "$build" --target vecdet_test examples/all
 ldd "$build/test/vecdet_test" | grep "$onetbb/prefix/lib/libtbb" # not the packaged one
 echo "built: $SECONDS s"
 ctest --test-dir "$build" -R "$TESTS" --no-tests=error --output-on-failure
-# The other NMS cases wait for the reference, which is even slower here.
-TSAN_OPTIONS=history_size=7 "$build/test/vecdet_test" --source-file='*test_nms.cpp' --test-case='*threads*'
 echo "all: $SECONDS s"

@@ -37,7 +37,7 @@ TEST_CASE("allocations: none once a workspace has grown") {
   }
 }
 
-TEST_CASE("allocations: each one fails once") {
+TEST_CASE("allocations: each allocation fails once") {
   std::int64_t failures = 0;
   for (const threading policy : policies) {
     for (const family& f : catalogue()) {

@@ -111,17 +111,17 @@ TEST_CASE("anchors: points") {
 TEST_CASE("anchors: the cache keeps the last request") {
   anchor_cache cache(anchor_shapes::fcos(), 2);
   const grid_size a{64, 64}, b{100, 64}, c{64, 100};
-  const cached_anchors& of_a = cache.anchors(a, pyramid(a));
+  const cached_anchors& first = cache.anchors(a, pyramid(a));
   const auto boxes_of = [](const cached_anchors& cached) {
     return std::vector<float>(cached.boxes().data(),
                               cached.boxes().data() + 4 * cached.boxes().size());
   };
-  CHECK(same_floats(boxes_of(of_a), anchors_of(anchor_shapes::fcos(), a)));
-  CHECK(of_a.index().size() == of_a.boxes().size());
+  CHECK(same_floats(boxes_of(first), anchors_of(anchor_shapes::fcos(), a)));
+  CHECK(first.index().size() == first.boxes().size());
   cache.anchors(b, pyramid(b));
-  CHECK(&cache.anchors(a, pyramid(a)) == &of_a);
+  CHECK(&cache.anchors(a, pyramid(a)) == &first);
   CHECK(same_floats(boxes_of(cache.anchors(c, pyramid(c))), anchors_of(anchor_shapes::fcos(), c)));
-  CHECK(&cache.anchors(a, pyramid(a)) == &of_a);
+  CHECK(&cache.anchors(a, pyramid(a)) == &first);
   CHECK(same_floats(boxes_of(cache.anchors(b, pyramid(b))), anchors_of(anchor_shapes::fcos(), b)));
 }
 

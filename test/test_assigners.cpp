@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ATSS and the task-aligned assigner: the reference and the kernels against golden vectors; the
 // kernels against the reference on every instruction set, over grids of every kind, boxes on and
-// off them, ties, batches and special values; determinism, allocations and every documented error.
+// off them, ties, batches and special values; and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -372,7 +372,7 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   std::vector<grid_size> levels = p.points.levels;
   pyramid points = p.points;
   task_aligned_params params;
-  atss_params of_atss;
+  atss_params atss;
   const auto check_untouched = [&] {
     for (const index_t match : p.matches) REQUIRE(match == 77);
     for (const float target : p.targets) REQUIRE(target == 77);
@@ -386,7 +386,7 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   };
   const auto atss_fails = [&](const char* message) {
     INFO(std::string(message));
-    CHECK_THROWS_WITH_AS(assign_atss(points.boxes(), levels, known, p.matches, of_atss, workspace),
+    CHECK_THROWS_WITH_AS(assign_atss(points.boxes(), levels, known, p.matches, atss, workspace),
                          doctest::Contains(message), std::invalid_argument);
     check_untouched();
   };
@@ -401,7 +401,7 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
     levels = p.points.levels;
     points = p.points;
     params = {};
-    of_atss = {};
+    atss = {};
   };
   levels[1].height = -1;
   fails("assign_task_aligned: levels[1] is -1, expected a height of 0 or more");
@@ -459,7 +459,7 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   restore();
   params.beta = static_cast<double>(infinity);
   fails("params.beta is inf");
-  of_atss.candidates = 0;
+  atss.candidates = 0;
   atss_fails("params.candidates is 0, expected 1 or more");
   restore();
   std::vector<float> fewer(3);

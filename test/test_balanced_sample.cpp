@@ -51,12 +51,11 @@ TEST_CASE("balanced sample: the requested sizes") {
           negatives += labels[static_cast<std::size_t>(i)] == -1;
         }
         const double most = std::floor(static_cast<double>(size) * share);
-        const auto of_positives =
-            static_cast<index_t>(std::min(static_cast<double>(positives), most));
+        const auto expected = static_cast<index_t>(std::min(static_cast<double>(positives), most));
         const index_t first = sample.offsets[k], middle = first + sample.positives[k];
         const index_t last = sample.offsets[k + 1];
-        CHECK(sample.positives[k] == of_positives);
-        CHECK(last - middle == std::min(negatives, size - of_positives));
+        CHECK(sample.positives[k] == expected);
+        CHECK(last - middle == std::min(negatives, size - expected));
         for (index_t i = first; i < last; ++i) {
           const index_t at = sample.indices[i];
           CHECK(at >= offsets[static_cast<std::size_t>(k)]);
@@ -67,9 +66,9 @@ TEST_CASE("balanced sample: the requested sizes") {
         }
       }
       balanced_sample_workspace other;
-      const auto of_narrow = sample_balanced(narrow, offsets, params, other);
-      CHECK(std::equal(sample.indices.begin(), sample.indices.end(), of_narrow.indices.begin(),
-                       of_narrow.indices.end()));
+      const auto narrow_sample = sample_balanced(narrow, offsets, params, other);
+      CHECK(std::equal(sample.indices.begin(), sample.indices.end(), narrow_sample.indices.begin(),
+                       narrow_sample.indices.end()));
     }
 }
 

@@ -208,10 +208,9 @@ TEST_CASE("box coding: sizes up to the clamp, with and without fused multiply-ad
   for_each_isa([&](isa set) {
     marked<float> out(4 * count, 3);
     decode_boxes(d.boxes(), a.boxes(), out.boxes(), params);
-    check_boxes<float>(out, d.boxes(), a.boxes(), set == isa::baseline ? 6 : 4, "corner",
-                       [&](const box& of_delta, const box& anchor) {
-                         return exact_decode(params, of_delta, anchor);
-                       });
+    check_boxes<float>(
+        out, d.boxes(), a.boxes(), set == isa::baseline ? 6 : 4, "corner",
+        [&](const box& delta, const box& anchor) { return exact_decode(params, delta, anchor); });
   });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How box coding is called: determinism, boxes in four arrays, mixed element types, outputs that
-// are inputs, allocations, documented errors.
+// How box coding is called: boxes in four arrays, mixed element types, outputs that are inputs, and
+// every documented error.
 #include "support/box_tensor.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Detections of a box head against a step by step transcription of torchvision's
-// postprocess_detections; threads, allocations, and every documented error.
+// postprocess_detections; and every documented error.
 #include "support/exact_boxes.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"

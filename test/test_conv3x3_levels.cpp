@@ -34,8 +34,8 @@ struct pyramid {
   std::vector<T> values;
   std::vector<index_t> begin;
 
-  pyramid(index_t of_channels, index_t gap, feature_layout of_layout, std::uint64_t seed)
-      : channels(of_channels), stride(of_channels + gap), layout(of_layout) {
+  pyramid(index_t channel_count, index_t gap, feature_layout level_layout, std::uint64_t seed)
+      : channels(channel_count), stride(channel_count + gap), layout(level_layout) {
     random_generator random(seed);
     for (const auto& [height, width] : sizes) {
       begin.push_back(static_cast<index_t>(values.size()));
@@ -88,7 +88,7 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-TEST_CASE("3x3 convolution: levels in one call are the bits of one by one") {
+TEST_CASE("3x3 convolution: levels in one call or in several are bit-identical") {
   for (const feature_layout layout : {nchw, nhwc})
     for (const index_t gap : {0, 5})
       for (const conv3x3_tile tile : {f4x4, f2x2}) {
@@ -140,14 +140,14 @@ TEST_CASE("3x3 convolution: levels in one call are the bits of one by one") {
           for (std::size_t i = 0; i < gw.size(); ++i)
             CHECK(std::abs(gw[i] - exact_gw[i]) < 25 * (tile == f4x4 ? 2.5e-5 : 4e-6));
           for (std::size_t i = 0; i < gb.size(); ++i) CHECK(std::abs(gb[i] - exact_gb[i]) < 2e-5);
-          // What lies between is not touched.
+          // Elements between them are not touched.
           for (std::size_t i = 0; i < before.size(); ++i)
             if (std::isnan(before[i])) CHECK(std::isnan(output.values[i]));
         });
       }
 }
 
-TEST_CASE("3x3 convolution: nothing where there is nothing") {
+TEST_CASE("3x3 convolution: empty inputs") {
   conv3x3_workspace workspace;
   std::vector<float> a(1000, 1.0f), b(1000, 2.0f), bias{3, 4};
   const feature_view<const float> no_inputs(a.data(), 2, 0, 3, 3, nchw);
@@ -179,7 +179,7 @@ TEST_CASE("3x3 convolution: nothing where there is nothing") {
   for (std::size_t i = 0; i < 60; ++i) CHECK(b[i] == 0);
 }
 
-TEST_CASE("3x3 convolution: when it is the faster choice") {
+TEST_CASE("3x3 convolution: conv3x3_is_faster") {
   // A head's levels together, but not each small one; few channels never.
   CHECK(conv3x3_is_faster(256, 256, 13343, true));
   CHECK(conv3x3_is_faster(16, 16, 640, true));
@@ -190,16 +190,16 @@ TEST_CASE("3x3 convolution: when it is the faster choice") {
   CHECK_FALSE(conv3x3_is_faster(256, 4, 10000, false));
 }
 
-TEST_CASE("3x3 convolution: errors") {
+TEST_CASE("3x3 convolution: bad arguments throw errors that name them and write nothing") {
   conv3x3_workspace workspace;
   std::vector<float> a(2000, 1.0f), b(2000, 5.0f), w(2000, 1.0f);
   const conv3x3_weights<float> forward(feature_view<const float>(w.data(), 4, 3, 3, 3, nchw));
   const conv3x3_weights<float> backward(feature_view<const float>(w.data(), 4, 3, 3, 3, nchw),
                                         conv3x3_use::input_grad);
   const auto map = [](auto* data, index_t channels, index_t height, index_t width,
-                      index_t of_images = 1) {
-    return feature_view<std::remove_pointer_t<decltype(data)>>(data, of_images, channels, height,
-                                                               width, nchw);
+                      index_t count = 1) {
+    return feature_view<std::remove_pointer_t<decltype(data)>>(data, count, channels, height, width,
+                                                               nchw);
   };
   const float* const in = a.data();
   float* const out = b.data();
@@ -214,14 +214,16 @@ TEST_CASE("3x3 convolution: errors") {
   };
   fails(run(map(in, 3, 5, 6), backward, map(out, 4, 5, 6)),
         "vecdet::conv3x3: weights.use() is conv3x3_use::input_grad, expected conv3x3_use::forward");
-  fails(run(map(in, 2, 5, 6), forward, map(out, 4, 5, 6)),
-        "vecdet::conv3x3: input's channels is 2, expected 3, the weights' input channels");
+  fails(
+      run(map(in, 2, 5, 6), forward, map(out, 4, 5, 6)),
+      "vecdet::conv3x3: input's number of channels is 2, expected 3, the weights' input channels");
   fails(run(map(in, 3, 5, 6), forward, map(out, 3, 5, 6)),
-        "vecdet::conv3x3: output's channels is 3, expected 4, the weights' output channels");
+        "vecdet::conv3x3: output's number of channels is 3, expected 4, the weights' output "
+        "channels");
   fails(run(map(in, 3, 5, 6), forward, map(out, 4, 6, 5)),
-        "vecdet::conv3x3: output is 6 x 5, expected 5 x 6, as input has it");
+        "vecdet::conv3x3: output is 6 x 5, expected 5 x 6, as in input");
   fails(run(map(in, 3, 5, 6), forward, map(out, 4, 5, 6, 2)),
-        "vecdet::conv3x3: output.images() is 2, expected 1, as input has it");
+        "vecdet::conv3x3: output.images() is 2, expected 1, as in input");
   fails(run(map(in, 3, 5, 6), forward, map(a.data() + 89, 4, 5, 6)),
         "vecdet::conv3x3: output is input, expected memory apart from it");
   const std::vector<float> three(3);
@@ -242,13 +244,14 @@ TEST_CASE("3x3 convolution: errors") {
         "vecdet::conv3x3_input_grad: weights.use() is conv3x3_use::forward, expected "
         "conv3x3_use::input_grad");
   fails(run_grad(map(in, 3, 5, 6), no_mask, backward, map(out, 3, 5, 6)),
-        "vecdet::conv3x3_input_grad: upstream's channels is 3, expected 4, the weights' output "
+        "vecdet::conv3x3_input_grad: upstream's number of channels is 3, expected 4, the weights' "
+        "output "
         "channels");
   fails(run_grad(map(in, 4, 5, 6), map(in, 4, 5, 5), backward, map(out, 3, 5, 6)),
-        "vecdet::conv3x3_input_grad: relu_output is 5 x 5, expected 5 x 6, as upstream has it");
-  fails(
-      run_grad(map(in, 4, 5, 6), no_mask, backward, map(out, 4, 5, 6)),
-      "vecdet::conv3x3_input_grad: grad's channels is 4, expected 3, the weights' input channels");
+        "vecdet::conv3x3_input_grad: relu_output is 5 x 5, expected 5 x 6, as in upstream");
+  fails(run_grad(map(in, 4, 5, 6), no_mask, backward, map(out, 4, 5, 6)),
+        "vecdet::conv3x3_input_grad: grad's number of channels is 4, expected 3, the weights' "
+        "input channels");
   fails(run_grad(map(in, 4, 5, 6), no_mask, backward, map(a.data() + 119, 3, 5, 6)),
         "vecdet::conv3x3_input_grad: grad is upstream, expected memory apart from it");
   fails(run_grad(map(in, 4, 5, 6), feature_view<const float>(map(out, 4, 5, 6)), backward,
@@ -263,13 +266,15 @@ TEST_CASE("3x3 convolution: errors") {
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 2, 4), no_bias),
         "vecdet::conv3x3_weight_grad: weight_grad.width() is 2, expected 3");
   fails(run_weights(map(in, 2, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 3, 4), no_bias),
-        "vecdet::conv3x3_weight_grad: input's channels is 2, expected 3, those of weight_grad");
-  fails(run_weights(map(in, 3, 5, 6), map(in, 5, 5, 6), no_mask, map(out, 3, 3, 3, 4), no_bias),
-        "vecdet::conv3x3_weight_grad: upstream's channels is 5, expected 4, the images of "
+        "vecdet::conv3x3_weight_grad: input's number of channels is 2, expected 3, those of "
         "weight_grad");
+  fails(
+      run_weights(map(in, 3, 5, 6), map(in, 5, 5, 6), no_mask, map(out, 3, 3, 3, 4), no_bias),
+      "vecdet::conv3x3_weight_grad: upstream's number of channels is 5, expected 4, the images of "
+      "weight_grad");
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), map(in, 4, 5, 6, 2), map(out, 3, 3, 3, 4),
                     no_bias),
-        "vecdet::conv3x3_weight_grad: relu_output.images() is 2, expected 1, as input has it");
+        "vecdet::conv3x3_weight_grad: relu_output.images() is 2, expected 1, as in input");
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 3, 4),
                     vector_view<float>(out + 500, 3)),
         "vecdet::conv3x3_weight_grad: bias_grad.size() is 3, expected 0 or the images of "
@@ -287,21 +292,29 @@ TEST_CASE("3x3 convolution: errors") {
   const std::vector<head_level<const float>> x{{in, 5, 6}, {in + 90, 3, 3}};
   const std::vector<head_level<float>> wrong{{out, 5, 6}, {out + 200, 3, 4}};
   const std::vector<head_level<float>> shared{{out, 5, 6}, {a.data() + 100, 3, 3}};
+  const std::vector<head_level<float>> overlapping{{out, 5, 6}, {out + 119, 3, 3}};
   const std::vector<head_level<float>> one{{out, 5, 6}};
   const auto head = [](const auto& levels, index_t channels, index_t at_location = 1,
                        index_t stride = 0) {
     using level = typename std::decay_t<decltype(levels)>::value_type;
     using number = std::remove_pointer_t<decltype(level::data)>;
-    const index_t of_anchor = channels / at_location;
-    return head_view<number>(vector_view<const level>(levels), 1, at_location, of_anchor,
-                             head_layout::nchw, stride == 0 ? of_anchor : stride);
+    const index_t per_anchor = channels / at_location;
+    return head_view<number>(vector_view<const level>(levels), 1, at_location, per_anchor,
+                             head_layout::nchw, stride == 0 ? per_anchor : stride);
   };
   fails(run(head(x, 3), forward, head(wrong, 4)),
-        "vecdet::conv3x3: output.levels()[1] is 3 x 4, expected 3 x 3, as input has it");
+        "vecdet::conv3x3: output.levels()[1] is 3 x 4, expected 3 x 3, as in input");
   fails(run(head(x, 3), forward, head(shared, 4)),
         "vecdet::conv3x3: output.levels()[1] is input.levels()[1], expected memory apart from it");
+  fails(run(head(x, 3), forward, head(overlapping, 4)),
+        "vecdet::conv3x3: output.levels()[1] is output.levels()[0], expected memory apart from it");
+  const std::vector<head_level<const float>> y{{in, 5, 6}, {in + 120, 3, 3}};
+  const std::vector<head_level<float>> overlapping_grads{{out, 5, 6}, {out + 89, 3, 3}};
+  fails(run_grad(head(y, 4), head_view<const float>(), backward, head(overlapping_grads, 3)),
+        "vecdet::conv3x3_input_grad: grad.levels()[1] is grad.levels()[0], expected memory apart "
+        "from it");
   fails(run(head(x, 3), forward, head(one, 4)),
-        "vecdet::conv3x3: output's levels is 1, expected 2, as input has it");
+        "vecdet::conv3x3: output's number of levels is 1, expected 2, as in input");
   fails(run(head(x, 3), forward, head(wrong, 4, 2, 3)),
         "vecdet::conv3x3: output.channels() is more than the classes, expected the classes");
 }

@@ -43,7 +43,7 @@ void check_topk(head_tensor<T>& head, double threshold, index_t k) {
   CAPTURE(threshold);
   CAPTURE(k);
   const std::vector<T> rows = head.flat();
-  filter_topk_workspace workspace, of_rows;
+  filter_topk_workspace workspace, row_workspace;
   const filter_topk_levels_result found = filter_topk(head.const_view(), threshold, k, workspace);
   const auto levels = static_cast<index_t>(head.sizes.size());
   REQUIRE(found.offsets.size() == head.images * levels + 1);
@@ -54,7 +54,7 @@ void check_topk(head_tensor<T>& head, double threshold, index_t k) {
       const index_t anchors = head.const_view().locations(l) * head.anchors;
       const filter_topk_result expected =
           filter_topk(matrix_view<const T>(rows.data() + row * head.columns, anchors, head.columns),
-                      threshold, k, of_rows);
+                      threshold, k, row_workspace);
       const index_t begin = found.offsets[n * levels + l];
       REQUIRE(found.offsets[n * levels + l + 1] - begin == expected.logits.size());
       bool same = true;
@@ -118,9 +118,9 @@ struct detector {
     if (kind == dense_detector::fcos) flat.centerness = centres;
     std::vector<index_t> level_sizes;
     for (const auto& s : logits.sizes) level_sizes.push_back(s.height * s.width * logits.anchors);
-    postprocess_workspace workspace, of_rows;
+    postprocess_workspace workspace, row_workspace;
     const detections_view expected =
-        postprocess(flat, anchors, level_sizes, sizes, params(), of_rows);
+        postprocess(flat, anchors, level_sizes, sizes, params(), row_workspace);
     const detections_view found =
         postprocess(outputs(), anchors, sizes, params(), workspace, policy);
     REQUIRE(expected.boxes.size() > 20);

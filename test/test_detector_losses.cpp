@@ -239,6 +239,29 @@ TEST_CASE_TEMPLATE("FCOS's loss: equals torchvision's", T, float, bfloat16) {
   });
 }
 
+TEST_CASE("FCOS's loss: distances in pixels") {
+  const fcos_problem p(head_layout::nchw);
+  fcos_tensors<float> relative(p), pixels(p);
+  const auto multiply = [](head_tensor<float>& distances) {
+    float size = 8;  // of the level's anchors: a power of two, so that products are exact
+    for (auto& level : distances.data) {
+      for (float& x : level) x *= size;
+      size *= 2;
+    }
+  };
+  multiply(pixels.distances);
+  fcos_loss_params params;
+  params.coder = distance_params::pixels();
+  fcos_loss_workspace workspace;
+  const ground_truth truth = p.truth();
+  const double expected =
+      fcos_loss_and_grad(relative.head(), p.anchors, truth, {}, workspace).regression;
+  CHECK(fcos_loss_and_grad(pixels.head(), p.anchors, truth, params, workspace).regression ==
+        expected);
+  multiply(pixels.distances_grad);
+  CHECK(pixels.distances_grad.data == relative.distances_grad.data);
+}
+
 TEST_CASE("FCOS's loss: without classes, all boxes have class 0") {
   fcos_problem p(head_layout::nchw);
   fcos_loss_workspace workspace;
@@ -249,7 +272,7 @@ TEST_CASE("FCOS's loss: without classes, all boxes have class 0") {
     all.push_back(static_cast<float>(losses.classification));
     return all;
   };
-  for (auto& of_box : p.classes) of_box = 0;
+  for (auto& label : p.classes) label = 0;
   ground_truth truth = p.truth();
   const auto expected = run(truth);
   truth.classes = {};
@@ -347,9 +370,13 @@ TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write noth
   ground_truth none;
   none.image_offsets = no_images;
   fails("params.radius is -1", empty, p.anchors, none, params);
-  const fcos_losses of_none = fcos_loss_and_grad(empty, p.anchors, none, {}, workspace);
-  CHECK(of_none.foreground == 0);
-  CHECK(of_none.classification + of_none.regression + of_none.centerness == 0);
+  const fcos_losses losses = fcos_loss_and_grad(empty, p.anchors, none, {}, workspace);
+  CHECK(losses.foreground == 0);
+  CHECK(losses.classification + losses.regression + losses.centerness == 0);
+  params = {};
+  params.coder.anchors = box_format::cxcywh;
+  fails("fcos_loss_and_grad: params.coder.anchors is cxcywh, expected xyxy", t.head(), p.anchors,
+        truth, params);
   params = {};
   params.epsilon = -1;
   fails("params.epsilon is -1", t.head(), p.anchors, truth, params);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Raw outputs of DETRs against the published rules, step by step: softmax and sigmoid, batches,
-// ties, special logits, threads, allocations, and every documented error.
-#include "support/allocations.hpp"
+// ties, special logits, and every documented error.
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/detr_postprocess.hpp>
@@ -138,20 +137,6 @@ TEST_CASE("postprocess_detr: NaN and infinite logits") {
   CHECK(sigmoid.sources[0] == 1);
   CHECK(sigmoid.labels[0] == 1);
   CHECK(sigmoid.scores[0] == 1);
-}
-
-TEST_CASE("postprocess_detr: later calls allocate nothing") {
-  for (const auto& params : {detr_postprocess_params::detr(), detr_postprocess_params::rt_detr()}) {
-    const detr_problem p(4, 300, 80, 5);
-    yolo_postprocess_workspace workspace;
-    const auto run = [&] {
-      postprocess_detr(p.outputs(), vector_view<const image_size>(p.sizes), params, workspace);
-    };
-    run();
-    const allocation_count allocations;
-    for (int i = 0; i < 5; ++i) run();
-    CHECK(allocations.since() == 0);
-  }
 }
 
 TEST_CASE("postprocess_detr: bad arguments throw errors that name them") {

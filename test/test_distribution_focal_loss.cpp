@@ -2,7 +2,7 @@
 // Distribution focal loss and its decoding: the reference against torch's golden vectors and the
 // loss's slope; the kernels against the reference on every instruction set, at rows around a group
 // and bins around four and around a panel, with strides, misalignment, weights and special values;
-// determinism, allocations and every documented error.
+// and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -44,11 +44,11 @@ struct problem {
   std::vector<float> targets, weights;
   distribution_focal_loss_params params;
 
-  problem(index_t of_rows, index_t of_bins, std::uint64_t seed, index_t padding = 0,
+  problem(index_t row_count, index_t bin_count, std::uint64_t seed, index_t padding = 0,
           bool special = true)
-      : rows(of_rows),
-        bins(of_bins),
-        stride(of_bins + padding),
+      : rows(row_count),
+        bins(bin_count),
+        stride(bin_count + padding),
         logits(special ? random_logits<float>(rows * stride, seed)
                        : random_deltas(rows * stride, seed),
                padding),
@@ -95,8 +95,8 @@ struct problem {
       INFO("row ", i, " target ", targets[static_cast<std::size_t>(i)]);
       check_number(loss[i], weight == 0 ? 0 : row_loss * factor, extent * std::abs(factor));
       for (index_t c = 0; c < bins; ++c) {
-        const double of_bin = weight == 0 ? 0 : exact_grad[static_cast<std::size_t>(c)] * factor;
-        check_number(g(i, c), of_bin, std::abs(factor));
+        const double bin_grad = weight == 0 ? 0 : exact_grad[static_cast<std::size_t>(c)] * factor;
+        check_number(g(i, c), bin_grad, std::abs(factor));
       }
       check_number(distances[i], reference::distribution_expectation(row),
                    static_cast<double>(bins));

@@ -97,10 +97,11 @@ TEST_CASE_TEMPLATE("filter_topk: probabilities are compared with the exact thres
                                      workspace, threading::sequential, score_kind::probabilities);
       CHECK(std::vector<index_t>(found.elements.begin(), found.elements.end()) == expected);
       const std::vector<head_level<const T>> levels{{scores.data(), 10, 10}};
-      const auto of_level =
+      const auto found_in_levels =
           filter_topk(head_view<const T>(levels, 1, 1, 30, head_layout::nhwc), threshold, 500,
                       workspace, threading::sequential, score_kind::probabilities);
-      CHECK(std::vector<index_t>(of_level.elements.begin(), of_level.elements.end()) == expected);
+      CHECK(std::vector<index_t>(found_in_levels.elements.begin(),
+                                 found_in_levels.elements.end()) == expected);
     });
   }
 }

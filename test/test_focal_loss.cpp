@@ -187,14 +187,14 @@ TEST_CASE_TEMPLATE("focal loss: ignored rows may hold any numbers", T, float, bf
       p.logits.fill([&](index_t k) {
         return to<T>(is_ignored(k) ? 0.5 : -0.01 * static_cast<double>(k % 500));
       });
-      double of_numbers, of_nans;
-      const auto numbers = gradient(p, threading::parallel, &of_numbers);
+      double loss_of_numbers, loss_of_nans;
+      const auto numbers = gradient(p, threading::parallel, &loss_of_numbers);
       p.logits.fill([&](index_t k) {
         return to<T>(is_ignored(k) ? nan : -0.01 * static_cast<double>(k % 500));
       });
-      const auto nans = gradient(p, threading::parallel, &of_nans);
-      CHECK(of_numbers > 0);
-      CHECK(std::memcmp(&of_numbers, &of_nans, sizeof of_nans) == 0);
+      const auto nans = gradient(p, threading::parallel, &loss_of_nans);
+      CHECK(loss_of_numbers > 0);
+      CHECK(std::memcmp(&loss_of_numbers, &loss_of_nans, sizeof loss_of_nans) == 0);
       CHECK(same_bits(numbers, nans));
       for (index_t k = 0; k < rows * cols; ++k) {
         if (is_ignored(k)) REQUIRE(static_cast<double>(nans[static_cast<std::size_t>(k)]) == 0);

@@ -49,10 +49,11 @@ TEST_CASE("focal loss: float logits are within 8 ulp") {
         sigmoid_focal_loss_unreduced(view, labels, loss_view, params);
         double worst_grad = 0, worst_loss = 0;
         for (std::size_t i = 0; i < logits.size(); ++i) {
-          const double of_grad = scale * exact_grad[i], of_loss = scale * exact_loss[i];
-          if (std::abs(of_grad) > 1e-30)
-            worst_grad = std::max(worst_grad, ulp_distance(grad[i], of_grad));
-          if (of_loss > 1e-30) worst_loss = std::max(worst_loss, ulp_distance(loss[i], of_loss));
+          const double wanted_grad = scale * exact_grad[i], wanted_loss = scale * exact_loss[i];
+          if (std::abs(wanted_grad) > 1e-30)
+            worst_grad = std::max(worst_grad, ulp_distance(grad[i], wanted_grad));
+          if (wanted_loss > 1e-30)
+            worst_loss = std::max(worst_loss, ulp_distance(loss[i], wanted_loss));
         }
         MESSAGE("gamma " << gamma << " scale " << scale << ": loss within " << worst_loss
                          << " ulp, gradient within " << worst_grad);

@@ -70,11 +70,11 @@ struct head {
     weighted.row_weights = weights;
     const double sum = loss(matrix_view<const T>(matrix.data(), rows, classes),
                             matrix_view<T>(expected.data(), rows, classes), weighted);
-    const double of_levels = loss(logits.const_view(), grad.view(), scales, params);
+    const double levels_loss = loss(logits.const_view(), grad.view(), scales, params);
     INFO("classes ", classes, " anchors ", logits.anchors, " channels ", logits.channels, " ",
          std::string(dtype_name<T>()));
-    CHECK((of_levels == doctest::Approx(sum).epsilon(1e-6) || std::isnan(sum)));
-    CHECK(std::isnan(of_levels) == std::isnan(sum));
+    CHECK((levels_loss == doctest::Approx(sum).epsilon(1e-6) || std::isnan(sum)));
+    CHECK(std::isnan(levels_loss) == std::isnan(sum));
     const std::vector<T> actual = grad.flat();
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < actual.size(); ++i) {
@@ -200,8 +200,10 @@ TEST_CASE("focal loss of levels: bad arguments throw errors that name them and w
   const matrix_view<const float> dense(h.logits.data[0].data(), 1, 1);
   throws([&] { sigmoid_focal_loss_and_grad(h.logits.const_view(), dense, h.grad.view()); },
          "targets is a matrix");
-  throws([&] { head_view<float>({}, -1, 1, 1, head_layout::nchw); }, "head_view: images is -1");
-  throws([&] { head_view<float>({}, 1, 1, 3, head_layout::nchw, 2); }, "channels is 2");
+  throws([&] { head_view<float>(head_level<float>{}, -1, 1, 1, head_layout::nchw); },
+         "head_view: images is -1");
+  throws([&] { head_view<float>(head_level<float>{}, 1, 1, 3, head_layout::nchw, 2); },
+         "channels is 2");
   const auto with_levels = [&](std::vector<head_level<float>> grad) {
     return [&h, grad] {
       sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels,

@@ -103,14 +103,14 @@ TEST_CASE_TEMPLATE("focal loss: infinite row weights give the limit of growing w
             }
           };
           for (const bool grad : {false, true}) {
-            std::vector<T> of_one, of_infinite;
-            run(ones, grad, of_one);
-            run(infinite, grad, of_infinite);
-            for (std::size_t k = 0; k < of_one.size(); ++k) {
-              const auto one = static_cast<double>(of_one[k]);
+            std::vector<T> unweighted, weighted;
+            run(ones, grad, unweighted);
+            run(infinite, grad, weighted);
+            for (std::size_t k = 0; k < unweighted.size(); ++k) {
+              const auto one = static_cast<double>(unweighted[k]);
               const bool is_infinite = std::isinf(infinite[k / static_cast<std::size_t>(cols)]);
               const double expected = is_infinite && one != 0 ? one * infinity : one;
-              const auto actual = static_cast<double>(of_infinite[k]);
+              const auto actual = static_cast<double>(weighted[k]);
               INFO("element ", k, " grad ", grad, ": ", one, " becomes ", actual);
               REQUIRE((actual == expected || (std::isnan(actual) && std::isnan(expected))));
             }

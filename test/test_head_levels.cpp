@@ -75,15 +75,15 @@ struct problem {
   void check(const OnLevels& on_levels, const OnRows& on_rows) {
     std::vector<T> expected(numbers.size());
     const double sum = on_rows(boxes_view<const T>(numbers), boxes_view<T>(expected));
-    const double of_levels = on_levels(in.const_view(), grad.view());
+    const double levels_loss = on_levels(in.const_view(), grad.view());
     INFO("layout ", static_cast<int>(in.layout), " anchors ", in.anchors, " channels ",
          in.channels);
-    CHECK(of_levels == doctest::Approx(sum).epsilon(1e-6));
+    CHECK(levels_loss == doctest::Approx(sum).epsilon(1e-6));
     CHECK(same_bits(grad.flat(), expected));
     // In place, and other channels as they were.
     head_tensor<T> same = in;
     const double in_place = on_levels(same.const_view(), same.view());
-    CHECK(in_place == of_levels);
+    CHECK(in_place == levels_loss);
     CHECK(same_bits(same.flat(), expected));
     for (T& x : expected) x = to<T>(-12345);
     grad.set(expected);
@@ -325,9 +325,9 @@ TEST_CASE("levels: bad arguments throw errors that name them and write nothing")
   params.box_weights = p.scales;
   fails("params.box_weights.size() is 2", regress(params));
   const head_view<float> five(p.grad.levels, 2, 3, 5, head_layout::nchw);
-  const head_view<const float> of_five(p.in.const_levels, 2, 3, 5, head_layout::nchw);
+  const head_view<const float> five_classes(p.in.const_levels, 2, 3, 5, head_layout::nchw);
   fails("deltas.classes() is 5, expected 4",
-        [&] { regression_loss_and_grad(of_five, p.anchors, targets, p.labels, five); });
+        [&] { regression_loss_and_grad(five_classes, p.anchors, targets, p.labels, five); });
   fails("grad.classes() is 5",
         [&] { regression_loss_and_grad(p.in.const_view(), p.anchors, targets, p.labels, five); });
   const std::vector<float> one(p.anchors.begin(), p.anchors.begin() + 4);

@@ -118,7 +118,7 @@ TEST_CASE("in place: other outputs are refused in the memory of an input") {
   CHECK(refused > 1000);
 }
 
-TEST_CASE("in place: other outputs are refused where they share memory with an input") {
+TEST_CASE("in place: other outputs are refused if they share memory with an input") {
   const auto boxes = random_boxes<float>(100, 5);
   std::vector<float> memory = boxes;
   const boxes_view<const float> in(memory);
@@ -173,13 +173,13 @@ TEST_CASE("in place: other outputs are refused where they share memory with an i
   split_fails("split_detections: boxes is detections", {rows.data(), 100}, s);
   split_fails("split_detections: scores is detections", b, {rows.data() + 500, 100});
   split_fails("split_detections: scores is boxes", b, {b.data() + 399, 100});
-  // What follows the last row is no part of the rows.
+  // The gap after the last row does not count as part of the rows.
   std::vector<float> after(700, 1);
   const matrix_view<const float> columns(after.data() + 1, 100, 5, 6);
   CHECK_NOTHROW(split_detections(columns, b, vector_view<float>(after.data() + 600, 100)));
 }
 
-TEST_CASE("in place: outputs are refused where they are part of an input, or shifted in it") {
+TEST_CASE("in place: outputs are refused if they are part of an input, or shifted in it") {
   constexpr index_t n = 100;
   const auto boxes = random_boxes<float>(n, 6);
   std::vector<float> memory = boxes, others = boxes;
@@ -259,7 +259,7 @@ TEST_CASE("in place: outputs are refused where they are part of an input, or shi
   fails("regression_loss_and_grad: grad is anchors",
         [&] { regression_loss_and_grad(in, other, in, all, anchors); });
 
-  // What a gradient would overwrite, and then be led astray by.
+  // Indices, which a gradient would overwrite before they are used.
   std::vector<index_t> numbers(2 * n, 0);
   const auto in_numbers = [&] {
     return boxes_view<float>(reinterpret_cast<float*>(numbers.data()), n);
@@ -297,13 +297,13 @@ TEST_CASE("in place: outputs are refused where they are part of an input, or shi
         [&] { regression_loss_and_grad(in, other, other, all, out, regression); });
 }
 
-TEST_CASE("focal loss: outputs share memory with the logits alone, as a whole") {
+TEST_CASE("focal loss: outputs may share memory only with the logits, as a whole") {
   constexpr index_t rows = 64, classes = 4, size = rows * classes;
   std::vector<float> x(size + 8, 1.0f), grad(size + 8, 0.0f), dense(size + 8, 0.5f);
   std::vector<float> arriving(size + 8, 1.0f), weights(rows, 1.0f), scores(rows, 0.5f);
   std::vector<index_t> labels(size, 0);
   const matrix_view<const float> logits(x.data(), rows, classes);
-  const labels_view of_rows(labels.data(), rows);
+  const labels_view row_labels(labels.data(), rows);
   const auto at = [](std::vector<float>& memory, index_t shift) {
     return matrix_view<float>(memory.data() + shift, rows, classes);
   };
@@ -317,16 +317,16 @@ TEST_CASE("focal loss: outputs share memory with the logits alone, as a whole") 
     }
     CHECK(said.find(message) != std::string::npos);
   };
-  refused("grad is logits", [&] { sigmoid_focal_loss_and_grad(logits, of_rows, at(x, 1)); });
+  refused("grad is logits", [&] { sigmoid_focal_loss_and_grad(logits, row_labels, at(x, 1)); });
   refused("grad is logits", [&] {
     const matrix_view<const float> few(x.data(), rows / 2, classes);
     sigmoid_focal_loss_and_grad(few, labels_view(labels.data(), rows / 2),
                                 matrix_view<float>(x.data(), rows / 2, classes, classes + 3));
   });
-  refused("loss is logits", [&] { sigmoid_focal_loss_unreduced(logits, of_rows, at(x, 0)); });
+  refused("loss is logits", [&] { sigmoid_focal_loss_unreduced(logits, row_labels, at(x, 0)); });
   refused("grad is labels", [&] {
     const matrix_view<float> in_labels(reinterpret_cast<float*>(labels.data()), rows, classes);
-    sigmoid_focal_loss_and_grad(logits, of_rows, in_labels);
+    sigmoid_focal_loss_and_grad(logits, row_labels, in_labels);
   });
   refused("loss is targets", [&] {
     const matrix_view<const float> targets(dense.data(), rows, classes);
@@ -334,15 +334,15 @@ TEST_CASE("focal loss: outputs share memory with the logits alone, as a whole") 
   });
   refused("grad is upstream", [&] {
     const matrix_view<const float> upstream(arriving.data(), rows, classes);
-    sigmoid_focal_loss_grad(logits, of_rows, upstream, at(arriving, 1));
+    sigmoid_focal_loss_grad(logits, row_labels, upstream, at(arriving, 1));
   });
   refused("grad is params.row_weights", [&] {
     focal_loss_params params;
     params.row_weights = vector_view<const float>(grad.data() + 5, rows);
-    sigmoid_focal_loss_and_grad(logits, of_rows, at(grad, 0), params);
+    sigmoid_focal_loss_and_grad(logits, row_labels, at(grad, 0), params);
   });
   refused("grad is scores", [&] {
-    const scored_labels scored{of_rows, {grad.data() + 5, rows}};
+    const scored_labels scored{row_labels, {grad.data() + 5, rows}};
     quality_focal_loss_and_grad(logits, scored, at(grad, 0));
   });
   const std::vector<head_level<const float>> level{{x.data(), rows, 1}};
@@ -351,15 +351,15 @@ TEST_CASE("focal loss: outputs share memory with the logits alone, as a whole") 
       {reinterpret_cast<float*>(labels.data()), rows, 1}};
   const head_view<const float> head(level, 1, 1, classes, head_layout::nhwc);
   refused("grad.levels()[0] is logits.levels()[0]", [&] {
-    sigmoid_focal_loss_and_grad(head, of_rows, {shifted, 1, 1, classes, head_layout::nhwc});
+    sigmoid_focal_loss_and_grad(head, row_labels, {shifted, 1, 1, classes, head_layout::nhwc});
   });
   refused("grad.levels()[0] is labels", [&] {
-    sigmoid_focal_loss_and_grad(head, of_rows, {over_labels, 1, 1, classes, head_layout::nhwc});
+    sigmoid_focal_loss_and_grad(head, row_labels, {over_labels, 1, 1, classes, head_layout::nhwc});
   });
   CHECK(labels == std::vector<index_t>(size, 0));
   CHECK(x == std::vector<float>(size + 8, 1.0f));
-  sigmoid_focal_loss_and_grad(logits, of_rows, at(x, 0));
-  sigmoid_focal_loss_and_grad(logits, of_rows, at(grad, 0));
+  sigmoid_focal_loss_and_grad(logits, row_labels, at(x, 0));
+  sigmoid_focal_loss_and_grad(logits, row_labels, at(grad, 0));
   CHECK(x != std::vector<float>(size + 8, 1.0f));
 }
 
@@ -423,7 +423,7 @@ TEST_CASE("in place: a head's gradients, also all in one tensor") {
   }
 }
 
-TEST_CASE("in place: levels are refused where they share memory with another") {
+TEST_CASE("in place: levels are refused if they share memory with another level") {
   constexpr index_t anchors = 3, height = 4, width = 5, count = anchors * height * width;
   std::vector<float> memory(static_cast<std::size_t>(4 * 4 * count), 1.0f);
   const auto before = memory;

@@ -244,7 +244,7 @@ TEST_CASE_TEMPLATE("IoU: moving all boxes changes no bit", T, float, double) {
 
 TEST_CASE_TEMPLATE("IoU: a matrix larger than the cache equals its rows", T, float, bfloat16,
                    double) {
-  // Odd strides: rows begin at every element of a cache line. Tiles of 512 columns meet inside of
+  // Odd strides: rows begin at every element of a cache line. Tiles of 512 columns meet inside
   // chunks and between them; the last is shorter than a line, or all there is.
   for (const index_t cols : {512 * 250 + 5, 2 * 512 + 5, 512 + 1, 71, 7}) {
     const index_t stride = cols + 2, size = sizeof(T);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The IoU loss kernels against the reference and torchvision's golden vectors: every instruction
 // set, element type and kind, at lengths around a group of boxes, with weights and scale;
-// degenerate boxes, determinism, allocations and every documented error.
+// degenerate boxes; and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/exact_box_losses.hpp"
@@ -124,7 +124,7 @@ TEST_CASE("IoU losses: bfloat16") { sweep<bfloat16>(); }
 TEST_CASE("IoU losses: double") { sweep<double>(); }
 
 TEST_CASE("IoU losses: distant boxes with nearly equal aspect ratios") {
-  // What is left of the difference of their angles is as large as all else.
+  // The rounding error of the difference of their angles is as large as everything else.
   random_generator generator(91);
   std::vector<float> predicted, targets;
   for (int i = 0; i < 20000; ++i) {

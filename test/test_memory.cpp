@@ -107,7 +107,7 @@ TEST_CASE("memory: arrays beside inaccessible pages") {
       for (const shape& s : f.sweep(lengths[k])) check_beside_inaccessible_pages(f, s);
 }
 
-TEST_CASE("memory: so many boxes that NMS indexes them") {
+TEST_CASE("memory: enough boxes for NMS to build its index") {
   for (const family& f : catalogue())
     if (f.name == "nms" && f.type == "f32")
       for (const index_t boxes : {2600, 2601, 4097}) check_beside_inaccessible_pages(f, {boxes});

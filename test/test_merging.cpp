@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Non-maximum merging against the reference, which examines every pair: both overlaps, greedy and
 // transitive, element types, crowds, ties, classes and images; NMS by intersection over the smaller
-// area; merged boxes; threads, allocations, and every documented error.
-#include "support/allocations.hpp"
+// area; merged boxes; and every documented error.
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/merging.hpp>
@@ -16,7 +15,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -144,11 +142,11 @@ TEST_CASE("merge_boxes: per class and image, and in descending score over all") 
     const auto found = merge_boxes(c.b(), c.s(), groups, params, workspace);
     std::map<index_t, std::vector<index_t>> by_owner;
     for (index_t image = 0; image < 3; ++image) {
-      for (const index_t of_class : {-5, 995, 1995}) {
+      for (const index_t class_id : {-5, 995, 1995}) {
         std::vector<index_t> indices;
         std::vector<float> boxes, scores;
         for (index_t i = 300 * image; i < 300 * image + 300; ++i) {
-          if (classes[static_cast<std::size_t>(i)] != of_class) continue;
+          if (classes[static_cast<std::size_t>(i)] != class_id) continue;
           indices.push_back(i);
           boxes.insert(boxes.end(), c.b()[i], c.b()[i] + 4);
           scores.push_back(c.scores[static_cast<std::size_t>(i)]);
@@ -190,7 +188,7 @@ TEST_CASE("merge_boxes: the merged box, with and without the second comparison")
   CHECK(some.boxes(0, 2) == 12.5f);
 }
 
-TEST_CASE("nms: by intersection over the smaller area") {
+TEST_CASE("NMS: by intersection over the smaller area") {
   std::uint64_t seed = 60;
   for (const index_t count : {0, 1, 40, 3000}) {
     const crowd<float> c(count, 500, false, ++seed);
@@ -213,35 +211,6 @@ TEST_CASE("nms: by intersection over the smaller area") {
           CHECK(batched_nms(c.b(), c.s(), groups, params) == by_class);
         });
       }
-    }
-  }
-}
-
-TEST_CASE("merge_boxes: later calls allocate nothing, any number of threads gives the same") {
-  const crowd<float> c(5000, 800, true, 70);
-  random_generator generator(71);
-  std::vector<index_t> classes;
-  for (int i = 0; i < 5000; ++i) classes.push_back(generator.below(6));
-  nms_groups groups;
-  groups.classes = vector_view<const index_t>(classes);
-  for (const merge_params& params : {merge_params::sahi_greedy_nmm(), merge_params::sahi_nmm()}) {
-    merge_workspace alone, shared;
-    const auto one = merge_boxes(c.b(), c.s(), groups, params, alone, threading::sequential);
-    for (const int threads : {1, 2, 4}) {
-      tbb::task_arena arena(threads);
-      arena.execute([&] {
-        const auto same = merge_boxes(c.b(), c.s(), groups, params, shared);
-        CHECK(groups_of(same) == groups_of(one));
-        CHECK(std::equal(one.boxes.data(), one.boxes.data() + 4 * one.boxes.size(),
-                         same.boxes.data()));
-      });
-    }
-    for (const threading policy : {threading::sequential, threading::parallel}) {
-      merge_workspace fresh;
-      merge_boxes(c.b(), c.s(), groups, params, fresh, policy);
-      const allocation_count allocations;
-      for (int i = 0; i < 5; ++i) merge_boxes(c.b(), c.s(), groups, params, fresh, policy);
-      CHECK(allocations.since() == 0);
     }
   }
 }

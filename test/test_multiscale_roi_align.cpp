@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoIAlign on a pyramid against RoIAlign of each level with that level's boxes; the levels of boxes
-// of every size, as torchvision's LevelMapper has them; threads, and every documented error.
+// of every size, as in torchvision's LevelMapper; and every documented error.
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/multiscale_roi_align.hpp>

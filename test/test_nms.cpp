@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NMS against the reference and golden vectors: every instruction set and element type; sizes
-// around the block width and beyond the index's; extreme scenes; limits, groups, orders; no
-// allocation, the same result on any number of threads; and every documented error.
+// around the block width and beyond the index's; extreme scenes; limits, groups, orders; and every
+// documented error.
 #include "support/data.hpp"
 #include "support/isa.hpp"
 #include "support/nms_scene.hpp"

@@ -66,16 +66,16 @@ float onnx_overlap(const float* a, const float* b, bool centre_format) {
       if (centre_format) return {box[k] - box[k + 2] / 2, box[k] + box[k + 2] / 2};
       return std::minmax({box[k], box[k + 2]});
     };
-    const auto of_a = ends(a), of_b = ends(b);
-    side[0][k] = of_a.second - of_a.first;
-    side[1][k] = of_b.second - of_b.first;
-    side[2][k] = std::min(of_a.second, of_b.second) - std::max(of_a.first, of_b.first);
+    const auto a_ends = ends(a), b_ends = ends(b);
+    side[0][k] = a_ends.second - a_ends.first;
+    side[1][k] = b_ends.second - b_ends.first;
+    side[2][k] = std::min(a_ends.second, b_ends.second) - std::max(a_ends.first, b_ends.first);
     if (side[2][k] <= 0) return 0;
   }
-  const volatile float of_a = side[0][0] * side[0][1], of_b = side[1][0] * side[1][1];
+  const volatile float a_area = side[0][0] * side[0][1], b_area = side[1][0] * side[1][1];
   const volatile float shared = side[2][0] * side[2][1];
-  const float joined = of_a + of_b - shared;
-  return shared > 0 && of_a > 0 && of_b > 0 && joined > 0 ? shared / joined : 0;
+  const float joined = a_area + b_area - shared;
+  return shared > 0 && a_area > 0 && b_area > 0 && joined > 0 ? shared / joined : 0;
 }
 
 /// Scores that equal the thresholds 0.1 and 0.2 as floats, and their neighbours.

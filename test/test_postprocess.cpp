@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Postprocessing of RetinaNet, FCOS, SSD and RPN heads against a step by step transcription of
-// torchvision's, on batches of images and several levels; threads, allocations, special logits, and
-// every documented error.
+// torchvision's, on batches of images and several levels; special logits; and every documented
+// error.
 #include "support/exact_boxes.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"

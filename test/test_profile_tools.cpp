@@ -93,7 +93,7 @@ TEST_CASE("vecdet-profile: a profile reads back as it was written") {
   CHECK(first.str() == second.str());
 }
 
-TEST_CASE("vecdet-profile: what is no profile is an error that says why") {
+TEST_CASE("vecdet-profile: an invalid profile is an error that says why") {
   std::ostringstream out;
   write_json(out, make_report({make_entry("a", {1, 2})}));
   const json good = json::parse(out.str());
@@ -253,7 +253,7 @@ TEST_CASE("vecdet-profile: google-benchmark's JSON") {
                                                "4 benchmarks could not be read, left out"});
 }
 
-TEST_CASE("vecdet-profile: names taken apart") {
+TEST_CASE("vecdet-profile: names are split into their parts") {
   profile::entry e;
   CHECK(profile::parse_problem_text("f/v/f32/12x3x4/avx2/threads:16", e));
   CHECK(e.shape == std::vector<std::int64_t>{12, 3, 4});
@@ -405,7 +405,7 @@ TEST_CASE("vecdet-profile: compare across implementations") {
   CHECK(find(r, "scope/avx2/threads:1").count == 1);
 }
 
-TEST_CASE("vecdet-profile: compare calls chance what is chance") {
+TEST_CASE("vecdet-profile: compare tells differences from chance") {
   int wrong = 0;
   for (std::uint64_t i = 0; i < 20; ++i) {
     std::vector<profile::entry> before, after;

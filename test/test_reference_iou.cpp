@@ -185,7 +185,7 @@ TEST_CASE("reference IoU losses: the gradient is the loss's slope") {
   }
 }
 
-TEST_CASE("reference IoU losses: gradient by the deltas") {
+TEST_CASE("reference IoU losses: gradient with respect to the deltas") {
   test::random_generator generator(33);
   const reference::coder_weights weights = {10, 10, 5, 5};
   const double h = 1e-5;

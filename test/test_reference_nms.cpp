@@ -170,7 +170,7 @@ TEST_CASE("reference NMS: degenerate and NaN boxes") {
   CHECK(nms(boxes, scores, params) == indices{0, 3});
 }
 
-TEST_CASE("reference NMS: pixels counted") {
+TEST_CASE("reference NMS: widths and heights + 1") {
   // Nine of ten columns shared: 10*9/110 = 0.82 with + 1, 9*8/90 without.
   const floats boxes = {0, 0, 9, 9, 1, 0, 10, 9};
   CHECK(nms(boxes, {1, 1}, reference::nms_params::mmcv(0.81, true)) == indices{0});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused regression losses against the reference and against the functions that they join: every
-// instruction set, element type, loss and selection; targets one an anchor and by matches;
-// determinism, allocations and every documented error.
+// instruction set, element type, loss and selection; targets one per anchor and by matches; and
+// every documented error.
 #include "support/box_tensor.hpp"
 #include "support/exact_box_losses.hpp"
 #include "support/isa.hpp"

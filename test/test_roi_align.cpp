@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoIAlign against the reference: layouts, element types, instruction sets, shapes around the
-// vector width, samplings, boxes of every kind; properties; threads, allocations, and every
-// documented error.
+// vector width, samplings, boxes of every kind; properties; and every documented error.
 #include "support/isa.hpp"
 #include "support/roi_problem.hpp"
 #include "support/ulp.hpp"
@@ -250,7 +249,7 @@ TEST_CASE("RoIAlign: a constant map, a shift, a scale, the sum of the gradient")
     scaled.params.spatial_scale = 0.25;
     CHECK(same_bits(scaled.forward(), still));
 
-    // Weights of a box inside of the map add up to 1 in every bin.
+    // Weights of a box inside the map add up to 1 in every bin.
     double sum = 0, upstream = 0;
     for (const float g : p.backward()) sum += static_cast<double>(g);
     for (const float u : p.upstream) upstream += static_cast<double>(u);

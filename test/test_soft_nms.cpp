@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Soft-NMS against the reference: methods, element types, instruction sets, groups, ties,
-// degenerate and NaN boxes and scores; threads, allocations, and every documented error.
+// degenerate and NaN boxes and scores; and every documented error.
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/reference/soft_nms.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses of scored labels against the reference and torch's results: every instruction set,
 // element type and output, at lengths around the vector and block widths, with strides, special
-// values and row weights; determinism, and every documented error.
+// values and row weights; and every documented error.
 #include "support/data.hpp"
 #include "support/focal_problem.hpp"
 #include <vecdet/soft_target_loss.hpp>
@@ -250,9 +250,9 @@ TEST_CASE("soft targets: golden vectors of torch") {
   const std::vector<double> ones(out.size(), 1.0);
   for_each_isa([&](isa) {
     const auto check = [&](const std::string& name, const soft_loss& loss,
-                           const std::string& of_loss) {
+                           const std::string& loss_file) {
       INFO(name);
-      const auto exact_loss = load(of_loss, 0.0), exact_grad = load(name + "_grad", 0.0);
+      const auto exact_loss = load(loss_file, 0.0), exact_grad = load(name + "_grad", 0.0);
       double exact = 0;
       for (const double l : exact_loss.values) exact += l;
       CHECK(loss.sum_and_grad(x, targets, out_view) == doctest::Approx(exact).epsilon(1e-7));

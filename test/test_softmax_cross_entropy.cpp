@@ -2,7 +2,7 @@
 // Softmax cross entropy and SSD's mining: the reference against torch's golden vectors; the kernels
 // against the reference on every instruction set, at rows around a group and classes around four
 // and around a panel, with strides, ignored rows and special values; which rows are mined where
-// losses tie; determinism, allocations and every documented error.
+// losses tie; and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -43,10 +43,10 @@ struct problem {
   std::vector<index_t> labels;
   softmax_cross_entropy_params params;
 
-  problem(index_t of_rows, index_t of_classes, std::uint64_t seed, index_t padding = 0)
-      : rows(of_rows),
-        classes(of_classes),
-        stride(of_classes + padding),
+  problem(index_t row_count, index_t class_count, std::uint64_t seed, index_t padding = 0)
+      : rows(row_count),
+        classes(class_count),
+        stride(class_count + padding),
         logits(random_logits<float>(rows * stride, seed), padding) {
     random_generator generator(seed + 1);
     for (index_t i = 0; i < rows; ++i)

@@ -112,7 +112,7 @@ struct stop_here : std::runtime_error {
 
 }  // namespace
 
-TEST_CASE("threads: chunks are of whole blocks where those are small") {
+TEST_CASE("threads: chunks consist of whole blocks if blocks are small") {
   const auto chunks = [](index_t items, index_t smallest, index_t multiple) {
     const detail::chunking c(items, smallest, multiple);
     CHECK(c.begin(0) == 0);
@@ -122,12 +122,12 @@ TEST_CASE("threads: chunks are of whole blocks where those are small") {
   };
   CHECK(chunks(4096, 205, 8) == std::make_pair(index_t{208}, index_t{20}));
   CHECK(chunks(120087, 181, 128) == std::make_pair(index_t{512}, index_t{235}));
-  // Of wide rows a block has many: they are spread over threads all the same.
+  // A block of wide rows has many elements. Such rows are spread over threads as well.
   CHECK(chunks(128, 2, 128) == std::make_pair(index_t{2}, index_t{64}));
   CHECK(chunks(1, 1, 1) == std::make_pair(index_t{1}, index_t{1}));
 }
 
-TEST_CASE("threads: every call returns the same bits on any number, on AVX2 and AVX-512") {
+TEST_CASE("threads: every call is bit-identical on any number of threads, on AVX2 and AVX-512") {
   const isa before = active_isa();
   std::map<std::string, results> expected;
   for (const isa set : {isa::avx2, isa::avx512}) {
@@ -188,7 +188,7 @@ TEST_CASE("threads: calls inside the pieces of a caller's loop") {
   });
 }
 
-TEST_CASE("threads: a caller's loop that leaves pieces out, or runs them twice, is told") {
+TEST_CASE("threads: a caller's loop that omits pieces, or runs them twice, is an error") {
   const auto leaves_out = [](index_t count, const task& work) {
     for (index_t i = 1; i < count; ++i) work(i);
   };
@@ -228,7 +228,7 @@ TEST_CASE("threads: a caller's loop that leaves pieces out, or runs them twice, 
                        std::invalid_argument);
 }
 
-TEST_CASE("threads: what a piece throws leaves the call, not the caller's loop") {
+TEST_CASE("threads: an exception in a piece leaves the call, not the caller's loop") {
   bool threw_in_loop = false;
   const auto loop = [&](index_t count, const task& work) {
     for (index_t i = 0; i < count; ++i) {
@@ -277,7 +277,7 @@ TEST_CASE("threads: many callers at once") {
 }
 
 TEST_CASE("threads: the first call, from many threads") {
-  // What the first call sets up, it sets up anew here.
+  // Resets what the first call sets up.
   const isa before = active_isa();
   for (int round = 0; round < 20; ++round) {
     detail::isa_in_force = -1;
@@ -397,7 +397,7 @@ TEST_CASE("threads: cancelling the caller's tasks never leaves a call half done"
   });
 }
 
-TEST_CASE("threads: a call's own exception leaves the caller's loop as any other") {
+TEST_CASE("threads: a call's exception leaves the caller's loop like any other exception") {
   const shared_family other(catalogue().front());
   const std::vector<float> logits(4, 0.5f);
   const std::vector<index_t> bad_labels{0, 9};

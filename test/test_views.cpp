@@ -132,10 +132,10 @@ TEST_CASE("views: pointers and sizes of any integer type, in braces too") {
   static_assert(std::is_same<decltype(deduced_boxes), const boxes_view<float>>::value);
   const std::vector<float>& constant = memory;
   std::vector<corner_box> corners{{0, 1, 2, 3}, {4, 5, 6, 7}};
-  const vector_view of_vector(memory);
-  const vector_view of_constant(constant);
-  static_assert(std::is_same<decltype(of_vector), const vector_view<float>>::value);
-  static_assert(std::is_same<decltype(of_constant), const vector_view<const float>>::value);
+  const vector_view view(memory);
+  const vector_view constant_view(constant);
+  static_assert(std::is_same<decltype(view), const vector_view<float>>::value);
+  static_assert(std::is_same<decltype(constant_view), const vector_view<const float>>::value);
   const boxes_view boxes_of_vector(constant);
   const boxes_view boxes_of_structs(corners);
   static_assert(std::is_same<decltype(boxes_of_vector), const boxes_view<const float>>::value);

@@ -24,19 +24,30 @@ double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>
   decode_boxes(a, a, image_size::height_width(4, 3), a);
   convert_boxes(b, box_format::xywh, box_format::xyxy, b);
   split_detections(x, a, a);
-  filter_topk_workspace of_topk;
-  filter_topk(x, 0.5, 10, of_topk);
+  filter_topk_workspace topk_workspace;
+  filter_topk(x, 0.5, 10, topk_workspace);
   postprocess_workspace workspace;
   head_outputs<float> outputs{x, a, {}};
   const std::vector<image_size> sizes{image_size::height_width(480, 640)};
   const auto found = postprocess(outputs, a, {}, sizes, {}, workspace);
-  fcos_loss_workspace of_fcos;
+  fcos_loss_workspace fcos_workspace;
   const std::vector<grid_size> levels;
-  sum += fcos_loss_and_grad(fcos_head<float>{}, a, {a, labels, {}, {}, {}}, {}, of_fcos).regression;
-  roi_align_workspace of_roi;
+  sum += fcos_loss_and_grad(fcos_head<float>{}, a, {a, labels, {}, {}, {}}, {}, fcos_workspace)
+             .regression;
+  roi_align_workspace roi_workspace;
   roi_boxes<float> boxes;
   boxes.boxes = a;
   const feature_view<float> map(a.data(), 1, 1, 1, 1, feature_layout::nchw);
-  roi_align(map, boxes, map, {}, of_roi);
+  roi_align(map, boxes, map, {}, roi_workspace);
+  deformable_attention_workspace attention_workspace;
+  const vector_view<const float> numbers(a);
+  deformable_attention(numbers, a, a, a, {}, attention_workspace);
+  deformable_attention_grad(numbers, a, a, a, {}, {}, attention_workspace);
+  query_match_workspace match_workspace;
+  set_loss_workspace losses_workspace;
+  assignment_workspace lsa_workspace;
+  match_queries<float>({}, {a, labels, {}, {}, {}}, {}, {}, match_workspace);
+  set_loss_and_grad<float>({}, {a, labels, {}, {}, {}}, {}, {}, losses_workspace);
+  sum += assign_least_cost(x, {}, lsa_workspace);
   return sum + static_cast<double>(kept.size()) + static_cast<double>(found.scores.size());
 }

@@ -163,13 +163,6 @@ inline std::vector<std::vector<double>> alternate(const std::vector<contender>& 
   return times;
 }
 
-/// For each round, the logarithm of the ratio of a's time to b's.
-inline std::vector<double> log_ratios(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < a.size(); ++i) ratios.push_back(std::log(a[i] / b[i]));
-  return ratios;
-}
-
 /// The compared revisions; `control` is a second copy of base.
 struct revisions {
   loaded_module base, control, head;
@@ -208,16 +201,10 @@ inline measurement measure(const revisions& modules, std::int64_t index, bool wi
   const auto times = alternate(contenders, rounds, random);
 
   measurement found;
-  found.head_ns = median(times[0]);
   if (in_base) {
-    found.base_ns = median(times[1]);
-    // Base's time in a round is the mean of its two copies.
-    std::vector<double> ratios = log_ratios(times[0], times[1]);
-    const std::vector<double> control = log_ratios(times[2], times[1]);
-    for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] -= control[i] / 2;
-    found.head_to_base = std::exp(median(ratios));
-    found.p_slower = signed_rank_p_greater(ratios);
-    found.control_to_base = std::exp(median(control));
+    found = compare_rounds({times[0], times[1], times[2]});
+  } else {
+    found.head_ns = median(times[0]);
   }
   if (with_plain_loop) {
     found.plain_to_head = std::exp(median(log_ratios(times.back(), times[0])));

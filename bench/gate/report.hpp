@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate's result: a table for people, JSON for programs.
+// The gate's result, and the table for people.
 #pragma once
 
 #include "ratios.hpp"
 #include "verdict.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <iomanip>
+#include <optional>
 #include <ostream>
 #include <sstream>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 namespace vecdet {
 namespace gate {
@@ -21,9 +22,9 @@ enum class outcome { pass = 0, fail = 1, error = 2, inconclusive = 3 };
 
 struct gate_result {
   machine_class machine;
-  int rounds;
+  rules rule;
   std::vector<judged_problem> problems;
-  std::vector<std::string> skipped;  ///< because base lacks them
+  std::vector<std::string> skipped;  ///< problems that are not compared, and why
 
   outcome answer() const {
     bool all_settled = true;
@@ -53,81 +54,106 @@ inline std::string percent(double ratio) {
   return text.str();
 }
 
+/// "12.34 us"
+inline std::string time_text(double ns) {
+  const char* unit = "ns";
+  for (const char* next : {"us", "ms", "s"}) {
+    if (ns < 1000) break;
+    ns /= 1000;
+    unit = next;
+  }
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(2) << ns << ' ' << unit;
+  return text.str();
+}
+
+/// "12", or "12 -> 14", or "-" if it was not counted.
+inline std::string count_text(const std::optional<double>& base,
+                              const std::optional<double>& head) {
+  if (!base && !head) return "-";
+  const auto text = [](const std::optional<double>& count) {
+    std::ostringstream out;
+    if (count) {
+      out << *count;
+    } else {
+      out << '?';
+    }
+    return out.str();
+  };
+  return base == head ? text(head) : text(base) + " -> " + text(head);
+}
+
+inline double change_of(const judged_problem& problem) {
+  return problem.over_processes(&measurement::head_to_base);
+}
+
+/// How many problems became slower, faster or stayed undecided, in words.
+inline std::string summary(const gate_result& result) {
+  std::size_t slower = 0, faster = 0, open = 0;
+  for (const judged_problem& problem : result.problems) {
+    slower += problem.failed();
+    open += !problem.failed() && !problem.settled();
+    faster += verdict_of(problem) == "faster";
+  }
+  std::ostringstream text;
+  text << result.problems.size() << " compared, " << slower << " slower, " << faster << " faster, "
+       << open << " inconclusive";
+  return text.str();
+}
+
+/// "AMD EPYC, family 26, model 2; GCC 12"
+inline std::string machine_text(const machine_class& machine) {
+  return machine.compiler.empty() ? machine.processor : machine.processor + "; " + machine.compiler;
+}
+
 inline void write_table(std::ostream& out, const gate_result& result) {
   std::size_t longest = 7;
+  bool plain = false, counted = false;
   for (const judged_problem& problem : result.problems) {
-    longest = std::max(longest, problem.name.size() + 1 + problem.isa.size());
+    longest = std::max(longest, problem.full_name().size());
+    plain = plain || problem.with_plain_loop;
+    counted = counted || problem.base_counts.page_faults || problem.head_counts.page_faults;
   }
   const auto name_width = static_cast<int>(longest);
-  out << std::left << std::setw(name_width) << "problem" << std::right << std::setw(11) << "base us"
-      << std::setw(11) << "head us" << std::setw(9) << "change" << std::setw(10) << "control"
-      << std::setw(17) << "x plain (before)" << std::setw(11) << "processes"
+  out << std::left << std::setw(name_width) << "problem" << std::right << std::setw(12) << "base"
+      << std::setw(12) << "head" << std::setw(9) << "change" << std::setw(10) << "control";
+  if (plain) out << std::setw(17) << "x plain (before)";
+  if (counted) out << std::setw(15) << "allocations" << std::setw(15) << "page faults";
+  out << std::setw(11) << "processes"
       << "  verdict\n";
   for (const judged_problem& problem : result.problems) {
-    const auto number = [&](double measurement::*field) {
-      std::ostringstream text;
-      text << std::fixed << std::setprecision(2) << problem.over_processes(field) / 1000;
-      return text.str();
+    const bool compared = problem.in_base && !problem.measurements.empty();
+    const auto time = [&](double measurement::*field) {
+      return time_text(problem.over_processes(field));
     };
-    std::ostringstream ratio;
-    if (problem.with_plain_loop) {
-      ratio << std::fixed << std::setprecision(1)
-            << problem.over_processes(&measurement::plain_to_head);
-      if (problem.recorded_ratio > 0) ratio << " (" << problem.recorded_ratio << ')';
+    out << std::left << std::setw(name_width) << problem.full_name() << std::right << std::setw(12)
+        << (compared ? time(&measurement::base_ns) : "-") << std::setw(12)
+        << time(&measurement::head_ns) << std::setw(9)
+        << (compared ? percent(change_of(problem)) : "-") << std::setw(10)
+        << (compared ? percent(problem.over_processes(&measurement::control_to_base)) : "-");
+    if (plain) {
+      std::ostringstream ratio;
+      if (problem.with_plain_loop) {
+        ratio << std::fixed << std::setprecision(1)
+              << problem.over_processes(&measurement::plain_to_head);
+        if (problem.recorded_ratio > 0) ratio << " (" << problem.recorded_ratio << ')';
+      }
+      out << std::setw(17) << ratio.str();
     }
-    const bool compared = problem.in_base;
-    out << std::left << std::setw(name_width) << problem.name + "/" + problem.isa << std::right
-        << std::setw(11) << (compared ? number(&measurement::base_ns) : "-") << std::setw(11)
-        << number(&measurement::head_ns) << std::setw(9)
-        << (compared ? percent(problem.over_processes(&measurement::head_to_base)) : "-")
-        << std::setw(10)
-        << (compared ? percent(problem.over_processes(&measurement::control_to_base)) : "-")
-        << std::setw(17) << ratio.str() << std::setw(11) << problem.measurements.size() << "  "
-        << verdict_of(problem);
+    if (counted) {
+      const call_counts &base = problem.base_counts, &head = problem.head_counts;
+      out << std::setw(15) << count_text(base.allocations, head.allocations) << std::setw(15)
+          << count_text(base.page_faults, head.page_faults);
+    }
+    out << std::setw(11) << problem.measurements.size() << "  " << verdict_of(problem);
     if (verdict_of(problem) == "faster") {
-      const double change = problem.over_processes(&measurement::head_to_base) - 1;
-      out << ", " << std::fixed << std::setprecision(0) << 100 * change << " %";
+      out << ", " << std::fixed << std::setprecision(0) << 100 * (change_of(problem) - 1) << " %";
     }
     out << '\n';
   }
-  for (const std::string& name : result.skipped) out << name << ": not in the base revision\n";
-  out << "perf-gate: " << outcome_name(result.answer()) << " (" << result.problems.size()
-      << " comparisons, " << result.rounds << " pairs each; " << result.machine.processor << ", "
-      << result.machine.compiler << ")\n";
-}
-
-inline nlohmann::ordered_json to_json(const gate_result& result) {
-  nlohmann::ordered_json problems = nlohmann::ordered_json::array();
-  for (const judged_problem& problem : result.problems) {
-    nlohmann::ordered_json entry{{"name", problem.name + "/" + problem.isa + "/threads:1"},
-                                 {"verdict", verdict_of(problem)},
-                                 {"processes", nlohmann::ordered_json::array()}};
-    if (problem.recorded_ratio > 0) entry["recorded_plain_to_head"] = problem.recorded_ratio;
-    for (const measurement& found : problem.measurements) {
-      nlohmann::ordered_json process{{"head_ns", found.head_ns}};
-      if (problem.in_base) {
-        process["base_ns"] = found.base_ns;
-        process["head_to_base"] = found.head_to_base;
-        process["p_slower"] = found.p_slower;
-        process["control_to_base"] = found.control_to_base;
-      }
-      if (problem.with_plain_loop) process["plain_to_head"] = found.plain_to_head;
-      entry["processes"].push_back(process);
-    }
-    problems.push_back(entry);
-  }
-  return {{"verdict", outcome_name(result.answer())},
-          {"exit_code", static_cast<int>(result.answer())},
-          {"machine",
-           {{"processor", result.machine.processor},
-            {"isa", result.machine.isa},
-            {"compiler", result.machine.compiler}}},
-          {"pairs", result.rounds},
-          {"slow", slow},
-          {"significance", significance},
-          {"control_stray", stray},
-          {"problems", problems},
-          {"skipped", result.skipped}};
+  for (const std::string& line : result.skipped) out << line << '\n';
+  out << "vecdet-gate: " << outcome_name(result.answer()) << " (" << summary(result) << "; "
+      << result.rule.pairs << " pairs; " << machine_text(result.machine) << ")\n";
 }
 
 }  // namespace gate

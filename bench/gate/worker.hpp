@@ -51,7 +51,7 @@ inline void work_on(const std::string& input) {
   std::cout << nlohmann::json(found) << std::flush;
 }
 
-/// Runs this program again as `<program> --worker <input>` and returns its measurements.
+/// Runs this program again as `<program> measure-modules <input>` and returns its measurements.
 inline std::vector<measurement> measure_in_fresh_process(const worker_input& job) {
   int ends[2];
   if (pipe(ends) != 0) throw std::runtime_error("cannot make a pipe");
@@ -62,7 +62,7 @@ inline std::vector<measurement> measure_in_fresh_process(const worker_input& job
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
     close(ends[1]);
-    execl("/proc/self/exe", "perf_gate", "--worker", input.c_str(), nullptr);
+    execl("/proc/self/exe", "vecdet-gate", "measure-modules", input.c_str(), nullptr);
     _exit(127);
   }
   close(ends[1]);

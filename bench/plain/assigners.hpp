@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ATSS, FCOS's and the task-aligned assigner: loops over all boxes and points of one image, without
-// matrices. The index of the box, or -1, goes to `matches`.
+// matrices. They write the index of the box, or -1, to `matches`.
 #pragma once
 
 #include "loops.hpp"

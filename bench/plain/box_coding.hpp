@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Box coding of `count` boxes, with weights of 1 but where SSD's variances 0.1 and 0.2 are
-// named.
+// Box coding of `count` boxes. Weights are 1, except in functions named after SSD, which use its
+// variances 0.1 and 0.2.
 #pragma once
 
 #include "loops.hpp"

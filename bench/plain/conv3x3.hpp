@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Directly, on one image in NCHW: a row times each tap of the weights. Gradients are overwritten.
+// Direct convolution of one image in NCHW: each row times each tap of the weights. Gradients are
+// overwritten.
 #pragma once
 
 #include "loops.hpp"

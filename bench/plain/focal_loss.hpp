@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Focal loss of alpha 0.25 and gamma 2. Each returns the sum of the loss and writes its
+// Focal loss with alpha 0.25 and gamma 2. Each function returns the sum of the loss and writes its
 // gradient.
 #pragma once
 

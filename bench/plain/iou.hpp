@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IoU and its kin: of all pairs of `rows` boxes a and `cols` boxes b, or one by one.
+// IoU and its variants, for all pairs of `rows` boxes a and `cols` boxes b, or element by element.
 #pragma once
 
 #include "loops.hpp"

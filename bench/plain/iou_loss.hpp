@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GIoU, DIoU and CIoU losses. They return the sum and write the gradient to `out`, or write
-// the loss of each box there, or need no `out`.
+// The GIoU, DIoU and CIoU losses. Depending on the output, a function returns the sum, returns the
+// sum and writes the gradient to `out`, or writes the loss of each box to `out`.
 #pragma once
 
 #include "loops.hpp"

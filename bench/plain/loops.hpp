@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a good programmer gets without vecdet: plain loops, compiled with -O3 -march=native
-// -ffast-math. Each X.hpp declares those of X.cpp.
+// Plain loops, as a good programmer writes them without vecdet, compiled with -O3 -march=native
+// -ffast-math. Each X.hpp declares the loops of X.cpp.
 //
 // Each file of loops is compiled for this processor's instruction set, with VECDET_PLAIN_SET as the
-// namespace of its functions: native. Where that set is AVX-512, it is compiled once more for AVX2,
+// namespace of its functions: native. If that set is AVX-512, it is compiled once more for AVX2,
 // so that vecdet on AVX2 is compared with a plain loop on AVX2. VECDET_PLAIN(function)(arguments)
 // calls one of them.
 #pragma once
@@ -35,13 +35,13 @@ inline bool plain_for_avx2 = false;
 /// Boxes as N x 4, or an array a coordinate, one after the other.
 enum class plain_layout { rows, planes };
 
-/// What matching keeps between calls: the anchors, their best boxes, and each box's best IoU.
+/// Memory of matching between calls: the anchors, their best boxes, and each box's best IoU.
 struct plain_match_memory {
   std::vector<float> x1, y1, x2, y2, area, top;
   std::vector<std::int32_t> best;
 };
 
-/// What plain_nms keeps between calls.
+/// Memory of plain_nms between calls.
 struct plain_nms_memory {
   std::vector<std::int64_t> order, kept;
   std::vector<float> x1, y1, x2, y2, area;
@@ -70,7 +70,7 @@ struct plain_postprocess_params {
   float width, height;  ///< of the image
 };
 
-/// What plain_postprocess works in and gives.
+/// The scratch memory and the results of plain_postprocess.
 struct plain_postprocess_memory {
   std::vector<plain_candidate> candidates;
   std::vector<float> boxes, scores, class_boxes, class_scores;
@@ -79,7 +79,7 @@ struct plain_postprocess_memory {
   plain_nms_memory nms;
 };
 
-/// What plain_yolo works in and gives.
+/// The scratch memory and the results of plain_yolo.
 struct plain_yolo_memory {
   std::vector<float> best, class_boxes, class_scores, found;
   std::vector<std::int32_t> labels;

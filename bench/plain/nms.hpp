@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NMS of sorted coordinates in arrays: one loop over all later boxes for each box kept, which
-// the compiler vectorises.
+// NMS of sorted coordinates in arrays. For each kept box, one loop, which the compiler vectorises,
+// tests all later boxes.
 #pragma once
 
 #include "loops.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a head's outputs to detections: the best k candidates of each level, decoded and clipped,
-// plain_nms class by class, the best of the image.
+// From a head's outputs to detections: select the best k candidates of each level, decode and clip
+// them, apply plain_nms class by class, and keep the best of the image.
 #pragma once
 
 #include "loops.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A YOLOv8's output channels first, merging by intersection over the smaller area, and a letterbox
-// of a square input in bytes' fixed point.
+// Postprocessing of YOLOv8's output, channels first; merging by intersection over the smaller area;
+// and a letterbox to a square input, in fixed point on bytes.
 #pragma once
 
 #include "loops.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The box regression losses of a detector, with weights of 1 and smooth L1's beta. They return
-// the sum of the loss, and write its gradient to `grad` if that is asked for. Of all boxes,
-// those whose label is 0 or more, or those whose index is one of `selected`; the targets are a
-// box an anchor, or each anchor's match of `truth`.
+// The box regression losses of a detector, with coder weights of 1. They return the sum of the
+// loss, and write its gradient to `grad` on request. They take all boxes, those whose label is 0 or
+// more, or those whose index is in `selected`. Targets are one box per anchor, or each anchor's
+// match in `truth`.
 #pragma once
 
 #include "loops.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Positions and weights of a box's samples are computed once for all channels; one image, one
-// location a pixel, not aligned, two samples a bin and axis.
+// RoIAlign of one image with one location per pixel, not aligned, with two samples per bin and
+// axis. Positions and weights of a box's samples are computed once for all channels.
 #pragma once
 
 #include "loops.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Smooth L1. They return the sum and write the gradient to `out`, or write the loss of each
-// element there, or need no `out`. Of `size` numbers, or of the boxes among `count` whose label
-// is 0 or more, or whose index is one of `selected`.
+// Smooth L1 of `size` numbers, or of those of `count` boxes whose label is 0 or more, or whose
+// index is in `selected`. Depending on the output, a function returns the sum, returns the sum and
+// writes the gradient to `out`, or writes the loss of each element to `out`.
 #pragma once
 
 #include "loops.hpp"

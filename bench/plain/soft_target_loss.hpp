@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of scored labels, with exponents of 2 and varifocal's alpha 0.75. Each returns the sum
-// of the loss and writes its gradient.
+// Losses of scored labels, with exponents of 2 and varifocal's alpha 0.75. Each function
+// returns the sum of the loss and writes its gradient.
 #pragma once
 
 #include "loops.hpp"

@@ -122,9 +122,9 @@ double plain_mined_softmax_cross_entropy(const float* logits, const std::int64_t
         std::min(static_cast<std::int64_t>(negatives.size()), std::int64_t{3} * foreground);
     std::nth_element(negatives.begin(), negatives.begin() + wanted, negatives.end(),
                      [&](std::int64_t a, std::int64_t b) {
-                       const float of_a = losses[static_cast<std::size_t>(a)];
-                       const float of_b = losses[static_cast<std::size_t>(b)];
-                       return of_a != of_b ? of_a > of_b : a < b;
+                       const float loss_a = losses[static_cast<std::size_t>(a)];
+                       const float loss_b = losses[static_cast<std::size_t>(b)];
+                       return loss_a != loss_b ? loss_a > loss_b : a < b;
                      });
     for (std::int64_t k = 0; k < static_cast<std::int64_t>(negatives.size()); ++k) {
       const std::int64_t i = negatives[static_cast<std::size_t>(k)];

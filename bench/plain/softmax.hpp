@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of softmax, which return the sum and write the gradient, and the decoding of
-// distributions.
+// Softmax losses, which return the sum and write the gradient; and decoding of distributions.
 #pragma once
 
 #include "loops.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the plain loops of box regression do with one box: equations in float, inlined into loops
-// that are compiled with -O3 -march=native -ffast-math. For the loops of this folder alone.
+// The equations of box regression for one box, in float. The plain loops of this folder inline them
+// and are compiled with -O3 -march=native -ffast-math.
 #pragma once
 
 #include "loops.hpp"

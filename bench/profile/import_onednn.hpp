@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -113,14 +114,23 @@ inline entry onednn_entry(const onednn_problem& p) {
   return e;
 }
 
-inline onednn_import import_onednn(const std::string& text) {
-  detail::report_builder builder;
-  onednn_import imported;
-  process_info process;
-  process.command = "oneDNN";
+/// One execution in the log.
+struct onednn_execution {
+  entry one;  ///< with the time and the work of this call
+  onednn_problem problem;
+  std::optional<double> stamp_ms;
+};
+
+/// The lines of a log that are not executions.
+struct onednn_others {
+  std::size_t malformed = 0, foreign = 0;
+};
+
+/// Calls visit(execution) for each execution in the log, in its order.
+template <class Visit>
+onednn_others for_each_execution(const std::string& text, const Visit& visit) {
+  onednn_others others;
   int threads = 0;
-  std::size_t malformed = 0, others = 0;
-  double first_ms = 0, last_ms = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     std::string one = text.substr(begin, end - begin);
@@ -128,8 +138,8 @@ inline onednn_import import_onednn(const std::string& text) {
     if (!one.empty() && one.back() == '\r') one.pop_back();
     if (one.empty()) continue;
     onednn_line line = parse_onednn_line(one);
-    if (line.what == onednn_line::kind::foreign) ++others;
-    if (line.what == onednn_line::kind::malformed) ++malformed;
+    if (line.what == onednn_line::kind::foreign) ++others.foreign;
+    if (line.what == onednn_line::kind::malformed) ++others.malformed;
     if (line.what == onednn_line::kind::threads) threads = line.problem.threads;
     if (line.what != onednn_line::kind::execution) continue;
     line.problem.threads = threads;
@@ -141,30 +151,43 @@ inline onednn_import import_onednn(const std::string& text) {
     e.histogram[histogram_bucket(static_cast<std::int64_t>(std::min(ns, 9e15) + 0.5))] = 1;
     e.samples.push_back(static_cast<float>(ns));
     onednn_work(line.problem, e);
+    visit(onednn_execution{std::move(e), std::move(line.problem), line.stamp_ms});
+  }
+  return others;
+}
+
+inline onednn_import import_onednn(const std::string& text) {
+  detail::report_builder builder;
+  onednn_import imported;
+  process_info process;
+  process.command = "oneDNN";
+  double first_ms = 0, last_ms = 0;
+  const onednn_others others = for_each_execution(text, [&](onednn_execution execution) {
+    const double ns = execution.one.total_ns;
     process.wall_ns += ns;
-    if (line.stamp_ms) {
-      if (first_ms <= 0) first_ms = *line.stamp_ms;
-      last_ms = *line.stamp_ms + line.milliseconds;
+    if (execution.stamp_ms) {
+      if (first_ms <= 0) first_ms = *execution.stamp_ms;
+      last_ms = *execution.stamp_ms + ns / 1e6;
     }
-    imported.problems.emplace(e.name, std::move(line.problem));
+    imported.problems.emplace(execution.one.name, std::move(execution.problem));
     path p;
-    p.entries = {builder.add(e)};
+    p.entries = {builder.add(execution.one)};
     builder.result.entries[p.entries[0]].seen_on_threads = 1;
     p.count = 1;
     p.total_ns = p.self_ns = ns;
     builder.add(p);
-  }
+  });
   report& r = imported.recorded;
   r = std::move(builder.result);
   process.threads = 1;
   process.wall_ns = std::max(process.wall_ns, 1e6 * (last_ms - first_ms));
   r.processes.push_back(process);
-  if (malformed != 0) {
-    r.warnings.push_back(std::to_string(malformed) +
+  if (others.malformed != 0) {
+    r.warnings.push_back(std::to_string(others.malformed) +
                          " malformed lines of the oneDNN log, left out");
   }
-  if (others != 0 && !r.entries.empty()) {
-    r.warnings.push_back(std::to_string(others) +
+  if (others.foreign != 0 && !r.entries.empty()) {
+    r.warnings.push_back(std::to_string(others.foreign) +
                          " lines in the log that are not oneDNN's, passed over");
   }
   return imported;

@@ -26,9 +26,9 @@ std::string why_no_primitives();
 /// The version of oneDNN that runs them.
 std::string primitives_version();
 
-/// The number of threads for primitives that this thread creates and runs from now on; 0 for
-/// oneDNN's default.
-void set_primitive_threads(int threads);
+/// Sets the number of threads for primitives that this thread creates and runs from now on; 0 is
+/// oneDNN's default. Returns that number.
+int set_primitive_threads(int threads);
 
 /// Creates the primitive as logged, with types, layouts, attributes and algorithm; its operands are
 /// filled with small numbers. Throws std::runtime_error that names what is unknown or unsupported

@@ -14,7 +14,7 @@ std::string why_no_primitives() {
 
 std::string primitives_version() { return "none"; }
 
-void set_primitive_threads(int) {}
+int set_primitive_threads(int threads) { return threads; }
 
 runnable_primitive make_primitive(const onednn_problem&) {
   throw std::runtime_error(why_no_primitives());

@@ -32,7 +32,8 @@ struct projected_problem {
   /// With other layouts, cold caches and new pages; 0 for other alternatives.
   std::vector<double> elsewhere_fresh_ns;
   bool is_primitive = false, is_convolution = false;  ///< from oneDNN
-  bool is_inside = false;  ///< only within other replayed problems, whose times include it
+  bool is_of_aten = false;  ///< a convolution that ATen computed without oneDNN
+  bool is_inside = false;   ///< only within other replayed problems, whose times include it
   double gap_ns() const { return observed_ns - warm_ns; }
 };
 
@@ -77,6 +78,18 @@ struct standing_alone {
   }
 };
 
+/// The entries with ATen's own convolution inside, which it prefers for few elements.
+inline std::set<std::size_t> entries_of_aten(const report& recorded) {
+  std::set<std::size_t> found;
+  for (const path& p : recorded.paths) {
+    if (p.entries.empty() ||
+        !starts_with(recorded.entries[p.entries.back()].function, "aten::_slow_conv"))
+      continue;
+    found.insert(p.entries.begin(), p.entries.end());
+  }
+  return found;
+}
+
 /// The time of calls beyond twice their median, as a share of all time, estimated from the stored
 /// samples.
 inline double slow_calls_of(const entry& e) {
@@ -102,6 +115,7 @@ inline projection project(const report& recorded, const std::string& step,
   result.projected.machine = recorded.machine;
 
   const standing_alone alone(recorded, with);
+  const std::set<std::size_t> of_aten = entries_of_aten(recorded);
   std::vector<std::size_t> to_run;
   const auto skip = [&](std::size_t i, const std::string& reason) {
     result.not_replayed.push_back(
@@ -115,7 +129,7 @@ inline projection project(const report& recorded, const std::string& step,
     } else {
       // Weighted by calls: a step may be too short to have a time.
       skip(i, e.count > 0 && alone.calls[i] == 0
-                  ? "inside of replayed problems, and replayed with them"
+                  ? "part of replayed problems, and replayed with them"
                   : reason);
     }
   }
@@ -139,6 +153,7 @@ inline projection project(const report& recorded, const std::string& step,
       p.fresh_ns = measured.fresh * p.calls;
       p.is_primitive = with.is_primitive(e);
       p.is_convolution = with.is_convolution(e);
+      p.is_of_aten = of_aten.count(i) != 0;
       result.has_primitives = result.has_primitives || p.is_primitive;
       for (std::size_t a = 0; a < alternatives.size(); ++a) {
         p.elsewhere_ns.push_back(std::nan(""));

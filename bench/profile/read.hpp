@@ -122,10 +122,8 @@ inline report read_profile(const nlohmann::json& j) {
   return r;
 }
 
-/// Reads a file of any of the three kinds. Throws std::runtime_error that names the file and the
-/// problem; malformed lines of a log become a warning in the report instead. Adds the problems
-/// behind a log's entries to `problems`.
-inline report read_report(const std::string& file, onednn_problems* problems = nullptr) {
+/// The bytes of a file. Throws std::runtime_error that names the file and the problem.
+inline std::string file_text(const std::string& file) {
   const auto fail = [&](const std::string& what) {
     throw std::runtime_error("cannot read \"" + file + "\": " + what);
   };
@@ -138,6 +136,14 @@ inline report read_report(const std::string& file, onednn_problems* problems = n
   } catch (const std::ios_base::failure&) {  // a directory can be opened but not read
     fail(std::strerror(errno != 0 ? errno : EIO));
   }
+  return text;
+}
+
+/// Reads a file of any of the three kinds. Throws std::runtime_error that names the file and the
+/// problem; malformed lines of a log become a warning in the report instead. Adds the problems
+/// behind a log's entries to `problems`.
+inline report read_report(const std::string& file, onednn_problems* problems = nullptr) {
+  const std::string text = file_text(file);
   try {
     const std::size_t start = text.find_first_not_of(" \t\r\n");
     if (start == std::string::npos) throw std::runtime_error("it is empty");
@@ -154,9 +160,8 @@ inline report read_report(const std::string& file, onednn_problems* problems = n
     const nlohmann::json j = nlohmann::json::parse(text);
     return j.contains("benchmarks") ? import_google_benchmark(j) : read_profile(j);
   } catch (const std::exception& error) {
-    fail(error.what());
+    throw std::runtime_error("cannot read \"" + file + "\": " + error.what());
   }
-  return {};
 }
 
 /// Merges several reports: ranks of a job, or a profile and imported logs. Entries with the same

@@ -151,11 +151,10 @@ inline std::string why_not_replayed(const entry& e) {
   if (e.source != "vecdet") return "recorded by " + e.source;
   if (e.implementation.empty()) {
     const std::string whole = e.function.substr(0, e.function.find('.'));  // of nms.sort, nms
-    return whole != e.function && is_replayed(whole)
-               ? "a step inside of " + whole + ", on another thread"
-               : "a scope";
+    return whole != e.function && is_replayed(whole) ? "a part of " + whole + ", on another thread"
+                                                     : "a scope";
   }
-  if (!is_replayed(e.function)) return "no replay of this function";
+  if (!is_replayed(e.function)) return "this function cannot be replayed";
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
     if (e.implementation != isa_name(set)) continue;
     return isa_available(set) ? "" : "this machine has no " + e.implementation;
@@ -211,9 +210,15 @@ inline replayed measure_call(const std::string& name, const replay_call& call,
 
 /// Runs the problem alone; throws std::runtime_error when its variant, type or shape is unknown.
 inline replayed replay(const entry& e, const replay_options& options) {
-  // Of operands: five arrays or so, of which each element of a list is a box.
+  // Of operands: five arrays or so, of which each element of a list is a box. Convolutions have
+  // images, channels, height, width and output channels.
   double bytes = 5 * (e.type == "f64" ? 8 : 4) * (e.shape.size() == 1 ? 4 : 1);
-  for (const std::int64_t dimension : e.shape) bytes *= static_cast<double>(dimension);
+  if (e.shape.size() == 5) {
+    const auto d = [&](std::size_t i) { return static_cast<double>(e.shape[i]); };
+    bytes *= d(0) * d(2) * d(3) * (d(1) + d(4)) + 9 * d(1) * d(4);
+  } else {
+    for (const std::int64_t dimension : e.shape) bytes *= static_cast<double>(dimension);
+  }
   bytes = std::max(bytes, e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1)));
   if (!(e.threads <= most_threads_replayed)) {
     throw std::runtime_error("on more than " + std::to_string(most_threads_replayed) + " threads");

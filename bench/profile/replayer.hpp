@@ -5,6 +5,7 @@
 
 #include "aten_convolutions.hpp"
 #include "import_onednn.hpp"
+#include "minimal_filtering.hpp"
 #include "primitives.hpp"
 #include "replay.hpp"
 
@@ -14,18 +15,21 @@
 #include <utility>
 #include <vector>
 
+#include <tbb/task_arena.h>
+
 namespace vecdet {
 namespace profile {
 
-/// Another way to run problems than they were recorded in. What is empty or 0 stays as recorded.
+/// Another way to run recorded problems. Empty strings and 0 mean as recorded.
 struct alternative {
-  std::string isa;           ///< of vecdet's problems
-  int threads = 0;           ///< of all
-  std::string layout, type;  ///< of convolutions: what lies around them, as surroundings has it
+  std::string isa;                 ///< of vecdet's problems
+  int threads = 0;                 ///< of all
+  std::string layout, type;        ///< of the tensors around convolutions, as in surroundings
+  bool minimal_filtering = false;  ///< whether conv3x3() computes those for which it is faster
 
   bool within() const { return !layout.empty(); }
   std::string name() const {
-    if (within()) return layout + " " + type;
+    if (within()) return layout + " " + type + (minimal_filtering ? " conv3x3" : "");
     return isa.empty() ? "threads:" + std::to_string(threads) : isa;
   }
 };
@@ -38,7 +42,8 @@ class replayer {
   /// Why a problem cannot be replayed here; empty when it can.
   std::string why_not(const entry& e) const {
     if (!is_primitive(e)) {
-      return e.source == "onednn" ? "a profile does not hold what oneDNN's log tells: give the log"
+      if (e.source == "torch") return "an operator of PyTorch other than a convolution, or a scope";
+      return e.source == "onednn" ? "a profile lacks details of oneDNN's log: pass the log"
                                   : why_not_replayed(e);
     }
     return why_no_primitives();
@@ -67,27 +72,35 @@ class replayer {
     if (threads > most_threads_replayed)
       throw std::runtime_error("on more than " + std::to_string(most_threads_replayed) +
                                " threads");
-    set_primitive_threads(threads);
+    tbb::task_arena arena(set_primitive_threads(threads));  // conv3x3()'s; oneDNN has its own
     std::vector<runnable_primitive> runs;
+    const auto add_convolution = [&](const onednn_problem& problem, const surroundings& around) {
+      runnable_primitive made;
+      if (a.minimal_filtering) made = make_minimal_filtering(problem, around.layout);
+      runs.push_back(made.run ? made : make_convolution_within(problem, around));
+    };
     if (e.source == "onednn") {
       const onednn_problem& problem = problems_.at(e.name);
-      runs.push_back(a.within() ? make_convolution_within(problem, {a.layout, a.type})
-                                : make_primitive(problem));
+      if (a.within())
+        add_convolution(problem, {a.layout, a.type});
+      else
+        runs.push_back(make_primitive(problem));
     } else {
       const aten_convolution found = read_aten_convolution(e);
       const surroundings around{a.within() ? a.layout : found.layout, a.within() ? a.type : e.type};
-      for (const onednn_problem& problem : found.problems)
-        runs.push_back(make_convolution_within(problem, around));
+      for (const onednn_problem& problem : found.problems) add_convolution(problem, around);
     }
-    return measure_call(
-        e.name,
-        [&] {
-          for (const runnable_primitive& one : runs) one.run();
-        },
-        [&] {
-          for (const runnable_primitive& one : runs) one.drop_output_pages();
-        },
-        options);
+    return arena.execute([&] {
+      return measure_call(
+          e.name,
+          [&] {
+            for (const runnable_primitive& one : runs) one.run();
+          },
+          [&] {
+            for (const runnable_primitive& one : runs) one.drop_output_pages();
+          },
+          options);
+    });
   }
 
  private:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test_malformed.sh <vecdet-profile> <profile.json>: a profile that was tampered with is refused, or
+# test_malformed.sh <vecdet-profile> <profile.json> <trace.json.gz>: what was tampered with is refused, or
 # skipped with a message. It never causes a signal, and its contents never reach the terminal
 # unescaped.
 set -euo pipefail
-tool=$1 profile=$2
+tool=$1 profile=$2 trace=$3
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -49,4 +49,24 @@ for wrong in -5 1e300 '"2"'; do
   tampered "s/\"samples_ns\":\[[0-9]*/\"samples_ns\":[$wrong/" 2 "a sample is " report
   tampered "s/\"total_ns\":[0-9]*/\"total_ns\":$wrong/" 2 '"total_ns" is ' report
 done
-echo "malformed profiles are refused or passed over"
+
+# Traces of torch.profiler.
+profile=$scratch/trace.json
+gzip -dc "$trace" >"$profile"
+tampered 's/"traceEvents":\[/"traceEvents":[{/' 2 "not JSON at byte " report
+tampered 's/"dur":[0-9.]*/"dur":-1/' 2 "no events of torch.profiler" report
+tampered 's/"cat":"[a-z_]*"/"cat":"\\u001b[2J"/' 2 "no events of torch.profiler" report
+tampered 's/"name":"aten::/"name":"\\u001b[2J\\u009baten::/' 0 " [2J aten::" report
+tampered 's/"Input Dims":/"Input dims":/' 0 "aten::convolution/s1,p1,d1,g1/" report
+tampered 's/"Input Dims":/"Output Dims":/' 0 "record_shapes=True" report
+tampered 's/"Input Dims":\[\[[0-9]*/"Input Dims":[[9000000000000000000/' 0 "replayed" "${replay[@]}"
+tampered 's/"Input Dims":\[\[[0-9]*/"Input Dims":[[-9000000000000000000/' 0 "replayed" "${replay[@]}"
+tampered 's/"Input Dims":\[\[[0-9]*/"Input Dims":[[0/' 0 "replayed" "${replay[@]}"
+for wrong in -1 1e300 '"2"' 99999999999999999999999; do
+  tampered "s/\"Sequence number\":[0-9]*/\"Sequence number\":$wrong/" 0 "aten::convolution" report
+done
+head -c 3000 "$trace" >"$scratch/cut.json.gz"
+status=0
+"$tool" report "$scratch/cut.json.gz" >"$scratch/output" 2>&1 || status=$?
+[ $status = 2 ] && grep -qF 'cannot read' "$scratch/output" || { cat "$scratch/output"; exit 1; }
+echo "malformed profiles and traces are refused or passed over"

@@ -2,15 +2,18 @@
 // vecdet-profile: reads, merges, compares and replays profiles.
 // Exit codes: 0 done; 1 compare --fail-above found a slowdown; 2 bad usage or unreadable input.
 #include "compare.hpp"
-#include "read.hpp"
+#include "inputs.hpp"
+#include "savings.hpp"
 #include "write_projection.hpp"
 #include <vecdet/profile.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <iostream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,8 +27,11 @@ constexpr int exit_slower = 1;
 constexpr int exit_bad_input = 2;
 
 constexpr const char* inputs_help =
-    "A profile (VECDET_PROFILE=report.json), google-benchmark's JSON, or a oneDNN verbose log; "
-    "the content tells which";
+    "A profile (VECDET_PROFILE=report.json), a trace of torch.profiler (export_chrome_trace(), "
+    "also "
+    ".gz), google-benchmark's JSON, or a oneDNN verbose log; the content determines the kind. A "
+    "log "
+    "with time stamps beside one trace is joined to the trace's operators";
 
 /// Writes to the file in the format that its name selects; without a file, writes the table to
 /// standard output.
@@ -38,25 +44,15 @@ void deliver(const report& r, const std::string& output, std::size_t rows) {
   std::cerr << "wrote " << output << '\n';
 }
 
-std::vector<report> read_all(const std::vector<std::string>& files,
-                             onednn_problems* problems = nullptr) {
-  std::vector<report> reports;
-  for (const std::string& file : files) {
-    if (files.size() > 8) {
-      std::cerr << "\rreading " << reports.size() + 1 << " of " << files.size() << std::flush;
-    }
-    reports.push_back(read_report(file, problems));
-  }
-  if (files.size() > 8) std::cerr << '\n';
-  return reports;
-}
+int default_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 struct options {
   std::vector<std::string> inputs;
   std::string before, after, output, step;
   std::size_t rows = 50;
   double fail_above = -1;
-  bool measure = false, across = false;
+  bool measure = false, across = false, conv3x3 = false, shows_savings = false;
+  int own_threads = default_threads();
   replay_options replay;
   std::vector<std::string> isas, layouts, types;
   std::vector<int> threads;
@@ -70,21 +66,25 @@ void add_output(CLI::App& command, options& o) {
 }
 
 int run_report(const options& o) {
-  report r = merge_reports(read_all(o.inputs));
-  if (o.measure) r.machine = measure_machine();
-  deliver(r, o.output, o.rows);
+  inputs in = read_inputs(o.inputs);
+  if (o.measure) in.recorded.machine = measure_machine();
+  deliver(in.recorded, o.output, o.rows);
+  if (in.parts.empty() || !o.shows_savings) return 0;
+  const savings all = measure_savings(in.recorded, step_scope(in.recorded, o.step),
+                                      std::move(in.parts), o.own_threads, std::cerr);
+  write_savings(std::cout, all, o.rows);
   return 0;
 }
 
 int run_compare(const options& o) {
   if (!o.output.empty() && format_of(o.output) != format::html)
     throw std::invalid_argument("compare writes .html only, not \"" + o.output + "\"");
-  report before = read_report(o.before), after = read_report(o.after);
+  report before = read_inputs({o.before}).recorded, after = read_inputs({o.after}).recorded;
   if (o.across) {
     before = without_implementation(before);
     after = without_implementation(after);
   }
-  const comparison c = compare_reports(before, after, o.step);
+  const comparison c = compare_reports(before, after, step_scope(before, o.step));
   write_comparison(std::cout, c, o.rows);
   if (!o.output.empty()) {
     write_file(o.output,
@@ -107,23 +107,26 @@ std::vector<alternative> alternatives_of(const options& o) {
   for (const std::string& isa : o.isas) all.push_back({isa, 0, "", ""});
   for (const int threads : o.threads) all.push_back({"", threads, "", ""});
   // If only one of the two is given, the other defaults to the common case.
-  if (o.layouts.empty() && o.types.empty()) return all;
+  if (o.layouts.empty() && o.types.empty() && !o.conv3x3) return all;
   using list = std::vector<std::string>;
+  const list layouts = o.layouts.empty() ? list{"nchw"} : o.layouts;
   for (const std::string& type : o.types.empty() ? list{"f32"} : o.types) {
-    for (const std::string& layout : o.layouts.empty() ? list{"nchw"} : o.layouts)
-      all.push_back({"", 0, layout, type});
+    for (const std::string& layout : layouts) all.push_back({"", 0, layout, type});
+  }
+  for (const std::string& layout : layouts) {
+    if (o.conv3x3 && layout != "blocked") all.push_back({"", 0, layout, "f32", true});
   }
   return all;
 }
 
 int run_replay(const options& o) {
   disable();  // a replay is not a scope to record
-  onednn_problems problems;
-  const report recorded = merge_reports(read_all(o.inputs, &problems));
-  if (!problems.empty() && !why_no_primitives().empty())
+  inputs in = read_inputs(o.inputs);
+  if (!in.problems.empty() && !why_no_primitives().empty())
     throw std::runtime_error(why_no_primitives());
-  const replayer with(std::move(problems));
-  const projection p = project(recorded, o.step, alternatives_of(o), o.replay, std::cerr, with);
+  const replayer with(std::move(in.problems));
+  const projection p = project(in.recorded, step_scope(in.recorded, o.step), alternatives_of(o),
+                               o.replay, std::cerr, with);
   write_projection(std::cout, p, o.rows);
   if (!o.output.empty()) {
     write_file(o.output, p.projected);
@@ -152,6 +155,15 @@ int main(int argc, char** argv) {
   report_command->add_flag(
       "--measure", o.measure,
       "Measure this machine's bandwidth and peak, for profiles that lack them");
+  report_command->add_option("--step", o.step,
+                             "For savings: scope that represents one step; default: "
+                             "torch.profiler's steps, or the whole run");
+  report_command
+      ->add_option(
+          "--threads", o.own_threads,
+          "For savings: threads that vecdet's calls may use. A trace does not tell how many "
+          "its operators used; default: all of this machine")
+      ->check(CLI::Range(1, most_threads_replayed));
   add_output(*report_command, o);
 
   CLI::App* merge_command = app.add_subcommand(
@@ -213,6 +225,10 @@ int main(int argc, char** argv) {
                    "Also project convolutions to these types: f32, bf16, f16; weights stay in f32")
       ->delimiter(',')
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  replay_command->add_flag(
+      "--conv3x3", o.conv3x3,
+      "Also project convolutions in f32 and these layouts (not blocked) to vecdet's conv3x3, where "
+      "it can compute them and is faster according to conv3x3_is_faster()");
   replay_command
       ->add_option("--seconds", o.replay.seconds, "Time for each repetition of each problem")
       ->check(CLI::Range(0.001, 60.0))
@@ -240,6 +256,7 @@ int main(int argc, char** argv) {
   try {
     if (compare_command->parsed()) return run_compare(o);
     if (replay_command->parsed()) return run_replay(o);
+    o.shows_savings = report_command->parsed();
     return run_report(o);
   } catch (const std::exception& error) {
     std::cerr << "vecdet-profile: " << detail::one_line(error.what()) << '\n';

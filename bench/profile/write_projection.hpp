@@ -24,13 +24,14 @@ inline std::string ratio_text(double part, double of) {
 
 /// Where the observed time of primitives went, beyond the time that they take alone.
 inline void write_rest(std::ostream& out, const projection& p) {
-  double observed = 0, warm = 0, cold = 0, fresh = 0, slow = 0, rest = 0, ahead = 0;
+  double observed = 0, warm = 0, cold = 0, fresh = 0, slow = 0, rest = 0, ahead = 0, aten = 0;
   std::map<std::string, std::pair<double, double>> kinds;
   for (const projected_problem& problem : p.problems) {
     if (!problem.is_primitive || problem.is_inside) continue;
     observed += problem.observed_ns;
     warm += problem.warm_ns;
-    auto& kind = kinds[problem.name.substr(0, problem.name.find('/'))];
+    auto& kind = kinds[problem.name.substr(0, problem.name.find('/')) +
+                       (problem.is_of_aten ? ", by ATen without oneDNN" : "")];
     kind.first += problem.observed_ns;
     kind.second += problem.warm_ns;
     // Each cause explains at most the remaining gap.
@@ -44,6 +45,7 @@ inline void write_rest(std::ostream& out, const projection& p) {
       sum += taken;
       gap -= taken;
     };
+    if (problem.is_of_aten) take(aten, gap);
     take(cold, problem.cold_ns - problem.warm_ns);
     take(fresh, problem.fresh_ns - problem.cold_ns);
     take(slow, problem.slow_calls_ns);
@@ -58,15 +60,17 @@ inline void write_rest(std::ostream& out, const projection& p) {
   }
   write_aligned(out, table);
   out << "where the other " << duration_text(observed - warm) << " went:\n";
-  write_aligned(
-      out,
-      {{"", "time", "cause"},
-       {"", duration_text(cold), "operands that were not in cache: cold alone beyond warm alone"},
-       {"", duration_text(fresh), "fresh pages of outputs: beyond cold alone"},
-       {"", duration_text(slow),
-        "calls of more than twice their median: first ones, and threads that waited"},
-       {"", duration_text(rest), "the rest: threads that waited, other programs, chance"},
-       {"", duration_text(-ahead), "problems that were faster than alone"}});
+  std::vector<std::vector<std::string>> causes{{"", "time", "cause"}};
+  const auto add = [&](double ns, const char* cause) {
+    causes.push_back({"", duration_text(ns), cause});
+  };
+  if (aten > 0) add(aten, "convolutions that ATen computed without oneDNN");
+  add(cold, "operands that were not in cache: cold alone beyond warm alone");
+  add(fresh, "fresh pages of outputs: beyond cold alone");
+  add(slow, "calls of more than twice their median: first ones, and threads that waited");
+  add(rest, "the rest: threads that waited, other programs, chance");
+  add(-ahead, "problems that were faster than alone");
+  write_aligned(out, causes);
 }
 
 /// The effect of other layouts and types on all convolutions.
@@ -129,7 +133,8 @@ inline void write_projection(std::ostream& out, const projection& p, std::size_t
   }
   all.name = "all replayed problems";
   out << "a step took " << duration_text(p.observed_step_ns) << " in all scopes, "
-      << duration_text(all.observed_ns) << " of it in the problems replayed\n";
+      << duration_text(all.observed_ns) << " of it in the problems replayed; with these as alone, "
+      << duration_text(p.observed_step_ns - all.observed_ns + all.warm_ns) << "\n";
   std::vector<std::vector<std::string>> table{{"observed", "warm alone", "cold alone"}};
   if (p.has_primitives) table[0].push_back("and fresh");
   table[0].insert(table[0].end(), {"gap", "observed/warm"});
@@ -166,7 +171,7 @@ inline void write_projection(std::ostream& out, const projection& p, std::size_t
     detail::write_rest(out, p);
     detail::write_layouts(out, p);
   }
-  if (!p.not_replayed.empty()) out << "not replayed, and their time a step:\n";
+  if (!p.not_replayed.empty()) out << "not replayed, with their time per step:\n";
   for (std::size_t i = 0; i < std::min(rows, p.not_replayed.size()); ++i) {
     const auto& skipped = p.not_replayed[i];
     out << "  " << duration_text(skipped.observed_ns) << "  " << detail::one_line(skipped.name)

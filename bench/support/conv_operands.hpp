@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the functions of 3x3 convolution work on, in benchmarks and in replays of a profile.
+// Operands of 3x3 convolutions for benchmarks.
 #pragma once
 
 #include "scene.hpp"

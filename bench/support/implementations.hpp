@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -31,6 +32,24 @@ struct work {
   double elements;
   double bytes;
 };
+
+/// Regular expressions for the problems of docs/figures.md, which run by default.
+inline std::vector<std::string>& figure_problems() {
+  static std::vector<std::string> expressions;
+  return expressions;
+}
+
+/// Adds the problems whose whole name matches `expression` to docs/figures.md.
+inline void show_in_figures(const std::string& expression) {
+  figure_problems().push_back(expression);
+}
+
+/// The check of each plain loop under "<problem>/<implementation>", for --check. Loops with more
+/// than 2e9 steps are left out, as they take seconds.
+inline std::map<std::string, std::function<void()>>& plain_checks() {
+  static std::map<std::string, std::function<void()>> checks;
+  return checks;
+}
 
 /// `problem` is "<function>/<variant>/<type>/<shape>". `run(state)` contains the timed loop.
 template <class Run>
@@ -135,19 +154,26 @@ inline std::string plain_name() {
 }
 
 /// Registers a plain loop, on one thread, for each instruction set that it is compiled for.
-/// `run(state)` contains the timed loop.
-template <class Run>
-void register_plain(const std::string& problem, work amount, const Run& run) {
+/// `check(data)` throws if the loop is wrong; it always precedes `run(state, data)`, which contains
+/// the timed loop. `prepare()` creates the data.
+template <class Prepare, class Check, class Run>
+void register_plain(const std::string& problem, work amount, const Prepare& prepare,
+                    const Check& check, const Run& run) {
   std::vector<bool> sets{false};
 #if defined(VECDET_PLAIN_AVX2_TOO)
   sets.push_back(true);
 #endif
   for (const bool for_avx2 : sets) {
     plain_for_avx2 = for_avx2;
-    register_implementation(problem, plain_name(), 1, amount, [=](benchmark::State& state) {
+    const auto checked_data = [=] {
       plain_for_avx2 = for_avx2;
-      run(state);
-    });
+      const auto data = prepare();
+      check(*data);
+      return data;
+    };
+    if (amount.elements <= 2e9) plain_checks()[problem + "/" + plain_name()] = checked_data;
+    register_implementation(problem, plain_name(), 1, amount,
+                            [=](benchmark::State& state) { run(state, *checked_data()); });
   }
 }
 
@@ -155,11 +181,12 @@ void register_plain(const std::string& problem, work amount, const Run& run) {
 template <class Prepare, class Call, class Plain, class Result>
 void register_with_plain(const std::string& problem, work amount, const Prepare& prepare,
                          const Call& call, const Plain& plain, const Result& result) {
-  register_plain(problem, amount, [=](benchmark::State& state) {
-    const auto data = prepare();
-    check_plain(problem, *data, call, plain, result);
-    for (auto _ : state) benchmark::DoNotOptimize(returned(plain, *data));
-  });
+  register_plain(
+      problem, amount, prepare,
+      [=](auto& data) { check_plain(problem, data, call, plain, result); },
+      [=](benchmark::State& state, auto& data) {
+        for (auto _ : state) benchmark::DoNotOptimize(returned(plain, data));
+      });
   register_vecdet(problem, amount, prepare, call);
 }
 

@@ -24,7 +24,7 @@ struct overlap {
   Tensor iou, joint;
 };
 
-/// Of corresponding boxes.
+/// The overlaps of corresponding boxes.
 overlap overlap_of(const Tensor& a, const Tensor& b, double epsilon) {
   const Tensor low = at::maximum(a.slice(-1, 0, 2), b.slice(-1, 0, 2));
   const Tensor high = at::minimum(a.slice(-1, 2, 4), b.slice(-1, 2, 4));

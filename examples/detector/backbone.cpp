@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backbone.hpp"
 
+#include "convolution.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -25,15 +27,18 @@ nn::Conv2d make_conv(std::int64_t inputs, std::int64_t outputs, std::int64_t siz
 /// torchvision's name for the n-th part.
 std::string numbered(const char* name, std::size_t n) { return name + std::to_string(n + 1); }
 
-/// A convolution followed by its normalisation. If the normalisation is frozen and `folds` is set,
-/// the convolution computes both.
-at::Tensor convolve(nn::Conv2dImpl& conv, nn::AnyModule& norm, const at::Tensor& x, bool folds) {
-  const auto* const frozen = folds ? norm.ptr()->as<frozen_batch_norm>() : nullptr;
-  if (frozen == nullptr) return norm.forward(conv.forward(x));
-  const auto weights_and_bias = frozen->folded(conv.weight);
-  const std::int64_t padding = conv.weight.size(2) / 2;
-  return at::conv2d(x, weights_and_bias.first, weights_and_bias.second, conv.options.stride(),
-                    padding, 1, conv.options.groups());
+/// A convolution followed by its normalisation, and by a ReLU with `relu`. If the normalisation is
+/// frozen, the convolution may compute both.
+at::Tensor convolve_and_normalise(convolution_params params, const nn::Conv2dImpl& conv,
+                                  nn::AnyModule& norm, const at::Tensor& x, bool relu) {
+  const auto* const frozen =
+      params.folds_normalisation ? norm.ptr()->as<frozen_batch_norm>() : nullptr;
+  if (frozen == nullptr) {
+    const at::Tensor normalised = norm.forward(convolve(params.kind, x, conv));
+    return relu ? normalised.relu_() : normalised;
+  }
+  const auto [weight, bias] = frozen->folded(conv.weight);
+  return convolve(params.kind, {x}, conv, weight, bias, relu)[0];
 }
 
 /// Convolutions and normalisations in sequence with a shortcut around them: two of 3x3, or 1x1, 3x3
@@ -58,15 +63,15 @@ class residual_block : public nn::Module {
   at::Tensor forward(const at::Tensor& x) {
     at::Tensor y = x;
     for (std::size_t i = 0; i < convs_.size(); ++i) {
-      y = convolve(*convs_[i], norms_[i], y, folds_normalisation);
-      if (i + 1 < convs_.size()) y = y.relu_();
+      y = convolve_and_normalise(convolution, *convs_[i], norms_[i], y, i + 1 < convs_.size());
     }
-    y += downsample_.is_empty() ? x
-                                : convolve(*downsample_, downsample_norm_, x, folds_normalisation);
+    y += downsample_.is_empty()
+             ? x
+             : convolve_and_normalise(convolution, *downsample_, downsample_norm_, x, false);
     return y.relu_();
   }
 
-  bool folds_normalisation = true;
+  convolution_params convolution;
 
  private:
   std::vector<nn::Conv2d> convs_;
@@ -177,7 +182,7 @@ nn::Sequential backbone::make_stage(backbone_kind kind, norm_kind norm, std::int
 
 std::vector<at::Tensor> backbone::forward(at::Tensor x) {
   std::vector<at::Tensor> maps;
-  x = convolve(*conv1_, bn1_, x, folds_).relu_();
+  x = convolve_and_normalise(params_, *conv1_, bn1_, x, true);
   x = at::max_pool2d(x, 3, 2, 1);
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     x = stages_[s]->forward(x);
@@ -187,9 +192,18 @@ std::vector<at::Tensor> backbone::forward(at::Tensor x) {
 }
 
 void backbone::fold_normalisation(bool folds) {
-  folds_ = folds;
+  params_.folds_normalisation = folds;
+  share_params();
+}
+
+void backbone::convolve_by(convolution_kind kind) {
+  params_.kind = kind;
+  share_params();
+}
+
+void backbone::share_params() {
   for (nn::Sequential& stage : stages_)
-    for (nn::AnyModule& block : *stage) block.get<residual_block>().folds_normalisation = folds;
+    for (nn::AnyModule& block : *stage) block.get<residual_block>().convolution = params_;
 }
 
 void backbone::freeze(std::int64_t count) {

@@ -31,6 +31,12 @@ class frozen_batch_norm : public torch::nn::Module {
   at::Tensor weight_, bias_, running_mean_, running_var_;
 };
 
+/// How convolutions are computed.
+struct convolution_params {
+  convolution_kind kind = convolution_kind::vecdet;
+  bool folds_normalisation = true;  ///< whether they compute a frozen normalisation behind them
+};
+
 /// A normalisation in a sequence.
 torch::nn::AnyModule make_norm(norm_kind kind, std::int64_t channels);
 
@@ -45,19 +51,21 @@ class backbone : public torch::nn::Module {
   /// Whether the preceding convolution also computes frozen normalisation (the default), or a
   /// separate pass over its output does.
   void fold_normalisation(bool folds);
+  void convolve_by(convolution_kind kind);
   /// Computes no gradient for the stem and the stages after it: `count` of the five in all.
   void freeze(std::int64_t count);
 
  private:
   torch::nn::Sequential make_stage(backbone_kind kind, norm_kind norm, std::int64_t width,
                                    std::int64_t blocks, std::int64_t stride);
+  void share_params();
 
   torch::nn::Conv2d conv1_{nullptr};
   torch::nn::AnyModule bn1_;
   std::vector<torch::nn::Sequential> stages_;
   std::vector<std::int64_t> channels_;
   std::int64_t inputs_ = 64;  ///< of the next stage
-  bool folds_ = true;
+  convolution_params params_;
 };
 
 }  // namespace detector

@@ -15,7 +15,9 @@ struct bench_stage {
   const char* name;  ///< what changes
   loss_kind loss;
   bool keeps_memory;  ///< whether glibc's allocator keeps freed pages
-  bool doubles_small_levels, folds_normalisation, channels_last, bfloat16;
+  bool doubles_small_levels, folds_normalisation;
+  convolution_kind convolutions;
+  bool channels_last, bfloat16;
 };
 const std::vector<bench_stage>& stages();
 

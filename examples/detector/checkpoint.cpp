@@ -147,7 +147,7 @@ checkpoint described_by(const json& description) {
   if (static_cast<std::int64_t>(content.classes.size()) != outputs)
     throw std::out_of_range("it names " + std::to_string(content.classes.size()) +
                             " classes, expected " + std::to_string(outputs) +
-                            ", as many as its model has");
+                            ", the number of its model");
   const json canvas = {{"width", description.at("canvas").at(0)},
                        {"height", description.at("canvas").at(1)}};
   content.canvas = {number(canvas, "width", 1, 1 << 14), number(canvas, "height", 1, 1 << 14)};
@@ -171,14 +171,16 @@ void read(const std::string& file, const Use& use) {
     c10::IValue text;
     archive.read("description", text);
     const json description = json::parse(text.toStringRef());
-    if (description.at("format") != format) fail(file, "a checkpoint of another version");
+    if (description.at("format") != format)
+      fail(file, "this checkpoint has another format version");
     use(archive, description);
   } catch (const c10::Error& error) {
-    fail(file, "no checkpoint, or a broken one: " + std::string(error.what_without_backtrace()));
+    fail(file,
+         "not a checkpoint, or a corrupt one: " + std::string(error.what_without_backtrace()));
   } catch (const json::exception& error) {
-    fail(file, "no checkpoint, or a broken one: " + std::string(error.what()));
+    fail(file, "not a checkpoint, or a corrupt one: " + std::string(error.what()));
   } catch (const std::out_of_range& error) {
-    fail(file, "a broken checkpoint: " + std::string(error.what()));
+    fail(file, "corrupt checkpoint: " + std::string(error.what()));
   }
 }
 
@@ -217,7 +219,7 @@ void resume(const std::string& file, checkpoint& content, torch::optim::Optimize
     const auto check = [&](const std::string& what, const std::string& theirs,
                            const std::string& ours) {
       if (theirs != ours)
-        fail(file, "a checkpoint of another " + what + ": " + theirs + "; this is " + ours);
+        fail(file, "the checkpoint has another " + what + ": " + theirs + "; expected " + ours);
     };
     check("model", config_of(description.at("model")).text(), content.model->config().text());
     check("list of classes", json(found.classes).dump(), json(content.classes).dump());
@@ -225,7 +227,7 @@ void resume(const std::string& file, checkpoint& content, torch::optim::Optimize
     torch::serialize::InputArchive model, training;
     archive.read("model", model);
     if (!archive.try_read("optimiser", training))
-      fail(file, "a checkpoint without the optimiser's state");
+      fail(file, "the checkpoint does not contain the optimiser's state");
     content.model->load(model);
     optimiser.load(training);
     content.state = found.state;

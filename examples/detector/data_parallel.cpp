@@ -118,13 +118,13 @@ process_group::process_group(int timeout_seconds) {
   const int rank = number_of({"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, 0);
   if (size < 1 || rank >= size)
     throw std::runtime_error("rank " + std::to_string(rank) + " of " + std::to_string(size) +
-                             " processes: expected one below their number");
+                             " processes: expected a rank below the number of processes");
   rank_ = static_cast<std::size_t>(rank);
   size_ = static_cast<std::size_t>(size);
   if (size == 1) return;
   const char* const address = std::getenv("MASTER_ADDR");
   if (address == nullptr)
-    throw std::runtime_error("MASTER_ADDR is not set: expected where rank 0 listens");
+    throw std::runtime_error("MASTER_ADDR is not set, expected the address of rank 0");
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(number_of({"MASTER_PORT"}, 29500, 65535));
   options.isServer = rank == 0;
@@ -184,7 +184,7 @@ void process_group::end_step() {
   VECDET_PROFILE_SCOPE("share gradients");
   const at::NoGradGuard no_grad;
   for (connection::bucket& of : connection_->buckets) {
-    if (of.left > 0) throw std::logic_error("a weight without a gradient");
+    if (of.left > 0) throw std::logic_error("a weight has no gradient");
     connection_->finish(*of.work);
     of.sum.div_(static_cast<double>(size_));
     std::int64_t first = 0;
@@ -261,7 +261,7 @@ struct process_group::connection {};
 
 process_group::process_group(int) {
   if (number_of({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 1) > 1)
-    throw std::runtime_error("this program was built without c10d: it runs as one process alone");
+    throw std::runtime_error("this program was built without c10d and supports only one process");
 }
 process_group::~process_group() = default;
 void process_group::share_gradients(const std::vector<at::Tensor>&) {}

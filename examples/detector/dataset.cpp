@@ -46,7 +46,7 @@ void check_utf8(const fs::path& file, const char* what, const std::string& name)
 void check_stays_inside(const fs::path& file, const std::string& name) {
   const fs::path inside = fs::path(name).lexically_normal();
   if (name.empty() || inside.is_absolute() || *inside.begin() == ".." || !inside.has_filename())
-    fail(file, "the picture \"" + name + "\" is not the name of a file in the folder of pictures");
+    fail(file, "the picture \"" + name + "\" is not the name of a file in the picture folder");
 }
 
 /// Keeps an object if it can be learnt, and records the reason if not. `where` names the object.
@@ -98,7 +98,7 @@ dataset read_coco(const dataset_source& source, const std::vector<std::string>& 
   std::ifstream stream(path);
   if (!stream) fail(path, "cannot be opened");
   if (source.pictures.empty())
-    fail(path, "COCO's annotations need the folder of their pictures, and none is given");
+    fail(path, "COCO annotations need the folder of the pictures, which is missing");
   check_folder(source.pictures, "pictures");
   const nlohmann::json file = nlohmann::json::parse(stream);
   dataset data;
@@ -111,7 +111,7 @@ dataset read_coco(const dataset_source& source, const std::vector<std::string>& 
   for (const auto& category : names) {
     const auto at = std::find(data.classes.begin(), data.classes.end(), category.second);
     if (at == data.classes.end())
-      fail(path, "category \"" + category.second + "\" is none of the model's classes");
+      fail(path, "category \"" + category.second + "\" is not a class of the model");
     labels[category.first] = at - data.classes.begin();
     data.category_ids[static_cast<std::size_t>(at - data.classes.begin())] = category.first;
   }
@@ -129,10 +129,11 @@ dataset read_coco(const dataset_source& source, const std::vector<std::string>& 
     const std::int64_t category = integer(annotation, "category_id", path);
     const auto place = places.find(id);
     if (place == places.end())
-      fail(path, "a box of image " + std::to_string(id) + ", which is none");
+      fail(path, "a box belongs to image " + std::to_string(id) + ", which does not exist");
     const auto label = labels.find(category);
     if (label == labels.end())
-      fail(path, "a box of category " + std::to_string(category) + ", which is none");
+      fail(path,
+           "a box belongs to category " + std::to_string(category) + ", which does not exist");
     const nlohmann::json& b = annotation.at("bbox");
     if (b.size() != 4)
       fail(path, "a box of image " + std::to_string(id) + " has " + std::to_string(b.size()) +
@@ -147,7 +148,7 @@ dataset read_coco(const dataset_source& source, const std::vector<std::string>& 
   }
   return data;
 } catch (const nlohmann::json::exception& error) {
-  fail(source.annotations, std::string("no COCO annotations: ") + error.what());
+  fail(source.annotations, std::string("not COCO annotations: ") + error.what());
 }
 
 /// Parses a number, with optional spaces around it; empty if the text is not a number.
@@ -171,9 +172,9 @@ struct voc_object {
 std::vector<voc_object> read_voc_objects(const fs::path& path) {
   pugi::xml_document document;
   const pugi::xml_parse_result result = document.load_file(path.c_str());
-  if (!result) fail(path, std::string("no VOC annotation: ") + result.description());
+  if (!result) fail(path, std::string("not a VOC annotation: ") + result.description());
   const pugi::xml_node root = document.child("annotation");
-  if (!root) fail(path, "no VOC annotation: it has no element <annotation>");
+  if (!root) fail(path, "not a VOC annotation: there is no element <annotation>");
   std::vector<voc_object> objects;
   for (const pugi::xml_node& node : root.children("object")) {
     const pugi::xml_node bounds = node.child("bndbox");
@@ -221,8 +222,8 @@ std::vector<std::string> read_voc_list(const fs::path& list) {
       for (const char* flag : {"1", "0", "-1"})
         if (line.compare(last + 1, std::string::npos, flag) == 0)
           fail(list, "line " + std::to_string(number) + " is \"" + line +
-                         "\", expected a picture's name alone: this is a list of one class; use "
-                         "that of all, such as trainval.txt");
+                         "\", expected only a picture's name: this list is for one class; use "
+                         "the list for all classes, such as trainval.txt");
     check_stays_inside(list, line);
     names.push_back(line);
   }
@@ -258,7 +259,7 @@ dataset read_voc(const dataset_source& source, const std::vector<std::string>& c
       const fs::path annotation = annotations / (names[i] + ".xml");
       found.content.label = labels[found.class_name];
       if (found.content.label < 0)
-        fail(annotation, "class \"" + found.class_name + "\" is none of the model's classes");
+        fail(annotation, "class \"" + found.class_name + "\" is not a class of the model");
       if (found.fault.empty())
         add(data, picture, found.content, annotation.string());
       else
@@ -274,10 +275,11 @@ dataset read_voc(const dataset_source& source, const std::vector<std::string>& c
 dataset read_dataset(const dataset_source& source, const std::vector<std::string>& classes) {
   const std::string ending = fs::path(source.annotations).extension().string();
   if (ending != ".json" && ending != ".txt")
-    fail(source.annotations, "expected COCO's annotations (.json) or a list of VOC's (.txt)");
+    fail(source.annotations,
+         "expected COCO annotations (.json) or a list of VOC annotations (.txt)");
   dataset data = ending == ".json" ? read_coco(source, classes) : read_voc(source, classes);
-  if (data.pictures.empty()) fail(source.annotations, "names no picture");
-  if (data.boxes == 0) fail(source.annotations, "there is no box in any picture");
+  if (data.pictures.empty()) fail(source.annotations, "lists no pictures");
+  if (data.boxes == 0) fail(source.annotations, "contains no boxes");
   return data;
 }
 

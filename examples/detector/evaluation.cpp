@@ -119,7 +119,7 @@ evaluation evaluate(retinanet& model, const dataset& data, loader_params params,
     left_out.insert(static_cast<std::size_t>(index));
   if (left_out.size() == data.pictures.size())
     throw std::runtime_error("no picture could be read" +
-                             (reasons.empty() ? "" : "; the first: " + reasons[0].second));
+                             (reasons.empty() ? "" : "; the first error: " + reasons[0].second));
 
   evaluation result;
   result.broken = reasons;

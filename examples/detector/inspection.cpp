@@ -52,12 +52,12 @@ std::vector<std::string> drawn_files(const drawing_options& options) {
   for (const std::string& file : options.pictures) {
     if (fs::weakly_canonical(file).parent_path() == folder)
       throw std::runtime_error("--out is " + options.folder + ", the folder of " + file +
-                               "; expected another, where no picture is replaced");
+                               "; expected another folder, so that no picture is overwritten");
     files.push_back((fs::path(options.folder) / fs::path(file).stem()).string() + ".png");
     const fs::path target = fs::weakly_canonical(files.back());
     if (pictures.count(target) > 0)
       throw std::runtime_error(files.back() + " leads to the picture " + pictures[target] +
-                               ", which would be replaced");
+                               ", which would be overwritten");
     const auto inserted = drawn.insert({target, file});
     if (!inserted.second)
       throw std::runtime_error(inserted.first->second + " and " + file +
@@ -75,7 +75,7 @@ int draw_detections(const drawing_options& options) {
   content.model->eval();
   std::error_code error;
   fs::create_directories(options.folder, error);
-  if (error) throw std::runtime_error(options.folder + ": cannot be made: " + error.message());
+  if (error) throw std::runtime_error(options.folder + ": cannot be created: " + error.message());
   vecdet::anchor_cache anchors(content.model->anchor_shapes());
   int broken = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {

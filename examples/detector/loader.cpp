@@ -124,7 +124,7 @@ void loader::draw(pending& into, std::size_t batch_number, std::size_t place) {
       return;
     }
   if (params_.training)
-    throw std::runtime_error("no picture could be read; the first: " +
+    throw std::runtime_error("no picture could be read; the first error: " +
                              into.broken[place].front().second);
 }
 

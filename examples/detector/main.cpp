@@ -24,14 +24,15 @@ using namespace detector;
 
 void add_data(CLI::App& app, const std::string& which, dataset_source& source, bool is_required) {
   app.add_option("--" + which, source.annotations,
-                 "COCO annotations (.json), or a list of VOC's in ImageSets/Main (.txt)")
+                 "COCO annotations (.json), or a VOC list in ImageSets/Main (.txt)")
       ->required(is_required);
-  app.add_option("--" + which + "-pictures", source.pictures, "folder of COCO's pictures");
+  app.add_option("--" + which + "-pictures", source.pictures,
+                 "folder of the pictures, for COCO annotations");
 }
 
 void add_loading(CLI::App& app, loader_params& loading, int& threads) {
-  app.add_option("--threads", threads, "of computation; 0: all")->check(CLI::NonNegativeNumber);
-  app.add_option("--loader-threads", loading.threads, "that read pictures")
+  app.add_option("--threads", threads, "compute threads; 0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--loader-threads", loading.threads, "threads that read pictures")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
 }
@@ -51,48 +52,60 @@ struct train_command {
 
   explicit train_command(CLI::App& parent) {
     CLI::App* const app = parent.add_subcommand("train", "Trains a model from scratch");
-    app->set_config("--config", "", "options from a file");
+    app->set_config("--config", "", "file to read options from");
     add_data(*app, "train", options.train, true);
     add_data(*app, "test", options.test, false);
     add_loading(*app, options.loading, threads);
-    app->add_option("--out", options.folder, "folder of checkpoints and log")->required();
-    app->add_flag("--resume", options.resume, "go on from the folder's checkpoint");
-    app->add_option("--epochs", options.epochs)->capture_default_str()->check(CLI::PositiveNumber);
-    app->add_option("--batch", options.loading.batch_size, "pictures of a step")
+    app->add_option("--out", options.folder, "folder for checkpoints and log")->required();
+    app->add_flag("--resume", options.resume, "continue from the checkpoint in that folder");
+    app->add_option("--epochs", options.epochs, "passes over the training set")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app->add_option("--batch", options.loading.batch_size, "pictures per step")
         ->capture_default_str()
         ->check(CLI::Range(1, 4096));
-    app->add_option("--size", size, "width and height that pictures are fitted into")
+    app->add_option("--size", size, "width and height of the input; pictures are scaled to fit")
         ->expected(2)
         ->capture_default_str()
         ->check(CLI::Range(32, 8192));
-    app->add_option("--seed", options.loading.seed)->capture_default_str();
+    app->add_option("--seed", options.loading.seed, "seed of weights, order and augmentation")
+        ->capture_default_str();
 
     app->add_option("--backbone", options.model.backbone, "resnet18, resnet50 or resnext50_32x4d")
         ->transform(one_of<backbone_kind>({{"resnet18", backbone_kind::resnet18},
                                            {"resnet50", backbone_kind::resnet50},
                                            {"resnext50_32x4d", backbone_kind::resnext50_32x4d}}));
-    app->add_option("--norm", options.model.norm, "group or frozen")
+    app->add_option("--norm", options.model.norm, "normalisation: group or frozen")
         ->transform(
             one_of<norm_kind>({{"group", norm_kind::group}, {"frozen", norm_kind::frozen}}));
-    app->add_option("--channels", options.model.channels, "of the pyramid and the heads")
+    app->add_option("--channels", options.model.channels, "channels of the pyramid and the heads")
         ->capture_default_str()
         ->check(CLI::Range(8, 1024));
-    app->add_option("--anchor-size", options.model.anchor_size, "side of the smallest, in pixels")
+    app->add_option("--anchor-size", options.model.anchor_size,
+                    "side of the smallest anchor, in pixels")
         ->capture_default_str()
         ->check(CLI::Range(2.0, 512.0));
-    app->add_option("--loss", options.loss, "vecdet, or torch: libtorch's operators alone")
+    app->add_option("--loss", options.loss, "vecdet, or torch for libtorch's operators only")
         ->transform(
             one_of<loss_kind>({{"torch", loss_kind::torch}, {"vecdet", loss_kind::vecdet}}));
-    app->add_flag("--channels-last", options.precision.channels_last);
-    app->add_flag("--bfloat16", options.precision.bfloat16, "autocast of the network");
+    app->add_option("--convolutions", options.convolutions,
+                    "3x3 convolutions with stride 1: vecdet, or torch for libtorch's")
+        ->transform(one_of<convolution_kind>(
+            {{"torch", convolution_kind::torch}, {"vecdet", convolution_kind::vecdet}}));
+    app->add_flag("--channels-last", options.precision.channels_last,
+                  "run the network in channels_last");
+    app->add_flag("--bfloat16", options.precision.bfloat16,
+                  "run the network in bfloat16, by autocast");
 
-    app->add_option("--hflip", options.loading.changes.horizontal_flip, "probability")
+    app->add_option("--hflip", options.loading.changes.horizontal_flip,
+                    "probability of a horizontal flip")
         ->capture_default_str()
         ->check(CLI::Range(0.0, 1.0));
-    app->add_option("--vflip", options.loading.changes.vertical_flip, "probability")
+    app->add_option("--vflip", options.loading.changes.vertical_flip,
+                    "probability of a vertical flip")
         ->capture_default_str()
         ->check(CLI::Range(0.0, 1.0));
-    app->add_option("--scales", scales, "smallest and largest scale of pictures")
+    app->add_option("--scales", scales, "smallest and largest random scale of pictures")
         ->expected(2)
         ->capture_default_str()
         ->check(CLI::Range(0.1, 10.0));
@@ -107,32 +120,35 @@ struct train_command {
     app->add_option("--weight-decay", optimiser.weight_decay)
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
-    app->add_option("--momentum", optimiser.momentum, "of SGD")
+    app->add_option("--momentum", optimiser.momentum, "momentum of SGD")
         ->capture_default_str()
         ->check(CLI::Range(0.0, 1.0));
-    app->add_option("--warmup", optimiser.warmup_steps, "steps in which the rate rises")
+    app->add_option("--warmup", optimiser.warmup_steps, "steps over which the learning rate rises")
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
-    app->add_option("--schedule", optimiser.schedule, "cosine, steps or constant")
+    app->add_option("--schedule", optimiser.schedule,
+                    "learning rate over time: cosine, steps or constant")
         ->transform(one_of<schedule_kind>({{"cosine", schedule_kind::cosine},
                                            {"steps", schedule_kind::steps},
                                            {"constant", schedule_kind::constant}}));
-    app->add_option("--drops", optimiser.drops, "of the schedule steps: parts of the training")
+    app->add_option("--drops", optimiser.drops,
+                    "fractions of the training after which the schedule steps lowers the rate")
         ->capture_default_str();
 
-    app->add_option("--evaluate-every", options.evaluate_every, "epochs")
+    app->add_option("--evaluate-every", options.evaluate_every, "epochs between evaluations")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app->add_option("--checkpoint-steps", options.checkpoint_steps,
-                    "a checkpoint also every so many steps")
+                    "steps between further checkpoints, in addition to one per epoch")
         ->check(CLI::NonNegativeNumber);
-    app->add_option("--target-ap50", options.target_ap50, "end once the test set's AP50 is this")
+    app->add_option("--target-ap50", options.target_ap50,
+                    "stop when AP50 on the test set reaches this")
         ->check(CLI::Range(0.0, 1.0));
   }
 
   int run() {
     if (scales[0] > scales[1])
-      throw std::invalid_argument("--scales: the smallest is " + std::to_string(scales[0]) +
+      throw std::invalid_argument("--scales: the smallest scale is " + std::to_string(scales[0]) +
                                   ", expected at most the largest, " + std::to_string(scales[1]));
     if (threads > 0) at::set_num_threads(threads);
     // A pyramid's strides divide multiples of 32.
@@ -149,11 +165,13 @@ struct evaluate_command {
   int threads = 0;
 
   explicit evaluate_command(CLI::App& parent) {
-    CLI::App* const app = parent.add_subcommand("evaluate", "Prints COCO's average precision");
+    CLI::App* const app =
+        parent.add_subcommand("evaluate", "Prints COCO's average precision of a checkpoint");
     app->add_option("checkpoint", options.checkpoint)->required();
     add_data(*app, "test", options.test, true);
-    app->add_option("--results", options.results, "file for the detections, as COCO's results");
-    app->add_option("--threads", threads, "of computation; 0: all")->check(CLI::NonNegativeNumber);
+    app->add_option("--results", options.results,
+                    "file for the detections, in COCO's results format");
+    app->add_option("--threads", threads, "compute threads; 0: all")->check(CLI::NonNegativeNumber);
   }
 
   int run() {
@@ -167,11 +185,11 @@ struct draw_command {
   drawing_options options;
 
   explicit draw_command(CLI::App& parent) {
-    CLI::App* const app = parent.add_subcommand("draw", "Draws what a model finds onto pictures");
+    CLI::App* const app = parent.add_subcommand("draw", "Draws a model's detections onto pictures");
     app->add_option("checkpoint", options.checkpoint)->required();
-    app->add_option("pictures", options.pictures, "JPEG or PNG")->required();
-    app->add_option("--out", options.folder, "folder of the drawn pictures")->required();
-    app->add_option("--score", options.score_threshold, "of boxes that are drawn, at least")
+    app->add_option("pictures", options.pictures, "JPEG or PNG files")->required();
+    app->add_option("--out", options.folder, "folder for the results")->required();
+    app->add_option("--score", options.score_threshold, "lowest score of a box that is drawn")
         ->capture_default_str()
         ->check(CLI::Range(0.0, 1.0));
   }
@@ -184,25 +202,28 @@ struct bench_command {
 
   explicit bench_command(CLI::App& parent) {
     CLI::App* const app = parent.add_subcommand("bench", "Times a training step");
-    app->add_flag("--mlperf", "MLPerf's step: 800 x 800, 264 classes, ResNeXt50")->required();
-    app->add_option("--batch", options.batches, "pictures of a step, one table each")
+    app->add_flag("--mlperf", "the step of MLPerf: 800 x 800, 264 classes, ResNeXt50")->required();
+    app->add_option("--batch", options.batches, "batch sizes; each gets a table")
         ->capture_default_str();
-    app->add_option("--rounds", options.rounds)->capture_default_str()->check(CLI::PositiveNumber);
-    app->add_option("--steps", options.steps, "timed of each stage in each round")
+    app->add_option("--rounds", options.rounds, "runs of each stage")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
-    app->add_option("--side", options.side, "of the pictures")
+    app->add_option("--steps", options.steps, "timed steps per stage and round")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app->add_option("--side", options.side, "side of the pictures, in pixels")
         ->capture_default_str()
         ->check(CLI::Range(64, 4096));
-    app->add_option("--threads", options.threads, "0: all")->check(CLI::NonNegativeNumber);
-    app->add_option("--results", options.results, "file that gets a line of JSON for each process");
+    app->add_option("--threads", options.threads, "compute threads; 0: all")
+        ->check(CLI::NonNegativeNumber);
+    app->add_option("--results", options.results, "file for one line of JSON per process");
     auto* const stage = app->add_option("--stage", options.stage,
-                                        "one alone, by its place; prints seconds and loss")
+                                        "run only this stage, by number; prints seconds and loss")
                             ->check(CLI::Range(0, static_cast<int>(stages().size()) - 1));
-    app->add_flag("--loss-alone", options.loss_alone, "the loss of the stage, and no network")
+    app->add_flag("--loss-alone", options.loss_alone, "time the stage's loss without a network")
         ->needs(stage);
     app->add_option("--profile", options.profile,
-                    "file for a profile of the stage's timed steps, in the format of its name")
+                    "file for a profile of the timed steps; its ending selects the format")
         ->needs(stage);
   }
 
@@ -216,7 +237,7 @@ struct bench_command {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains RetinaNet on your pictures, evaluates it, and shows what it finds.");
+  CLI::App app("Trains RetinaNet on your pictures, evaluates it and draws its detections.");
   app.require_subcommand(1);
   train_command train(app);
   evaluate_command evaluate(app);

@@ -26,8 +26,8 @@ import tempfile
 from pages import COLOURS, processor, put
 
 # The stages of `detector bench`, by index.
-TORCH, OPERATORS, ALLOCATOR, LAYOUT, SMALL_LEVELS, FOLDED, CHANNELS_LAST, BFLOAT16 = range(8)
-PROFILED = (TORCH, OPERATORS, LAYOUT, SMALL_LEVELS, FOLDED)
+TORCH, OPERATORS, ALLOCATOR, LAYOUT, SMALL_LEVELS, FOLDED, CONVOLUTIONS, CHANNELS_LAST, BFLOAT16 = range(9)
+PROFILED = (TORCH, OPERATORS, LAYOUT, SMALL_LEVELS, FOLDED, CONVOLUTIONS)
 LOSS_ALONE = (TORCH, OPERATORS, ALLOCATOR, LAYOUT)
 # Inputs of one picture with at most this many elements take ATen's slow path.
 LARGEST_SLOW = 20480
@@ -105,9 +105,10 @@ def measure(options):
     once(folder / "replay-small.txt", lambda file: run(
         [*replay, small, "-o", folder / "replay-small.json"], file))
     once(folder / "replay-layouts.txt", lambda file: run(
-        [*replay, all_convolutions, "--layouts", "nchw,channels_last", "--types", "f32,bf16", "-n", 4], file))
+        [*replay, all_convolutions, "--layouts", "nchw,channels_last", "--types", "f32,bf16",
+         "--conv3x3", "-n", 4], file))
     once(folder / "change.html", lambda file: run(
-        [tool.resolve(), "compare", f"profile-{TORCH}.json", f"profile-{FOLDED}.json", "--step", "step",
+        [tool.resolve(), "compare", f"profile-{TORCH}.json", f"profile-{CONVOLUTIONS}.json", "--step", "step",
          "-o", file.name], folder / "compare.txt", folder=folder))
     (folder / "machine.json").write_text(json.dumps({
         "processor": processor(), "blas": blas(detector), "date": str(datetime.date.today()),
@@ -145,8 +146,8 @@ def duration(text):
 
 
 def layouts(folder):
-    """Seconds of all convolutions with warm caches, because memory is kept, by layout and type."""
-    rows = re.findall(r"^ *([\d.]+ \w+) +[\d.]+ \w+ +x[\d.]+ +((?:nchw|channels_last) \w+)$",
+    """Seconds of all convolutions with warm caches, because memory is kept, by layout and type, and with conv3x3."""
+    rows = re.findall(r"^ *([\d.]+ \w+) +[\d.]+ \w+ +x[\d.]+ +((?:nchw|channels_last) \w+(?: conv3x3)?)$",
                       (folder / "replay-layouts.txt").read_text(), re.M)
     return {name: duration(time) for time, name in rows}
 
@@ -174,13 +175,15 @@ def projections(folder):
                        f"convolutions of {LARGEST_SLOW:,} elements or fewer take {slow:.3f} s; those of two pictures "
                        f"take {fast:.3f} s in oneDNN"),
         FOLDED: (1e-9 * normalisation, "products and sums with one constant per channel, forward and backward"),
-        CHANNELS_LAST: (by_layout["nchw f32"] - by_layout["channels_last f32"],
-                        f"the convolutions take {by_layout['nchw f32']:.2f} s, and "
-                        f"{by_layout['channels_last f32']:.2f} s in channels_last"),
+        CONVOLUTIONS: (by_layout["nchw f32"] - by_layout["nchw f32 conv3x3"],
+                       f"the convolutions take {by_layout['nchw f32']:.2f} s, and "
+                       f"{by_layout['nchw f32 conv3x3']:.2f} s with conv3x3"),
+        CHANNELS_LAST: (by_layout["nchw f32 conv3x3"] - by_layout["channels_last f32 conv3x3"],
+                        f"the convolutions take {by_layout['channels_last f32 conv3x3']:.2f} s in channels_last"),
     }
     # Not replayed in bfloat16 on processors without instructions for it.
     if "channels_last bf16" in by_layout:
-        found[BFLOAT16] = (by_layout["channels_last f32"] - by_layout["channels_last bf16"],
+        found[BFLOAT16] = (by_layout["channels_last f32 conv3x3"] - by_layout["channels_last bf16"],
                            f"the convolutions take {by_layout['channels_last bf16']:.2f} s in bfloat16")
     return found
 
@@ -213,7 +216,7 @@ def parts(folder):
     """Network, loss, backward pass and optimiser of the first step and the last in float."""
     lines = ["| | network | loss | backward | optimiser |", "|---|--:|--:|--:|--:|"]
     names = steps(folder)[1]
-    for stage in (TORCH, FOLDED):
+    for stage in (TORCH, CONVOLUTIONS):
         profile = read(folder, stage)
         seconds = {entry["name"]: 1e-9 * entry["inclusive_ns"] for entry in profile["entries"]}
         lines.append(f"| {names[stage]} | " + " | ".join(
@@ -286,7 +289,7 @@ def report(options):
     put(page, "layouts", "```\n" + (folder / "replay-layouts.txt").read_text() + "```\n")
     put(page, "steps", main_table(folder))
     put(page, "parts", parts(folder))
-    put(page, "after", by_function(read(folder, FOLDED), 10))
+    put(page, "after", by_function(read(folder, CONVOLUTIONS), 10))
     options.svg.write_text(plot(folder))
     with tempfile.TemporaryDirectory() as profile:
         run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model.hpp"
 
+#include "convolution.hpp"
+
 #include <cmath>
 #include <cstddef>
 #include <sstream>
@@ -50,13 +52,14 @@ pyramid::pyramid(const std::vector<std::int64_t>& inputs, std::int64_t channels)
   p7_ = register_module("p7", make_pyramid_conv(channels, channels, 3, 2));
 }
 
-std::vector<at::Tensor> pyramid::forward(const std::vector<at::Tensor>& stages) {
+std::vector<at::Tensor> pyramid::forward(const std::vector<at::Tensor>& stages,
+                                         convolution_kind kind) {
   std::vector<at::Tensor> levels(stages.size());
   at::Tensor above;
   for (std::size_t l = stages.size(); l-- > 0;) {
     at::Tensor x = inner_[l]->forward(stages[l]);
     if (above.defined()) x = x + at::upsample_nearest2d(above, {x.size(2), x.size(3)});
-    levels[l] = layer_[l]->forward(x);
+    levels[l] = convolve(kind, x, *layer_[l]);
     above = x;
   }
   levels.push_back(p6_->forward(levels.back()));
@@ -66,18 +69,34 @@ std::vector<at::Tensor> pyramid::forward(const std::vector<at::Tensor>& stages) 
 
 head::head(std::int64_t channels, std::int64_t outputs, norm_kind norm,
            const std::string& last_name, double last_bias) {
-  conv_ = nn::Sequential();
+  // A sequence only for the names of its parameters, which are torchvision's.
+  nn::Sequential sequence;
   for (int i = 0; i < 4; ++i) {
     const bool is_normalised = norm == norm_kind::group;
-    conv_->push_back(make_head_conv(channels, channels, !is_normalised, 0));
-    if (is_normalised) conv_->push_back(make_norm(norm, channels));
-    conv_->push_back(nn::ReLU(nn::ReLUOptions(true)));
+    convs_.push_back(make_head_conv(channels, channels, !is_normalised, 0));
+    sequence->push_back(convs_.back());
+    if (is_normalised) {
+      norms_.push_back(make_norm(norm, channels));
+      sequence->push_back(norms_.back());
+    }
+    sequence->push_back(nn::ReLU(nn::ReLUOptions(true)));
   }
-  register_module("conv", conv_);
+  register_module("conv", sequence);
   last_ = register_module(last_name, make_head_conv(channels, outputs, true, last_bias));
 }
 
-at::Tensor head::forward(at::Tensor x) { return last_->forward(conv_->forward(x)); }
+std::vector<at::Tensor> head::forward(std::vector<at::Tensor> levels, convolution_kind kind) {
+  const auto run = [&](const nn::Conv2d& conv, bool relu) {
+    levels = convolve(kind, levels, *conv, conv->weight, conv->bias, relu);
+  };
+  for (std::size_t i = 0; i < convs_.size(); ++i) {
+    run(convs_[i], norms_.empty());
+    if (norms_.empty()) continue;
+    for (at::Tensor& level : levels) level = norms_[i].forward(level).relu_();
+  }
+  run(last_, false);
+  return levels;
+}
 
 retinanet::retinanet(const model_config& config) : config_(config) {
   backbone_ = register_module("body", std::make_shared<backbone>(config.backbone, config.norm));
@@ -94,20 +113,24 @@ retinanet::retinanet(const model_config& config) : config_(config) {
 }
 
 head_outputs retinanet::forward(const at::Tensor& images) {
-  head_outputs outputs;
-  for (const at::Tensor& level : pyramid_->forward(backbone_->forward(images))) {
-    outputs.logits.push_back(run_head(*classification_, level));
-    outputs.deltas.push_back(run_head(*regression_, level));
-  }
-  return outputs;
+  const std::vector<at::Tensor> levels =
+      pyramid_->forward(backbone_->forward(images), convolutions_);
+  return {run_head(*classification_, levels), run_head(*regression_, levels)};
 }
 
-at::Tensor retinanet::run_head(head& of, const at::Tensor& level) {
+std::vector<at::Tensor> retinanet::run_head(head& of, const std::vector<at::Tensor>& levels) {
+  if (convolutions_ == convolution_kind::vecdet) return of.forward(levels, convolutions_);
   // ATen passes a convolution of one image to oneDNN only if its input has more elements.
   constexpr std::int64_t largest_slow = 20480;
-  if (!doubles_small_levels || level.size(0) != 1 || level.numel() > largest_slow)
-    return of.forward(level);
-  return of.forward(at::cat({level, at::zeros_like(level)})).narrow(0, 0, 1);
+  std::vector<at::Tensor> outputs;
+  for (const at::Tensor& level : levels) {
+    const bool doubles =
+        doubles_small_levels && level.size(0) == 1 && level.numel() <= largest_slow;
+    const at::Tensor input = doubles ? at::cat({level, at::zeros_like(level)}) : level;
+    const at::Tensor output = of.forward({input}, convolutions_)[0];
+    outputs.push_back(doubles ? output.narrow(0, 0, 1) : output);
+  }
+  return outputs;
 }
 
 std::vector<vecdet::anchor_shapes> retinanet::anchor_shapes() const {

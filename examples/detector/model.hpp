@@ -26,22 +26,24 @@ struct head_outputs {
 class pyramid : public torch::nn::Module {
  public:
   pyramid(const std::vector<std::int64_t>& inputs, std::int64_t channels);
-  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& stages);
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& stages, convolution_kind kind);
 
  private:
   std::vector<torch::nn::Conv2d> inner_, layer_;
   torch::nn::Conv2d p6_{nullptr}, p7_{nullptr};
 };
 
-/// Four convolutions and a last one, shared by all levels.
+/// Four convolutions, each with a normalisation, if any, and a ReLU, and a last one; all shared by
+/// the levels.
 class head : public torch::nn::Module {
  public:
   head(std::int64_t channels, std::int64_t outputs, norm_kind norm, const std::string& last_name,
        double last_bias);
-  at::Tensor forward(at::Tensor x);
+  std::vector<at::Tensor> forward(std::vector<at::Tensor> levels, convolution_kind kind);
 
  private:
-  torch::nn::Sequential conv_{nullptr};
+  std::vector<torch::nn::Conv2d> convs_;
+  std::vector<torch::nn::AnyModule> norms_;  ///< one for each of convs_, or none
   torch::nn::Conv2d last_{nullptr};
 };
 
@@ -63,14 +65,21 @@ class retinanet : public torch::nn::Module {
   /// See backbone.
   void fold_normalisation(bool folds) { backbone_->fold_normalisation(folds); }
 
-  /// For batches of one picture, adds a second picture of zeros on levels with few locations, so
-  /// that their convolutions do not use ATen's plain loops.
+  /// What computes the convolutions.
+  void convolve_by(convolution_kind kind) {
+    convolutions_ = kind;
+    backbone_->convolve_by(kind);
+  }
+
+  /// With convolution_kind::torch and batches of one picture, adds a second picture of zeros on
+  /// levels with few locations, so that their convolutions do not use ATen's plain loops.
   bool doubles_small_levels = true;
 
  private:
-  at::Tensor run_head(head& of, const at::Tensor& level);
+  std::vector<at::Tensor> run_head(head& of, const std::vector<at::Tensor>& levels);
 
   const model_config config_;
+  convolution_kind convolutions_ = convolution_kind::vecdet;
   std::shared_ptr<backbone> backbone_;
   std::shared_ptr<pyramid> pyramid_;
   std::shared_ptr<head> classification_, regression_;

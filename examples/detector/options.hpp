@@ -57,6 +57,14 @@ enum class loss_kind {
 
 const char* name_of(loss_kind kind);
 
+/// What computes the network's 3x3 convolutions with stride 1 and one group.
+enum class convolution_kind {
+  torch,   ///< ATen, as all others
+  vecdet,  ///< vecdet::ops::conv3x3, which leaves to ATen those for which ATen is faster
+};
+
+const char* name_of(convolution_kind kind);
+
 /// How the network is computed.
 struct precision_options {
   bool channels_last = false;
@@ -108,6 +116,7 @@ struct training_options {
   loader_params loading;
   optimisation optimiser;
   loss_kind loss = loss_kind::vecdet;
+  convolution_kind convolutions = convolution_kind::vecdet;
   std::int64_t epochs = 14;
   std::int64_t evaluate_every = 1;    ///< epochs between evaluations
   std::int64_t checkpoint_steps = 0;  ///< additional checkpoints every so many steps; 0: none

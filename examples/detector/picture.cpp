@@ -30,7 +30,8 @@ constexpr std::uint64_t most_file_bytes = std::uint64_t{1} << 30;
 void check_size(const std::string& file, std::uint64_t width, std::uint64_t height) {
   if (width == 0 || height == 0 || width > most_pixels / height)
     fail(file, "its header states " + std::to_string(width) + " x " + std::to_string(height) +
-                   " pixels, expected 1 to " + std::to_string(most_pixels) + " in all");
+                   " pixels, expected at least 1 and at most " + std::to_string(most_pixels) +
+                   " in total");
 }
 
 std::vector<unsigned char> read_bytes(const std::string& file) {
@@ -231,7 +232,7 @@ picture read_picture(const std::string& file, int width, int height) try {
   if (bytes.size() < 2 || bytes[0] != 0xff || bytes[1] != 0xd8) fail(file, "no JPEG or PNG");
   return read_jpeg(bytes, file, width, height);
 } catch (const std::bad_alloc&) {
-  fail(file, "there is not enough memory for it");
+  fail(file, "not enough memory");
 }
 
 void write_png(const picture& image, const std::string& file) {

@@ -62,8 +62,9 @@ std::string recipe_of(const training_options& options, const dataset& data) {
   const augmentation& changes = loading.changes;
   const optimisation& optimiser = options.optimiser;
   std::ostringstream line;
-  line << "loss " << name_of(options.loss) << ", epochs " << options.epochs << ", batch "
-       << loading.batch_size * loading.ranks << ", seed " << loading.seed << ", "
+  line << "loss " << name_of(options.loss) << ", convolutions " << name_of(options.convolutions)
+       << ", epochs " << options.epochs << ", batch " << loading.batch_size * loading.ranks
+       << ", seed " << loading.seed << ", "
        << (optimiser.optimiser == optimiser_kind::sgd ? "SGD" : "AdamW") << " rate "
        << optimiser.rate << ", decay " << optimiser.weight_decay << ", momentum "
        << optimiser.momentum << ", warm-up " << optimiser.warmup_steps << ", schedule "
@@ -94,6 +95,7 @@ class training {
     config.classes = static_cast<std::int64_t>(train_.classes.size());
     at::manual_seed(options.loading.seed);
     now_.model = std::make_shared<retinanet>(config);
+    now_.model->convolve_by(options.convolutions);
     if (options.precision.channels_last) use_channels_last(*now_.model);
     now_.classes = train_.classes;
     now_.canvas = options.loading.canvas;
@@ -106,7 +108,8 @@ class training {
     if (options.resume)
       resume(file, now_, *optimiser_);
     else if (std::filesystem::exists(file))
-      throw std::runtime_error(file + ": there is a training already; --resume goes on with it");
+      throw std::runtime_error(file +
+                               ": there is already a training; pass --resume to continue it");
     std::vector<at::Tensor> trained;
     for (const at::Tensor& weight : now_.model->parameters())
       if (weight.requires_grad()) trained.push_back(weight);
@@ -136,7 +139,7 @@ class training {
     if (processes.rank() > 0) return run_log("", true);
     std::error_code error;
     std::filesystem::create_directories(folder, error);
-    if (error) throw std::runtime_error(folder + ": cannot be made: " + error.message());
+    if (error) throw std::runtime_error(folder + ": cannot be created: " + error.message());
     return run_log(folder + "/log.jsonl");
   }
 
@@ -153,7 +156,7 @@ class training {
          << train_.dropped.size() << " left out), " << test_.pictures.size() << " to evaluate; "
          << now_.model->config().text() << ", " << weights << " weights";
     log_.say(text.str());
-    if (now_.state.step > 0) log_.say("going on after step " + std::to_string(now_.state.step));
+    if (now_.state.step > 0) log_.say("continuing after step " + std::to_string(now_.state.step));
     nlohmann::json event{{"event", now_.state.step > 0 ? "resume" : "start"},
                          {"step", now_.state.step},
                          {"seconds", seconds()},
@@ -182,7 +185,7 @@ class training {
     }
     if (data.dropped.size() > most_told)
       log_.say("boxes left out: " + std::to_string(data.dropped.size() - most_told) +
-               " more, which log.jsonl names");
+               " more, listed in log.jsonl");
   }
 
   outcome run_epoch() {
@@ -327,11 +330,11 @@ class training {
     if (is_good) save(latest());
     char text[240];
     std::snprintf(
-        text, sizeof text, "step %d: the loss is no number (classification %g, regression %g); %s",
+        text, sizeof text, "step %d: the loss is not finite (classification %g, regression %g); %s",
         static_cast<int>(now_.state.step + 1), losses.classification, losses.regression,
         is_good ? "the weights before it are saved; a new training with a lower --rate or a "
                   "--warmup may help"
-                : "the weights are none either: the last checkpoint stays as it was");
+                : "the weights are not finite either: the last checkpoint is kept");
     log_.say(text);
     return outcome::diverged;
   }

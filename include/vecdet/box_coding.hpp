@@ -39,6 +39,7 @@
 #include <vecdet/box_format.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/head_levels.hpp>
+#include <vecdet/image_sizes_view.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
@@ -83,6 +84,16 @@ struct coder_params {
 struct distance_params {
   bool by_size = true;                    ///< divided by the anchor's width and height
   box_format anchors = box_format::xyxy;  ///< or cxcywh
+
+  /// As in torchvision's FCOS.
+  static distance_params fcos() { return {}; }
+
+  /// Distances in pixels, as in the paper, arXiv 1904.01355.
+  static distance_params pixels() {
+    distance_params params;
+    params.by_size = false;
+    return params;
+  }
 };
 
 /// The deltas that decode to `targets` (corners) from `anchors`.
@@ -145,16 +156,17 @@ void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors,
 
 /// The same for a head's levels in place, float or bfloat16, for all images at once: N x A*4 x H x
 /// W, or channels last. `anchors` are those of one image, in the order of head_levels.hpp; `boxes`
-/// receives the boxes of all images in that order. `images` holds one size per image, to which its
-/// boxes are clipped; empty: no clipping. Results are bit-identical to those of deltas in one
-/// array. decode_distances() does the same with distances and distance_params.
+/// receives the boxes of all images in that order. Boxes are clipped to their image: `images` is a
+/// list with one size per image, or one image_size for all; empty: no clipping. Results are
+/// bit-identical to those of deltas in one array. decode_distances() does the same with distances
+/// and distance_params.
 template <class T>
 void decode_boxes(const head_view<T>& deltas, boxes_view<const float> anchors,
-                  vector_view<const image_size> images, boxes_view<float> boxes,
+                  const image_sizes_view& images, boxes_view<float> boxes,
                   const coder_params& params = {}, threading policy = threading::parallel);
 template <class T>
 void decode_distances(const head_view<T>& distances, boxes_view<const float> anchors,
-                      vector_view<const image_size> images, boxes_view<float> boxes,
+                      const image_sizes_view& images, boxes_view<float> boxes,
                       const distance_params& params = {}, threading policy = threading::parallel);
 
 /// FCOS's distances from the anchors' centres to the sides of `targets` (corners).

@@ -36,7 +36,8 @@ struct box_head_outputs {
 };
 
 /// The detections of a batch. Labels are columns of the logits. The proposals (x1 y1 x2 y2) of
-/// image k are [image_offsets[k], image_offsets[k + 1]); its boxes are clipped to image_sizes[k].
+/// image k are [image_offsets[k], image_offsets[k + 1]); its boxes are clipped to image_sizes[k],
+/// or to the one image_size that is given for all images.
 ///
 /// @throws std::invalid_argument if sizes differ, image_offsets do not ascend from 0 to the number
 /// of proposals, there are more than 2^32 logits, or a parameter or image size is outside the range
@@ -45,7 +46,7 @@ template <class T>
 detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                                      boxes_view<const float> proposals,
                                      vector_view<const index_t> image_offsets,
-                                     vector_view<const image_size> image_sizes,
+                                     const image_sizes_view& image_sizes,
                                      const box_head_params& params,
                                      postprocess_workspace& workspace,
                                      threading policy = threading::parallel);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// 3x3 convolution, stride 1, padding 1, one group: the output, and the gradients of input, weights
-// and bias.
+// 3x3 convolution with stride 1, padding 1 and one group, and its gradients with respect to input,
+// weights and bias.
 //
 //   output[n, k, y, x] = bias[k] + sum over c, i, j of
 //                        weights[k, c, i, j] input[n, c, y + i - 1, x + j - 1]
 //
-// with zeros around the picture. ReLU, max(output, 0), can be fused, and its mask, output > 0, into
-// the gradients.
+// with zeros around the map. ReLU, max(output, 0), can be fused into the convolution, and its mask,
+// output > 0, into the gradients.
 //
 // In float, Winograd's minimal filtering (Lavin and Gray: "Fast Algorithms for Convolutional Neural
 // Networks", arXiv 1509.09308) computes a tile of 4 x 4 outputs from 6 x 6 inputs with 36
@@ -14,41 +14,42 @@
 //
 //   output tile = A^T [ sum over c of (G weights G^T) . (B^T input tile B) ] A
 //
-// A, B and G belong to the points 0, 1, -1, 1/2, -2 and infinity. conv3x3_tile::f2x2 computes tiles
-// of 2 x 2 with 16 multiplications instead of 36: 1.8 times as many, and more accurate. The
-// gradient of the input is the same convolution with the weights turned by 180 degrees and the
-// channels exchanged. The gradient of the weights is G^T [ sum over tiles of (A gradient tile A^T)
-// . (B^T input tile B) ] G. double is computed directly, for checks of gradients, and is slow.
+// A, B and G are those of the points 0, 1, -1, 1/2, -2 and infinity. conv3x3_tile::f2x2 computes
+// tiles of 2 x 2 outputs with 16 multiplications. That is 1.8 times as many per output, and more
+// accurate. The gradient of the input is the same convolution with the weights rotated by 180
+// degrees and input and output channels exchanged. The gradient of the weights is
+// G^T [ sum over tiles of (A gradient tile A^T) . (B^T input tile B) ] G. double is computed
+// directly. It is slow and meant for checking gradients.
 //
 //   input, output  images x channels x height x width: one map, or the levels of a pyramid, which
 //                  share the weights in one call. A head_view's channels are anchors x classes.
-//                  Both layouts; maps of one call may differ in it
+//                  Each may be NCHW or NHWC
 //   weights        output channels x input channels x 3 x 3
-//   bias           one number for each output channel
+//   bias           one number per output channel
 //
-// All sizes are right, also those smaller than a tile.
+// Any size is allowed, also below the size of a tile.
 //
-// Accuracy in float, on random and adversarial data: with C channels to sum over, an output is
-// within (C + 100) 2^-23 (f2x2: (C + 40) 2^-23) of the exact value, times the sum over the channels
-// of the largest magnitude of the nine weights times the largest magnitude that the tile reads,
-// plus |bias|. The same holds of the gradient of the input. After a ReLU, with 256 channels, errors
-// are below 2.5e-5 of the mean magnitude with f4x4 and 4e-6 with f2x2. The gradient of the weights
-// is as accurate for some hundred tiles, and the error relative to it grows with the square root of
-// their number. The gradient of the bias is summed in double.
+// Accuracy in float, on random and adversarial data: let C be the number of channels to sum over,
+// and M the sum over these channels of (the largest magnitude of the nine weights) x (the largest
+// magnitude that the tile reads), plus |bias|. The error of an output is at most (C + 100) 2^-23 M,
+// or (C + 40) 2^-23 M with f2x2. The same bound holds for the gradient of the input. For inputs
+// after a ReLU and 256 channels, errors are below 2.5e-5 of the mean magnitude with f4x4 and 4e-6
+// with f2x2. The gradient of the weights is as accurate for about a hundred tiles; its relative
+// error grows with the square root of their number. The gradient of the bias is summed in double.
 //
-// A NaN or an infinity in the input can spoil every output of the tiles that read it, beyond the
-// nine that depend on it: they become NaN or infinite. Other tiles keep their bits. The same holds
-// of one in the gradient of the output. One in the weights spoils its output channel, or its input
-// channel in the input's gradient. relu(NaN) is NaN. Where the mask is 0 the gradient counts as 0,
-// even if it is NaN.
+// A NaN or an infinity in the input makes every output of the tiles that read it NaN or infinite,
+// not only the nine outputs that depend on it. Other tiles keep their bits. The same is true of the
+// gradient of the output. A NaN or an infinity in the weights affects its whole output channel, and
+// in the gradient of the input its whole input channel. relu(NaN) is NaN. Where the mask is 0, the
+// gradient counts as 0, even if it is NaN.
 //
-// Results are the same bits for any number of threads, in either layout, for levels together or one
-// by one, and on AVX2 and AVX-512: each sum is one chain of multiply-adds, over channels or tiles
-// in their order.
+// Results are bit-identical on any number of threads, in either layout, for levels in one call or
+// in several, and on AVX2 and AVX-512: each sum is one chain of multiply-adds, over channels or
+// tiles in order.
 //
-// Every function throws std::invalid_argument, and writes nothing, when shapes differ, an output
-// shares memory with an input, the weights were transformed for another use, or a head_view has
-// more channels than classes at several anchors.
+// Every function throws std::invalid_argument, and writes nothing, if shapes differ, an output
+// shares memory with an input or with another level of the same output, the weights were
+// transformed for another use, or a head_view with several anchors has more channels than classes.
 #pragma once
 
 #include <vecdet/conv3x3_tile.hpp>
@@ -63,31 +64,30 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// What weights are transformed for.
+/// The function that weights are transformed for.
 enum class conv3x3_use {
   forward,    ///< conv3x3()
   input_grad  ///< conv3x3_input_grad()
 };
 
-/// Weights as the convolution multiplies them: G weights G^T. Transform them once for as long as
-/// they do not change: for inference once, in training once a step for each use. Takes 36 / 9 of
-/// the weights' memory (16 / 9 for f2x2), with the output channels rounded up to 32. T is float or
-/// double.
+/// Transformed weights, G weights G^T. Transform them again only when the weights change: once for
+/// inference, once per step and use in training. They take 36 / 9 of the weights' memory (16 / 9
+/// for f2x2), with the output channels rounded up to a multiple of 32. T is float or double.
 template <class T>
 class conv3x3_weights {
  public:
-  /// Of no channels.
+  /// No channels.
   conv3x3_weights() noexcept = default;
 
-  /// `weights`: output channels x input channels x 3 x 3, nchw as torch.nn.Conv2d keeps them, or
-  /// nhwc as in channels_last.
+  /// `weights` are output channels x input channels x 3 x 3: nchw as in torch.nn.Conv2d, or nhwc as
+  /// in channels_last.
   explicit conv3x3_weights(feature_view<const T> weights, conv3x3_use use = conv3x3_use::forward,
                            conv3x3_tile tile = conv3x3_tile::f4x4,
                            threading policy = threading::parallel) {
     assign(weights, use, tile, policy);
   }
 
-  /// Replaces the weights; allocates only where they need more memory than before.
+  /// Replaces the weights. Allocates only if they need more memory than before.
   void assign(feature_view<const T> weights, conv3x3_use use = conv3x3_use::forward,
               conv3x3_tile tile = conv3x3_tile::f4x4, threading policy = threading::parallel);
 
@@ -106,43 +106,44 @@ class conv3x3_weights {
 
 template <class T>
 struct conv3x3_params {
-  /// One number for each output channel; empty: all 0.
+  /// One number per output channel; empty: all 0.
   lasting<vector_view<const T>> bias;
   bool relu = false;  ///< output max(convolution, 0)
 };
 
-/// Memory that the convolutions work in. It grows to what the calls need and is reused. It is
-/// bounded by blocks for the caches, not by the layer. conv3x3() and conv3x3_input_grad() take at
-/// most 4 MiB for each thread, or 12 MiB where the transformed weights take more than 32 MiB.
-/// conv3x3_weight_grad() takes at most 24 MiB for all threads together. One call at a time.
+/// Scratch memory. It grows to the needs of the largest call and is reused. Its size depends on the
+/// caches, not on the layer: conv3x3() and conv3x3_input_grad() take at most 4 MiB per thread, or
+/// 12 MiB if the transformed weights take more than 32 MiB. conv3x3_weight_grad() takes at most 24
+/// MiB for all threads together. Only one call at a time may use it.
 class conv3x3_workspace {
   friend detail::workspace_access;
   detail::conv3x3_buffers buffers_;
 };
 
-/// The convolution of `input`, with bias and ReLU as params say, into `output`.
+/// Writes the convolution of `input` to `output`, with the bias and ReLU of `params`.
 template <class T>
 void conv3x3(feature_view<T> input, const conv3x3_weights<std::remove_const_t<T>>& weights,
              feature_view<std::remove_const_t<T>> output,
              const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
              threading policy = threading::parallel);
-/// The same of all levels, which share the weights. Levels of input and output correspond.
+/// The same for all levels, which share the weights. Level l of `input` gives level l of `output`.
 template <class T>
 void conv3x3(const head_view<T>& input, const conv3x3_weights<std::remove_const_t<T>>& weights,
              const head_view<std::remove_const_t<T>>& output,
              const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
              threading policy = threading::parallel);
 
-/// The gradient by the input into `grad`, of a loss whose gradient by the output is `upstream`.
-/// `relu_output`: the output, where ReLU was fused; the gradient passes where it is above 0. Empty
-/// (no images) where there was no ReLU. `weights` are transformed for conv3x3_use::input_grad.
+/// Writes the gradient with respect to the input to `grad`. `upstream` is the gradient with respect
+/// to the output. If ReLU was fused, `relu_output` is the output, and the gradient passes where it
+/// is above 0; if not, it is empty (no images). `weights` are transformed for
+/// conv3x3_use::input_grad.
 template <class T>
 void conv3x3_input_grad(feature_view<T> upstream,
                         feature_view<const std::remove_const_t<T>> relu_output,
                         const conv3x3_weights<std::remove_const_t<T>>& weights,
                         feature_view<std::remove_const_t<T>> grad, conv3x3_workspace& workspace,
                         threading policy = threading::parallel);
-/// The same of all levels; `relu_output` has no levels where there was no ReLU.
+/// The same for all levels. Without ReLU, `relu_output` has no levels.
 template <class T>
 void conv3x3_input_grad(const head_view<T>& upstream,
                         const head_view<const std::remove_const_t<T>>& relu_output,
@@ -150,16 +151,16 @@ void conv3x3_input_grad(const head_view<T>& upstream,
                         const head_view<std::remove_const_t<T>>& grad, conv3x3_workspace& workspace,
                         threading policy = threading::parallel);
 
-/// The gradients by the weights, output channels x input channels x 3 x 3 in either layout, and by
-/// the bias, of a loss whose gradient by the output is `upstream`. `relu_output` as for
-/// conv3x3_input_grad(). An empty `bias_grad` is not computed.
+/// Writes the gradients with respect to the weights (output channels x input channels x 3 x 3, in
+/// either layout) and to the bias. `upstream` and `relu_output` are those of conv3x3_input_grad().
+/// Leave `bias_grad` empty to skip it.
 template <class T>
 void conv3x3_weight_grad(feature_view<T> input, feature_view<const std::remove_const_t<T>> upstream,
                          feature_view<const std::remove_const_t<T>> relu_output,
                          feature_view<std::remove_const_t<T>> weight_grad,
                          vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
                          conv3x3_workspace& workspace, threading policy = threading::parallel);
-/// The same of all levels: the sum over them.
+/// The same for all levels: the sum of their gradients.
 template <class T>
 void conv3x3_weight_grad(const head_view<T>& input,
                          const head_view<const std::remove_const_t<T>>& upstream,
@@ -168,10 +169,10 @@ void conv3x3_weight_grad(const head_view<T>& input,
                          vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
                          conv3x3_workspace& workspace, threading policy = threading::parallel);
 
-/// Whether these functions are faster than a good direct convolution, such as oneDNN's, for so many
-/// channels and locations (height x width of all images and levels). `transforms_weights`: whether
-/// the weights are transformed for each call, as in training, or kept, as for inference. A rule
-/// from measurements: docs/families/conv3x3.md.
+/// Whether these functions are faster than a good direct convolution, such as oneDNN's, for these
+/// numbers of channels and locations (the sum of height x width over all images and levels).
+/// `transforms_weights` says whether the weights are transformed in every call, as in training, or
+/// kept, as for inference. The rule comes from measurements: docs/families/conv3x3.md.
 bool conv3x3_is_faster(index_t input_channels, index_t output_channels, index_t locations,
                        bool transforms_weights) noexcept;
 

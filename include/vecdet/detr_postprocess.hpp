@@ -16,6 +16,7 @@
 #pragma once
 
 #include <vecdet/box_format.hpp>
+#include <vecdet/detr_outputs.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 #include <vecdet/yolo_postprocess.hpp>
@@ -33,13 +34,6 @@ struct detr_postprocess_params {
   static detr_postprocess_params detr();
   /// RT-DETR, DINO, Deformable DETR: sigmoid, 300 detections (Deformable DETR uses 100).
   static detr_postprocess_params rt_detr();
-};
-
-/// The output for a batch. Rows are ordered by image, then by query.
-template <class T>
-struct detr_outputs {
-  matrix_view<const T> logits;         ///< (images x queries) x classes
-  lasting<boxes_view<const T>> boxes;  ///< images x queries: cx cy w h in [0, 1]
 };
 
 /// The detections of a batch. Boxes are in pixels and clipped to the image. `image_sizes` holds one

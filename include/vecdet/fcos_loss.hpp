@@ -14,6 +14,7 @@
 // Each is a sum divided by max(1, matched anchors of the batch), as in torchvision.
 #pragma once
 
+#include <vecdet/box_coding.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/ground_truth.hpp>
 #include <vecdet/head_levels.hpp>
@@ -26,7 +27,7 @@ inline namespace VECDET_ABI {
 
 struct fcos_loss_params {
   double radius = 1.5;    ///< of centre sampling, in anchor widths; 0 or more
-  bool by_size = true;    ///< distances are divided by the anchor's width and height
+  distance_params coder;  ///< of the distances; its anchors are corners
   double alpha = 0.25;    ///< of the focal loss
   double gamma = 2;       ///< of the focal loss
   double epsilon = 1e-7;  ///< of the GIoU loss; 0 or more

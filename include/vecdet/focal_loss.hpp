@@ -103,6 +103,8 @@ class focal_targets {
 
   focal_targets(matrix_view<const T> dense) noexcept : dense_(dense) {}
   focal_targets(matrix_view<T> dense) noexcept : dense_(dense) {}
+  template <class U, detail::require_other_pointers<U, T> = 0>
+  focal_targets(matrix_view<U> has_another_element_type) = delete;
 
   template <class Owner, detail::require_temporary_owner<Owner> = 0>
   focal_targets& operator=(Owner&& ends_with_the_statement) = delete;

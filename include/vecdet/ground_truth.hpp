@@ -5,11 +5,13 @@
 #include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
 
+#include <vector>
+
 namespace vecdet {
 inline namespace VECDET_ABI {
 
 /// The ground-truth boxes of one image or a batch. Those of image k are [image_offsets[k],
-/// image_offsets[k + 1]).
+/// image_offsets[k + 1]). ground_truth_batch builds it from each image's own arrays.
 struct ground_truth {
   lasting<boxes_view<const float>> boxes;
   /// The classes of the boxes, which become labels; empty: all 0. SSD requires them, because its
@@ -23,5 +25,34 @@ struct ground_truth {
   lasting<vector_view<const index_t>> region_offsets;
 };
 
+/// Copies the ground truth of a batch, image by image. Keep the object for the next step: clear()
+/// keeps the memory, so that nothing is allocated once it is large enough.
+class ground_truth_batch {
+ public:
+  /// Removes all images.
+  void clear() noexcept;
+
+  /// Adds an image with its boxes (corners), their classes and its ignore regions. An image may
+  /// have no boxes. Without classes, all boxes have class 0; they are given for all images or for
+  /// none.
+  ///
+  /// @throws std::invalid_argument, and adds nothing, if the number of classes differs from the
+  /// number of boxes, a class exceeds 2^63 - 1, or some images with boxes have classes and others
+  /// do not.
+  void add_image(boxes_view<const float> boxes, labels_view classes = {},
+                 boxes_view<const float> regions = {});
+
+  index_t images() const noexcept { return static_cast<index_t>(image_offsets_.size()) - 1; }
+  /// Valid until an image is added or the object is cleared, moved or destroyed.
+  operator ground_truth() const VECDET_LIFETIMEBOUND;
+
+ private:
+  std::vector<float> boxes_, regions_;
+  std::vector<index_t> classes_;
+  std::vector<index_t> image_offsets_{0}, region_offsets_{0};
+};
+
 }  // namespace VECDET_ABI
 }  // namespace vecdet
+
+#include <vecdet/impl/ground_truth_batch.hpp>

@@ -28,6 +28,7 @@
 #include <vecdet/box_format.hpp>
 #include <vecdet/dense_detector.hpp>
 #include <vecdet/head_levels.hpp>
+#include <vecdet/image_sizes_view.hpp>
 #include <vecdet/impl/postprocess_buffers.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
@@ -110,13 +111,13 @@ class postprocess_workspace {
 };
 
 /// The detections of a batch. `anchors` (x1 y1 x2 y2) are the same for all images. `level_sizes`
-/// holds the number of anchors per level; empty: one level. `image_sizes` holds one size per image,
-/// to which its boxes are clipped.
+/// holds the number of anchors per level; empty: one level. Boxes are clipped to their image:
+/// `image_sizes` is a list with one size per image, or one image_size for all.
 template <class T>
 detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const float> anchors,
                             vector_view<const index_t> level_sizes,
-                            vector_view<const image_size> image_sizes,
-                            const postprocess_params& params, postprocess_workspace& workspace,
+                            const image_sizes_view& image_sizes, const postprocess_params& params,
+                            postprocess_workspace& workspace,
                             threading policy = threading::parallel);
 
 /// The same for a head's levels in place, in either layout; nothing is transposed or concatenated.
@@ -124,8 +125,8 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
 /// and images are in the order of head_levels.hpp, and the detections are identical.
 template <class T>
 detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<const float> anchors,
-                            vector_view<const image_size> image_sizes,
-                            const postprocess_params& params, postprocess_workspace& workspace,
+                            const image_sizes_view& image_sizes, const postprocess_params& params,
+                            postprocess_workspace& workspace,
                             threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI

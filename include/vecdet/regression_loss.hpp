@@ -66,6 +66,9 @@ class regression_targets {
                      const char* file = __builtin_FILE(), int line = __builtin_LINE())
       : boxes_(one_per_anchor, file, line) {}
 
+  template <class Boxes, detail::require_other_numbers<Boxes, T> = 0>
+  regression_targets(Boxes&& has_another_element_type) = delete;
+
   /// `matches` holds one index per anchor. The values of anchors that are not selected, such as -1
   /// or -2, are not used.
   regression_targets(boxes_view<const T> ground_truth, vector_view<const index_t> matches)

@@ -57,21 +57,33 @@ double smooth_l1_loss(const Boxes& predictions, boxes_view<const coordinate_of<B
                       const box_selection& selection = box_selection::all(),
                       const smooth_l1_params& params = {}, threading policy = threading::parallel);
 
-/// Writes the loss of each element to `loss`, N x 4.
+/// Writes the loss of each element to `loss`, N x 4. Without `selection`, all boxes are selected.
 template <class Boxes>
 void smooth_l1_loss_unreduced(const Boxes& predictions,
                               boxes_view<const coordinate_of<Boxes>> targets,
                               const box_selection& selection, boxes_view<coordinate_of<Boxes>> loss,
                               const smooth_l1_params& params = {},
                               threading policy = threading::parallel);
+template <class Boxes>
+void smooth_l1_loss_unreduced(const Boxes& predictions,
+                              boxes_view<const coordinate_of<Boxes>> targets,
+                              boxes_view<coordinate_of<Boxes>> loss,
+                              const smooth_l1_params& params = {},
+                              threading policy = threading::parallel);
 
 /// Returns the sum of the losses and writes its gradient with respect to the predictions to `grad`,
-/// N x 4, in one pass over memory. If all boxes are selected, `grad` may be the predictions' own
-/// memory.
+/// N x 4, in one pass over memory. Without `selection`, all boxes are selected; `grad` may then be
+/// the predictions' own memory.
 template <class Boxes>
 double smooth_l1_loss_and_grad(const Boxes& predictions,
                                boxes_view<const coordinate_of<Boxes>> targets,
                                const box_selection& selection,
+                               boxes_view<coordinate_of<Boxes>> grad,
+                               const smooth_l1_params& params = {},
+                               threading policy = threading::parallel);
+template <class Boxes>
+double smooth_l1_loss_and_grad(const Boxes& predictions,
+                               boxes_view<const coordinate_of<Boxes>> targets,
                                boxes_view<coordinate_of<Boxes>> grad,
                                const smooth_l1_params& params = {},
                                threading policy = threading::parallel);

@@ -5,6 +5,7 @@
 #include <vecdet/anchor_cache.hpp>
 #include <vecdet/anchors.hpp>
 #include <vecdet/assigners.hpp>
+#include <vecdet/attention_shape.hpp>
 #include <vecdet/balanced_sample.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_head.hpp>
@@ -12,6 +13,8 @@
 #include <vecdet/box_selection.hpp>
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/conv3x3_tile.hpp>
+#include <vecdet/deformable_attention.hpp>
+#include <vecdet/detr_outputs.hpp>
 #include <vecdet/detr_postprocess.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/distribution_focal_loss.hpp>
@@ -23,6 +26,7 @@
 #include <vecdet/grid_size.hpp>
 #include <vecdet/ground_truth.hpp>
 #include <vecdet/head_levels.hpp>
+#include <vecdet/image_sizes_view.hpp>
 #include <vecdet/iou.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/keep_memory.hpp>
@@ -36,9 +40,13 @@
 #include <vecdet/parallel.hpp>
 #include <vecdet/postprocess.hpp>
 #include <vecdet/profile/scope.hpp>
+#include <vecdet/query_class_cost.hpp>
+#include <vecdet/query_matching.hpp>
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/retinanet_loss.hpp>
 #include <vecdet/roi_align.hpp>
+#include <vecdet/set_class_loss.hpp>
+#include <vecdet/set_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_nms.hpp>
 #include <vecdet/soft_target_loss.hpp>

@@ -81,6 +81,9 @@ class vector_view : detail::borrows {
     detail::check(data_ != nullptr || size_ == 0, "vector_view", "data", "null",
                   "memory of `size` elements");
   }
+  template <class U, class Size, detail::require_other_pointers<U, T> = 0,
+            detail::require_sizes<Size> = 0>
+  vector_view(U* has_another_element_type, Size size) = delete;
 
   template <class Container, detail::require_contiguous<Container> = 0,
             detail::require_seen_as<detail::element_of<Container>, T> = 0,
@@ -143,10 +146,15 @@ class matrix_view {
     detail::check(data != nullptr || rows_ == 0 || cols_ == 0, "matrix_view", "data", "null",
                   "memory of rows x stride elements");
   }
+  template <class U, class... Sizes, detail::require_other_pointers<U, T> = 0,
+            detail::require_sizes<Sizes...> = 0>
+  matrix_view(U* has_another_element_type, Sizes... sizes) = delete;
 
   template <class U, detail::require_seen_as<U, T> = 0>
   constexpr matrix_view(const matrix_view<U>& other) noexcept
       : data_(other.data()), rows_(other.rows()), cols_(other.cols()), stride_(other.stride()) {}
+  template <class U, detail::require_other_pointers<U, T> = 0>
+  matrix_view(const matrix_view<U>& has_another_element_type) = delete;
 
   constexpr T* data() const noexcept { return data_; }
   constexpr index_t rows() const noexcept { return rows_; }
@@ -184,6 +192,9 @@ class boxes_view : detail::counts_boxes {
     detail::check(data_ != nullptr || size_ == 0, "boxes_view", "data", "null",
                   "memory of `size` x 4 elements");
   }
+  template <class U, class Size, detail::require_other_pointers<U, T> = 0,
+            detail::require_sizes<Size> = 0>
+  boxes_view(U* has_another_element_type, Size size) = delete;
 
   template <class Container, detail::require_boxes_of<Container, T> = 0,
             detail::require_lasting<Container> = 0>
@@ -207,6 +218,8 @@ class boxes_view : detail::counts_boxes {
   template <class U, detail::require_seen_as<U, T> = 0>
   constexpr boxes_view(const boxes_view<U>& other) noexcept
       : data_(other.data()), size_(other.size()) {}
+  template <class U, detail::require_other_pointers<U, T> = 0>
+  boxes_view(const boxes_view<U>& has_another_element_type) = delete;
 
   template <class Owner, detail::require_temporary_owner<Owner> = 0>
   boxes_view& operator=(Owner&& ends_with_the_statement) = delete;
@@ -246,12 +259,17 @@ class boxes_soa_view {
       detail::check(coordinates_[k] != nullptr || size_ == 0, "boxes_soa_view", names[k], "null",
                     "memory of `size` elements");
   }
+  template <class U, class Size, detail::require_other_pointers<U, T> = 0,
+            detail::require_sizes<Size> = 0>
+  boxes_soa_view(U* has_another_element_type, U*, U*, U*, Size size) = delete;
 
   template <class U, detail::require_seen_as<U, T> = 0>
   constexpr boxes_soa_view(const boxes_soa_view<U>& other) noexcept
       : coordinates_{other.coordinates(0), other.coordinates(1), other.coordinates(2),
                      other.coordinates(3)},
         size_(other.size()) {}
+  template <class U, detail::require_other_pointers<U, T> = 0>
+  boxes_soa_view(const boxes_soa_view<U>& has_another_element_type) = delete;
 
   /// Coordinate k of all boxes.
   constexpr T* coordinates(index_t k) const noexcept { return coordinates_[k]; }

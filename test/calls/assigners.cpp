@@ -24,8 +24,8 @@ struct assigner_calls {
   static index_t number_of(const problem& p) {
     return number_after<index_t>("k", p.variant, number_after<index_t>("top", p.variant, 9));
   }
-  /// Of a recorded call: its bytes are those of points, scores or anchors, and of each image's
-  /// matches.
+  /// The number of images of a recorded call. Its bytes are those of points, scores or anchors, and
+  /// of each image's matches.
   static index_t images_of(const problem& p) {
     const double per_point = p.bytes / static_cast<double>(p.shape[1]);
     const bool is_task_aligned = p.variant.compare(0, 3, "top") == 0;

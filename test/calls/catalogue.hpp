@@ -41,8 +41,8 @@ namespace test {
 
 using shape = std::vector<index_t>;
 
-/// What operands are made for. The shape is the profiler's; variant and bytes are those of a
-/// recorded call, empty and 0 in tests.
+/// The problem that operands are made for. The shape is the profiler's; variant and bytes are those
+/// of a recorded call, empty and 0 in tests.
 struct problem {
   test::shape shape;
   source from = source::ordinary;
@@ -108,7 +108,7 @@ class results {
   }
   template <class... Parts>
   void add(const std::tuple<Parts...>& parts) {
-    std::apply([this](const auto&... part) { (add(part), ...); }, parts);
+    std::apply([this](const auto&... part) { (this->add(part), ...); }, parts);
   }
 
   /// Takes all NaNs for the same: their sign is no result, and differs on Arm.
@@ -212,7 +212,7 @@ struct call {
   std::function<void(threading, results*)> body;
 
   void run(threading policy) const { body(policy, nullptr); }
-  /// What it returns, then its outputs, which start as bytes 0xa5.
+  /// The returned value, then the outputs, which start as bytes 0xa5.
   results results_of(threading policy, bool equal_nans = false) const {
     for (const accesses::output& out : arrays.outputs)
       std::memset(out.array->address, 0xa5, out.array->bytes);
@@ -228,7 +228,7 @@ struct call {
   }
 };
 
-/// What a family adds its calls to.
+/// The list to which a family adds its calls.
 class call_list {
  public:
   /// body(policy) calls the function, and returns its result: a number, views, a tuple of these, or

@@ -11,6 +11,7 @@ template <class T>
 struct layer {
   index_t inputs, outputs;
   placed<T> weights, bias, weight_grad, bias_grad;
+  conv3x3_weights<T> reused;  ///< transformed by each call
   conv3x3_workspace workspace;
 
   layer(operands& make, index_t input_channels, index_t output_channels)
@@ -21,11 +22,13 @@ struct layer {
         weight_grad(make.room<T>(9 * inputs * outputs)),
         bias_grad(make.room<T>(outputs)) {}
 
+  feature_view<const T> weights_view() const {
+    return {weights.data(), outputs, inputs, 3, 3, feature_layout::nchw};
+  }
   /// Transformed once for many calls.
   std::shared_ptr<const conv3x3_weights<T>> transformed(conv3x3_use use, conv3x3_tile tile) const {
-    return std::make_shared<const conv3x3_weights<T>>(
-        feature_view<const T>(weights.data(), outputs, inputs, 3, 3, feature_layout::nchw), use,
-        tile, threading::sequential);
+    return std::make_shared<const conv3x3_weights<T>>(weights_view(), use, tile,
+                                                      threading::sequential);
   }
   feature_view<T> weight_grad_view() const {
     return {weight_grad.data(), outputs, inputs, 3, 3, feature_layout::nchw};
@@ -79,6 +82,13 @@ struct conv3x3_calls : layer<T> {
       conv3x3(view<const T>(input.data(), this->inputs, layout), *forward,
               view(out.data(), this->outputs, layout), this->params(), this->workspace, policy);
     });
+    c.add("conv3x3/" + variant + "/weights", reads(input, this->bias).writes(out),
+          [=](threading policy) {
+            this->reused.assign(this->weights_view(), conv3x3_use::forward, tile, policy);
+            conv3x3(view<const T>(input.data(), this->inputs, layout), this->reused,
+                    view(out.data(), this->outputs, layout), this->params(), this->workspace,
+                    policy);
+          });
     const auto upstream = [=] { return view<const T>(output.data(), this->outputs, layout); };
     const auto relu_output = [=] { return view<const T>(mask.data(), this->outputs, layout); };
     const auto input_grads = [=](threading policy, feature_view<const T> relu) {
@@ -103,7 +113,7 @@ struct conv3x3_calls : layer<T> {
   }
 };
 
-/// A square and a row of so many locations in all.
+/// A square level and a level of one row, with this total number of locations.
 template <class T>
 struct level_calls : layer<T> {
   struct heads {

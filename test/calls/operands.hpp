@@ -76,7 +76,7 @@ struct placed_boxes : placed<T> {
   }
 };
 
-/// Rows at a stride; what lies between them must stay as it is.
+/// Rows with a stride. The memory between them must not change.
 template <class T>
 struct placed_matrix : placed<T> {
   index_t rows, cols, stride;
@@ -91,7 +91,7 @@ struct placed_matrix : placed<T> {
   matrix_view<T> out() const { return {this->data(), rows, cols, stride}; }
 };
 
-/// What NMS takes.
+/// The inputs of NMS.
 template <class T>
 struct placed_detections {
   placed_boxes<T> boxes;
@@ -145,12 +145,13 @@ struct placed_truth {
   }
 };
 
-/// Makes operands, each from a seed of its own.
+/// Makes operands, each from its own seed.
 class operands {
  public:
   operands(memory& at, source from) : at_(at), from_(from) {}
 
   bool in_training() const { return from_ == source::training; }
+  bool has_special() const { return from_ == source::special; }
 
   /// An output.
   template <class T>
@@ -294,7 +295,7 @@ class operands {
     if (in_training() || anchors % 2 != 0 || locations < 7) return {images, 1, {{anchors, 1}}};
     return {images, 2, {{1, locations - 6}, {2, 3}}};
   }
-  /// A head of so many rows in all.
+  /// A head with this total number of rows.
   head_sizes head_of_rows(index_t rows) const {
     return in_training() || rows % 2 != 0 ? head(1, rows) : head(2, rows / 2);
   }

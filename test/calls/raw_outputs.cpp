@@ -156,11 +156,19 @@ struct merge_calls {
     add(c, "transitive", merge_params::sahi_nmm());
   }
   void add(call_list& c, const std::string& variant, const merge_params& params) {
-    c.add("merge_boxes/" + variant, reads(found.boxes, found.scores), [=](threading policy) {
+    const auto merge = [=](const nms_groups& groups, threading policy) {
       const auto merged =
-          merge_boxes(found.boxes.in(), found.scores.in(), {}, params, workspace, policy);
+          merge_boxes(found.boxes.in(), found.scores.in(), groups, params, workspace, policy);
       return std::make_tuple(merged.boxes, merged.scores, merged.members, merged.offsets);
-    });
+    };
+    c.add("merge_boxes/" + variant, reads(found.boxes, found.scores),
+          [=](threading policy) { return merge({}, policy); });
+    c.add("merge_boxes/" + variant + "/classes", reads(found.boxes, found.scores, found.classes),
+          [=](threading policy) {
+            nms_groups groups;
+            groups.classes = found.classes;
+            return merge(groups, policy);
+          });
   }
 };
 

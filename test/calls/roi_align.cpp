@@ -68,7 +68,7 @@ struct roi_align_calls {
     return {of, images, channels, height / shrink, width / shrink, layout};
   }
   template <class Numbers>
-  feature_view<Numbers> of_boxes(Numbers* of, feature_layout layout) const {
+  feature_view<Numbers> bins_view(Numbers* of, feature_layout layout) const {
     return {of, count, channels, rows, columns, layout};
   }
 
@@ -89,12 +89,12 @@ struct roi_align_calls {
     params.aligned = aligned;
     params.sampling_ratio = ratio;
     c.add("roi_align/" + variant, reads(fine, boxes, image_of).writes(bins), [=](threading policy) {
-      roi_align(map<const T>(fine.data(), 1, layout), rois(), of_boxes(bins.data(), layout), params,
-                workspace, policy);
+      roi_align(map<const T>(fine.data(), 1, layout), rois(), bins_view(bins.data(), layout),
+                params, workspace, policy);
     });
     c.add("roi_align_grad/" + variant, reads(upstream, boxes, image_of).writes(fine_grad),
           [=](threading policy) {
-            roi_align_grad(of_boxes<const T>(upstream.data(), layout), rois(),
+            roi_align_grad(bins_view<const T>(upstream.data(), layout), rois(),
                            map(fine_grad.data(), 1, layout), params, workspace, policy);
           });
     const auto multiscale = [=] {
@@ -111,13 +111,13 @@ struct roi_align_calls {
             maps[0] = map<const T>(fine.data(), 1, layout);
             maps[1] = {coarse.data(), images, channels, height / 2, width / 2, layout};
             multiscale_roi_align(vector_view<const feature_view<const T>>(maps), rois(),
-                                 of_boxes(bins.data(), layout), multiscale(), workspace, policy);
+                                 bins_view(bins.data(), layout), multiscale(), workspace, policy);
           });
     c.add("multiscale_roi_align_grad/" + variant,
           reads(upstream, boxes, image_of).writes(fine_grad, coarse_grad), [=](threading policy) {
             grads[0] = map(fine_grad.data(), 1, layout);
             grads[1] = map(coarse_grad.data(), 2, layout);
-            multiscale_roi_align_grad(of_boxes<const T>(upstream.data(), layout), rois(),
+            multiscale_roi_align_grad(bins_view<const T>(upstream.data(), layout), rois(),
                                       vector_view<const feature_view<T>>(grads), multiscale(),
                                       workspace, policy);
           });

@@ -101,12 +101,12 @@ std::uint64_t step() {
   int i = 0;
   for (float& x : logits) x = static_cast<float>(i++ % 2003 - 1500) / 256;
   for (float& x : deltas) x = static_cast<float>(i++ % 211 - 100) / 512;
-  std::vector<vecdet::head_level<const float>> of_logits, of_deltas;
+  std::vector<vecdet::head_level<const float>> logit_levels, delta_levels;
   std::vector<vecdet::head_level<float>> logits_grad, deltas_grad;
   std::ptrdiff_t first = 0;
   for (const vecdet::grid_size& level : levels) {
-    of_logits.push_back({logits.data() + 5 * first, level.height, level.width});
-    of_deltas.push_back({deltas.data() + 4 * first, level.height, level.width});
+    logit_levels.push_back({logits.data() + 5 * first, level.height, level.width});
+    delta_levels.push_back({deltas.data() + 4 * first, level.height, level.width});
     logits_grad.push_back({logits.data() + 5 * first, level.height, level.width});
     deltas_grad.push_back({deltas.data() + 4 * first, level.height, level.width});
     first += level.height * level.width * 9;
@@ -115,8 +115,8 @@ std::uint64_t step() {
   vecdet::retinanet_loss_workspace workspace;
   vecdet::retinanet_loss_params params;
   params.scale = 1.0 / 3;
-  vecdet::retinanet_loss_and_grad<float>({{of_logits, 1, 9, 5, nchw},
-                                          {of_deltas, 1, 9, 4, nchw},
+  vecdet::retinanet_loss_and_grad<float>({{logit_levels, 1, 9, 5, nchw},
+                                          {delta_levels, 1, 9, 4, nchw},
                                           {logits_grad, 1, 9, 5, nchw},
                                           {deltas_grad, 1, 9, 4, nchw}},
                                          index, truth, params, workspace);

@@ -79,10 +79,9 @@ TEST_CASE("VOC: a list holds names of pictures in the folder, in UTF-8") {
     return error_of([&] { read_dataset({list, ""}); });
   };
   CHECK(error_with("shapes_0\r\n\nshapes_1\n").empty());
-  CHECK(
-      contains(error_with("shapes_0  1\nshapes_1 -1\n"),
-               "line 1 is \"shapes_0  1\", expected a picture's name alone: this is a list of one "
-               "class"));
+  CHECK(contains(error_with("shapes_0  1\nshapes_1 -1\n"),
+                 "line 1 is \"shapes_0  1\", expected only a picture's name: this list is for one "
+                 "class"));
   CHECK(contains(error_with("shapes_0\nshapes_1 -1\n"), "line 2 is \"shapes_1 -1\""));
   for (const char* outside : {"/etc/passwd", "../shapes_0", "a/../../shapes_0"}) {
     CAPTURE(outside);
@@ -108,16 +107,19 @@ TEST_CASE("VOC: errors name the problem") {
   CHECK(error_of([&] {
           read_dataset({folder / "no.txt", ""});
         }) == (folder / "no.txt") + ": cannot be opened");
-  CHECK(contains(error_of([&] { read_dataset({folder / "list.csv", ""}); }), "expected COCO's"));
+  CHECK(contains(error_of([&] {
+                   read_dataset({folder / "list.csv", ""});
+                 }),
+                 "expected COCO annotations"));
   const auto other = [&] { read_dataset({list, ""}, {"disc"}); };
-  CHECK(contains(error_of(other), "class \"square\" is none of the model's classes"));
+  CHECK(contains(error_of(other), "class \"square\" is not a class of the model"));
   write(folder / "Annotations/shapes_1.xml", "<annotation><object></object></annotation>");
   CHECK(contains(error(), "shapes_1.xml: an object without <xmin>"));
   write(folder / "Annotations/shapes_1.xml", "<annotation>");
-  CHECK(contains(error(), "shapes_1.xml: no VOC annotation"));
+  CHECK(contains(error(), "shapes_1.xml: not a VOC annotation"));
   for (const char* name : {"shapes_0", "shapes_1", "shapes_2"})
     write(folder / (std::string("Annotations/") + name + ".xml"), "<annotation/>");
-  CHECK(contains(error(), "there is no box in any picture"));
+  CHECK(contains(error(), "contains no boxes"));
   std::filesystem::remove_all(folder / "JPEGImages");
   CHECK(contains(error(), "no such folder of VOC's pictures"));
 }
@@ -147,9 +149,9 @@ TEST_CASE("COCO: ids of images and categories, crowds, errors") {
 
   const auto error = [&] { return error_of([&] { read_dataset({file, folder / "pictures"}); }); };
   write(file, head + R"({"image_id": 1, "category_id": 9, "bbox": [1, 2, 3, 4]})" + tail);
-  CHECK(contains(error(), "a box of image 1, which is none"));
+  CHECK(contains(error(), "a box belongs to image 1, which does not exist"));
   write(file, head + R"({"image_id": 70, "category_id": 1, "bbox": [1, 2, 3, 4]})" + tail);
-  CHECK(contains(error(), "a box of category 1, which is none"));
+  CHECK(contains(error(), "a box belongs to category 1, which does not exist"));
   write(file, head + R"({"image_id": 70, "category_id": 9, "bbox": [1, 2, 3, 4, 5]})" + tail);
   CHECK(contains(error(), "a box of image 70 has 5 numbers, expected x, y, width and height"));
   write(file, head + R"({"image_id": 1e300, "category_id": 9, "bbox": [1, 2, 3, 4]})" + tail);
@@ -160,12 +162,12 @@ TEST_CASE("COCO: ids of images and categories, crowds, errors") {
   CHECK(read_dataset({file, folder / "pictures"}).dropped.at(0) ==
         file + ": image 70: the box 1 2 1 6 has no area");
   write(file, head + tail);
-  CHECK(contains(error(), "there is no box in any picture"));
+  CHECK(contains(error(), "contains no boxes"));
   write(file, "{}");
-  CHECK(contains(error(), "no COCO annotations"));
+  CHECK(contains(error(), "not COCO annotations"));
   const auto no_folder = [&] { read_dataset({file, folder / "no"}); };
   CHECK(contains(error_of(no_folder), "no such folder of pictures"));
-  CHECK(contains(error_of([&] { read_dataset({file, ""}); }), "need the folder of their pictures"));
+  CHECK(contains(error_of([&] { read_dataset({file, ""}); }), "need the folder of the pictures"));
 }
 
 TEST_CASE("COCO: categories with equal names or ids, and pictures outside their folder") {
@@ -187,8 +189,7 @@ TEST_CASE("COCO: categories with equal names or ids, and pictures outside their 
                  "two categories have the id 4"));
   for (const char* outside : {"/etc/passwd", "../../x.jpg", "a/../..", "", "folder/"}) {
     CAPTURE(outside);
-    CHECK(
-        contains(error_with(outside, cat), "is not the name of a file in the folder of pictures"));
+    CHECK(contains(error_with(outside, cat), "is not the name of a file in the picture folder"));
   }
 }
 
@@ -447,7 +448,7 @@ TEST_CASE("loader: an error if no picture can be read") {
   const dataset data = read_dataset({folder / "ImageSets/Main/train.txt", ""});
   std::filesystem::remove_all(folder / "JPEGImages");
   loader batches(data, {}, 0);
-  CHECK(contains(error_of([&] { batches.next(); }), "no picture could be read; the first: "));
+  CHECK(contains(error_of([&] { batches.next(); }), "no picture could be read; the first error: "));
 }
 
 TEST_CASE("drawing: frames in the class's colour, never outside the picture") {

@@ -178,7 +178,7 @@ class Ranks(unittest.TestCase):
 
     def test_an_environment_without_sense(self):
         for environment, expected in (
-                ({"RANK": "2"}, "rank 2 of 2 processes: expected one below their number"),
+                ({"RANK": "2"}, "rank 2 of 2 processes: expected a rank below the number of processes"),
                 ({"WORLD_SIZE": "two"}, "WORLD_SIZE is two, expected a number"),
                 ({"RANK": "-1"}, "RANK is -1, expected a number"),
                 ({"MASTER_PORT": "70000"}, "MASTER_PORT is 70000, expected a number from 0 to 65535")):

@@ -63,13 +63,15 @@ std::vector<double> losses_of(const training_options& options) {
 }
 
 /// The loss of a model on fixed pictures, and its gradient by all weights as one vector.
-std::pair<loss_values, at::Tensor> loss_and_gradient(loss_kind kind, bool channels_last) {
+std::pair<loss_values, at::Tensor> loss_and_gradient(loss_kind kind, bool channels_last,
+                                                     convolution_kind convolutions) {
   at::manual_seed(3);
   model_config config;
   config.channels = 32;
   config.classes = 5;
   config.anchor_size = 16;
   retinanet model(config);
+  model.convolve_by(convolutions);
   if (channels_last) use_channels_last(model);
   criterion loss(kind, model.anchor_shapes());
   batch_truth truth;
@@ -89,11 +91,11 @@ std::pair<loss_values, at::Tensor> loss_and_gradient(loss_kind kind, bool channe
 }  // namespace
 
 TEST_CASE("losses: libtorch's operators, vecdet's and the single call agree") {
-  const auto expected = loss_and_gradient(loss_kind::torch, false);
+  const auto expected = loss_and_gradient(loss_kind::torch, false, convolution_kind::torch);
   CHECK(expected.second.abs().max().item<double>() > 0);
   for (const loss_kind kind : {loss_kind::operators, loss_kind::vecdet})
     for (const bool channels_last : {false, true}) {
-      const auto found = loss_and_gradient(kind, channels_last);
+      const auto found = loss_and_gradient(kind, channels_last, convolution_kind::torch);
       CAPTURE(name_of(kind));
       CHECK(found.first.classification ==
             doctest::Approx(expected.first.classification).epsilon(1e-5));
@@ -103,12 +105,58 @@ TEST_CASE("losses: libtorch's operators, vecdet's and the single call agree") {
     }
 }
 
+TEST_CASE("losses: libtorch's convolutions and vecdet's agree") {
+  const auto expected = loss_and_gradient(loss_kind::torch, false, convolution_kind::torch);
+  for (const bool channels_last : {false, true}) {
+    const auto found =
+        loss_and_gradient(loss_kind::vecdet, channels_last, convolution_kind::vecdet);
+    CHECK(found.first.classification ==
+          doctest::Approx(expected.first.classification).epsilon(1e-4));
+    CHECK(found.first.regression == doctest::Approx(expected.first.regression).epsilon(1e-4));
+    const double distance = (found.second - expected.second).norm().item<double>();
+    CHECK(distance > 0);
+    // A few ReLUs near 0 are of another sign.
+    CHECK(distance < 1e-2 * expected.second.norm().item<double>());
+  }
+}
+
+TEST_CASE("model: libtorch's convolutions and vecdet's agree with frozen normalisation") {
+  at::manual_seed(3);
+  model_config config;
+  config.norm = norm_kind::frozen;
+  config.channels = 32;
+  config.classes = 5;
+  retinanet model(config);
+  const at::Tensor images = at::randn({2, 3, 128, 160});
+  std::vector<at::Tensor> outputs, gradients;
+  for (const convolution_kind kind : {convolution_kind::torch, convolution_kind::vecdet}) {
+    model.convolve_by(kind);
+    model.zero_grad();
+    std::vector<at::Tensor> maps = model.forward(images).logits;
+    for (at::Tensor& map : maps) map = map.flatten();
+    outputs.push_back(at::cat(maps));
+    outputs.back().square().mean().backward();
+    gradients.emplace_back();
+    for (const at::Tensor& weight : model.parameters())
+      if (weight.grad().defined())
+        gradients.back() = gradients.back().defined()
+                               ? at::cat({gradients.back(), weight.grad().flatten()})
+                               : weight.grad().flatten();
+  }
+  const at::Tensor output_distance = (outputs[1] - outputs[0]).norm();
+  CHECK(output_distance.item<double>() > 0);
+  CHECK(output_distance.item<double>() < 1e-4 * outputs[0].norm().item<double>());
+  CHECK((gradients[1] - gradients[0]).norm().item<double>() <
+        1e-3 * gradients[0].norm().item<double>());
+}
+
 TEST_CASE("model: a second picture of zeros changes nothing") {
   at::manual_seed(3);
   model_config config;
   config.channels = 32;
   config.classes = 5;
   retinanet model(config);
+  model.convolve_by(convolution_kind::torch);
   const at::NoGradGuard no_grad;
   const at::Tensor image = at::randn({1, 3, 128, 160});
   model.doubles_small_levels = false;
@@ -173,7 +221,7 @@ TEST_CASE("training: reproducible, also after resuming") {
   cut.checkpoint_steps = 2;
   REQUIRE(train(cut) == outcome::finished);
   CHECK(losses_of(cut) == expected);
-  CHECK(contains(error_of([&] { train(cut); }), "there is a training already"));
+  CHECK(contains(error_of([&] { train(cut); }), "there is already a training"));
 
   // Asked to stop as soon as a step has been reported, training ends within an epoch or after one.
   // In both cases, the two parts equal the whole.
@@ -192,17 +240,17 @@ TEST_CASE("training: reproducible, also after resuming") {
   CHECK(losses_of(halves) == expected);
 
   halves.model.prior = 0.05;
-  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another recipe: "));
+  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another recipe: "));
   halves.model.prior = model_config().prior;
   const std::string one = folder / "Annotations/shapes_0.xml";
   const std::string before = test::read_bytes(one);
   test::write_bytes(one, "<annotation/>");
-  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another recipe: "));
+  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another recipe: "));
   test::write_bytes(one, before);
   halves.optimiser.rate = 2e-3;
-  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another recipe: "));
+  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another recipe: "));
   halves.model.channels = 64;
-  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another model: resnet18"));
+  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another model: resnet18"));
   halves = small_training(folder, "halves");
   halves.resume = true;
   for (int i = 0; i < 16; ++i) {
@@ -213,7 +261,7 @@ TEST_CASE("training: reproducible, also after resuming") {
       text.replace(at, 4, "ring");
     std::ofstream(xml) << text;
   }
-  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another list of classes: "));
+  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another list of classes: "));
 }
 
 TEST_CASE("training: a broken picture is reported once, skipped and counted") {
@@ -266,12 +314,13 @@ TEST_CASE("training: an error if files cannot be written") {
   test::write_shapes(folder, 16);
   std::ofstream(folder / "file") << "no folder";
   const training_options options = small_training(folder, "file/run");
-  CHECK(contains(error_of([&] { train(options); }), "file/run: cannot be made: Not a directory"));
+  CHECK(
+      contains(error_of([&] { train(options); }), "file/run: cannot be created: Not a directory"));
   run_log full("/dev/full");
   CHECK(error_of([&] { full.write({{"event", "step"}}); }) == "/dev/full: cannot be written");
 }
 
-TEST_CASE("training: a NaN loss ends it with good weights") {
+TEST_CASE("training: a NaN loss ends the training and keeps the last good weights") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);
   training_options options = small_training(folder, "diverges");
@@ -325,7 +374,8 @@ TEST_CASE("checkpoints: complete or absent, and errors that name the file") {
 
   CHECK(contains(error_of([&] { load_checkpoint(folder / "no.pt"); }), "no such checkpoint"));
   std::filesystem::resize_file(file, size / 2);
-  CHECK(contains(error_of([&] { load_checkpoint(file); }), "model.pt: no checkpoint, or a broken"));
+  CHECK(contains(error_of([&] { load_checkpoint(file); }),
+                 "model.pt: not a checkpoint, or a corrupt"));
 }
 
 TEST_CASE("checkpoints: mismatches are refused") {
@@ -342,7 +392,7 @@ TEST_CASE("checkpoints: mismatches are refused") {
     return error_of([&] { load_checkpoint(file); });
   };
   content.classes = {"a"};
-  CHECK(contains(error(), "it names 1 classes, expected 2, as many as its model has"));
+  CHECK(contains(error(), "it names 1 classes, expected 2, the number of its model"));
   content.classes = {"a", "b", "c"};
   CHECK(contains(error(), "it names 3 classes, expected 2"));
   content.classes = {"a", "b"};

@@ -161,10 +161,10 @@ struct box_factor {
       expect_near(what, value, exact * factor, 0, 0);
     }
   }
-  double of_loss(double loss) const {
+  double weighted_loss(double loss) const {
     return reference::vanishing_product(reference::vanishing_product(loss, weight), scale);
   }
-  double of_grad(double grad) const { return reference::vanishing_product(grad, both()); }
+  double weighted_grad(double grad) const { return reference::vanishing_product(grad, both()); }
   /// Whether every intermediate result is within float's range.
   bool holds_loss(double loss) const { return is_in_range(loss * weight) && is_in_range(both()); }
   bool is_plain() const {

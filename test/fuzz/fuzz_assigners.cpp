@@ -33,8 +33,8 @@ void fuzz::target(input& in) {
   const auto truth_boxes = some_boxes<float>(in, boxes, any_box_kind(in));
   const auto predicted = some_boxes<float>(in, images * count, any_box_kind(in));
   const auto scores = in.numbers<float>(images * count * classes);
-  atss_params of_atss;
-  of_atss.candidates = in.one_of<index_t>({9, 1, 2, 100, 0});
+  atss_params atss;
+  atss.candidates = in.one_of<index_t>({9, 1, 2, 100, 0});
   task_aligned_params params;
   params.top = in.one_of<index_t>({10, 1, 3, 1000, 0});
   params.alpha = in.one_of({0.5, 1.0, 0.0});
@@ -50,7 +50,7 @@ void fuzz::target(input& in) {
   const tensor<index_t> matches(images * count);
   assigner_workspace workspace;
   on_every_isa("assigners", [&](results& results) {
-    assign_atss(boxes_view<const float>(about), levels, truth, matches, of_atss, workspace,
+    assign_atss(boxes_view<const float>(about), levels, truth, matches, atss, workspace,
                 threading::parallel);
     results.add(matches);
     for (index_t image = 0; image < images; ++image) {
@@ -58,7 +58,7 @@ void fuzz::target(input& in) {
       const index_t last = offsets[static_cast<std::size_t>(image + 1)];
       const auto expected =
           reference::atss(boxes_view<const float>(about), sizes,
-                          {truth_boxes.data() + 4 * first, last - first}, of_atss.candidates)
+                          {truth_boxes.data() + 4 * first, last - first}, atss.candidates)
               .matches;
       for (index_t i = 0; i < count; ++i) {
         const index_t match = expected[static_cast<std::size_t>(i)];

@@ -109,10 +109,10 @@ void fuzz::target(input& in) {
     const sample of = drawn(labels, images, params, threading::sequential);
     if (!(drawn(labels, images, params, threading::parallel) == of))
       fail("a balanced sample depends on threads");
-    balanced_sample_params of_narrow = params;
-    of_narrow.background = other_background;
-    of_narrow.ignore = other_ignore;
-    if (!(drawn(narrow, images, of_narrow, threading::parallel) == of))
+    balanced_sample_params narrow_params = params;
+    narrow_params.background = other_background;
+    narrow_params.ignore = other_ignore;
+    if (!(drawn(narrow, images, narrow_params, threading::parallel) == of))
       fail("a balanced sample depends on how labels are said");
     for (index_t k = 0; k + 1 < images.size(); ++k) {
       check_image(labels, images, k, params, of);

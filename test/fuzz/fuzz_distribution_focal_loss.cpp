@@ -72,8 +72,8 @@ void fuzz::target(input& in) {
                         1e-6 * extent * std::abs(factor));
           }
           for (index_t c = 0; c < bins; ++c) {
-            const double of_bin = weight == 0 ? 0 : factor * exact[static_cast<std::size_t>(c)];
-            expect_near(of("its gradient"), at(i * bins + c), of_bin, 1e-6,
+            const double bin_grad = weight == 0 ? 0 : factor * exact[static_cast<std::size_t>(c)];
+            expect_near(of("its gradient"), at(i * bins + c), bin_grad, 1e-6,
                         1e-6 * std::abs(factor) + 1e-36);
           }
           expect_near(of("its expectation"), at(rows * (bins + 1) + i),

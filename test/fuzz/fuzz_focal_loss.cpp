@@ -45,7 +45,8 @@ void strided(fuzz::input& in, matrix_view<const T> x, matrix_view<const T> t,
              focal_loss_params params) {
   const index_t rows = x.rows(), cols = x.cols();
   const auto stride = [&] { return cols + in.one_of<index_t>({0, 1, 3, 16, 100}); };
-  const index_t of_x = stride(), of_t = stride(), of_upstream = stride(), of_out = stride();
+  const index_t x_stride = stride(), t_stride = stride(), upstream_stride = stride(),
+                out_stride = stride();
   constexpr float inf = std::numeric_limits<float>::infinity();
   std::vector<float> weights;
   if (in.flag())
@@ -58,17 +59,17 @@ void strided(fuzz::input& in, matrix_view<const T> x, matrix_view<const T> t,
 
   const auto run = [&](bool gaps) {
     const auto row_stride = [&](index_t own) { return gaps ? own : cols; };
-    const auto xs = with_stride(x, row_stride(of_x)), ts = with_stride(t, row_stride(of_t));
-    const auto us = with_stride(upstream, row_stride(of_upstream));
-    const matrix_view<const T> logits(xs.data(), rows, cols, row_stride(of_x));
-    const matrix_view<const T> targets(ts.data(), rows, cols, row_stride(of_t));
-    const matrix_view<const T> upstreams(us.data(), rows, cols, row_stride(of_upstream));
+    const auto xs = with_stride(x, row_stride(x_stride)), ts = with_stride(t, row_stride(t_stride));
+    const auto us = with_stride(upstream, row_stride(upstream_stride));
+    const matrix_view<const T> logits(xs.data(), rows, cols, row_stride(x_stride));
+    const matrix_view<const T> targets(ts.data(), rows, cols, row_stride(t_stride));
+    const matrix_view<const T> upstreams(us.data(), rows, cols, row_stride(upstream_stride));
     const auto truth = dense ? focal_targets<T>(targets) : focal_targets<T>(labels);
-    const fuzz::tensor<T> out(rows == 0 ? 0 : (rows - 1) * row_stride(of_out) + cols);
+    const fuzz::tensor<T> out(rows == 0 ? 0 : (rows - 1) * row_stride(out_stride) + cols);
     std::fill(out.begin(), out.end(), mark<T>());
-    const matrix_view<T> view(out.data(), rows, cols, row_stride(of_out));
+    const matrix_view<T> view(out.data(), rows, cols, row_stride(out_stride));
     fuzz::results results;
-    const auto add = [&] { add_elements(results, out, cols, row_stride(of_out)); };
+    const auto add = [&] { add_elements(results, out, cols, row_stride(out_stride)); };
     const threading policy = gaps ? threading::parallel : threading::sequential;
     sigmoid_focal_loss_unreduced(logits, truth, view, params, policy);
     add();

@@ -82,13 +82,13 @@ struct head {
 };
 
 template <class T>
-fuzz::results of_head(const head<T>& from) {
+fuzz::results head_results(const head<T>& from) {
   fuzz::results all;
   from.add_to(all);
   return all;
 }
 template <class T>
-fuzz::results of_rows(const fuzz::tensor<T>& rows) {
+fuzz::results row_results(const fuzz::tensor<T>& rows) {
   fuzz::results all;
   all.add(rows);
   return all;
@@ -134,7 +134,7 @@ void check_losses(fuzz::input& in) {
     sigmoid_focal_loss_and_grad(matrix_view<const T>(logits.rows.data(), rows, classes), labels,
                                 matrix_view<T>(out.data(), rows, classes), weighted,
                                 threading::sequential);
-    fuzz::expect_same("the focal loss of levels differs", of_head(grad), of_rows(out));
+    fuzz::expect_same("the focal loss of levels differs", head_results(grad), row_results(out));
     grad.add_to(results);
 
     regression_loss_and_grad(deltas.in(), boxes_view<const float>(anchors),
@@ -143,14 +143,14 @@ void check_losses(fuzz::input& in) {
     regression_loss_and_grad(boxes_view<const T>(deltas.rows), boxes_view<const float>(all_anchors),
                              boxes_view<const float>(truth), labels, boxes_view<T>(boxes_out),
                              regression_weighted, threading::sequential);
-    fuzz::expect_same("the regression loss of levels differs", of_head(deltas_grad),
-                      of_rows(boxes_out));
+    fuzz::expect_same("the regression loss of levels differs", head_results(deltas_grad),
+                      row_results(boxes_out));
     deltas_grad.add_to(results);
 
     decode_boxes(deltas.in(), boxes_view<const float>(anchors), {}, boxes_view<float>(decoded));
     decode_boxes(boxes_view<const T>(deltas.rows), boxes_view<const float>(all_anchors),
                  boxes_view<float>(expected));
-    fuzz::expect_same("decoded levels differ", of_rows(decoded), of_rows(expected));
+    fuzz::expect_same("decoded levels differ", row_results(decoded), row_results(expected));
 
     filter_topk_workspace topk, topk_rows;
     const auto found = filter_topk(logits.in(), threshold, k, topk, threading::parallel);
@@ -232,11 +232,11 @@ void check_detectors(fuzz::input& in) {
                                        image_size::height_width(100, 200));
   const boxes_view<const float> about(anchors);
   fuzz::on_every_isa("detectors of levels", [&](fuzz::results& results) {
-    postprocess_workspace workspace, of_flat;
+    postprocess_workspace workspace, flat_workspace;
     const auto kept = postprocess(outputs, about, images, params, workspace, threading::parallel);
     if (!level_counts.empty() && rows > 0) {
-      const auto known =
-          postprocess(flat, about, level_counts, images, params, of_flat, threading::sequential);
+      const auto known = postprocess(flat, about, level_counts, images, params, flat_workspace,
+                                     threading::sequential);
       fuzz::results a, b;
       for (index_t i = 0; i < kept.scores.size(); ++i) {
         a.add(static_cast<double>(kept.scores[i]));
@@ -251,17 +251,18 @@ void check_detectors(fuzz::input& in) {
     for (index_t i = 0; i < kept.scores.size(); ++i)
       results.add(static_cast<double>(kept.scores[i]));
     if (is_fcos) {
-      fcos_loss_workspace of_loss;
+      fcos_loss_workspace loss_workspace;
       const fcos_losses losses =
           fcos_loss_and_grad<T>({logits.in(), boxes.in(), centers.in(), logits_grad.out(),
                                  boxes_grad.out(), centers_grad.out()},
-                                about, truth, {}, of_loss, threading::parallel);
+                                about, truth, {}, loss_workspace, threading::parallel);
       results.add(losses.centerness);
       centers_grad.add_to(results);
     } else {
-      retinanet_loss_workspace of_loss;
+      retinanet_loss_workspace loss_workspace;
       retinanet_loss_and_grad<T>({logits.in(), boxes.in(), logits_grad.out(), boxes_grad.out()},
-                                 anchor_index(about), truth, {}, of_loss, threading::parallel);
+                                 anchor_index(about), truth, {}, loss_workspace,
+                                 threading::parallel);
     }
     logits_grad.add_to(results);
     boxes_grad.add_to(results);

@@ -38,9 +38,9 @@ void yolo(fuzz::input& in) {
   const index_t before = params.scores == yolo_scores::objectness ? 5 : 4;
   const index_t numbers = before + (is_scored ? 2 : classes) + params.extras;
   const bool by_rows = params.layout == yolo_layout::rows;
-  const index_t of_image = by_rows ? boxes : numbers, cols = by_rows ? numbers : boxes;
+  const index_t rows_per_image = by_rows ? boxes : numbers, cols = by_rows ? numbers : boxes;
   const index_t stride = cols + in.one_of<index_t>({0, 0, 3});
-  const index_t rows = images * of_image;
+  const index_t rows = images * rows_per_image;
   const auto values = in.numbers<T>(rows == 0 ? 0 : (rows - 1) * stride + cols);
   const matrix_view<const T> output(values.data(), rows, cols, stride);
   std::vector<letterbox_transform> transforms;
@@ -53,15 +53,16 @@ void yolo(fuzz::input& in) {
                      params.max_candidates >= 0 && params.max_detections >= 0;
   std::vector<std::vector<reference::yolo_detection>> expected;
   for (index_t i = 0; i < images && valid; ++i) {
-    std::vector<std::vector<float>> of_boxes;
+    std::vector<std::vector<float>> box_numbers;
     for (index_t b = 0; b < boxes; ++b) {
-      of_boxes.emplace_back();
+      box_numbers.emplace_back();
       for (index_t k = 0; k < numbers; ++k)
-        of_boxes.back().push_back(
+        box_numbers.back().push_back(
             static_cast<float>(by_rows ? output(i * boxes + b, k) : output(i * numbers + k, b)));
     }
     expected.push_back(reference::postprocess_yolo(
-        of_boxes, transforms.empty() ? nullptr : &transforms[static_cast<std::size_t>(i)], params));
+        box_numbers, transforms.empty() ? nullptr : &transforms[static_cast<std::size_t>(i)],
+        params));
   }
 
   yolo_postprocess_workspace workspace;
@@ -71,20 +72,19 @@ void yolo(fuzz::input& in) {
           postprocess_yolo(yolo_outputs<T>{output, images}, transforms, params, workspace, policy);
       if (!valid) fuzz::fail("a raw output takes bad parameters");
       for (index_t i = 0; i < images; ++i) {
-        const auto& of_this = expected[static_cast<std::size_t>(i)];
+        const auto& wanted = expected[static_cast<std::size_t>(i)];
         const index_t first = found.offsets[i];
-        if (found.offsets[i + 1] - first != static_cast<index_t>(of_this.size()))
+        if (found.offsets[i + 1] - first != static_cast<index_t>(wanted.size()))
           fuzz::fail("a raw output has another number of detections than in the reference");
-        for (std::size_t d = 0; d < of_this.size(); ++d) {
+        for (std::size_t d = 0; d < wanted.size(); ++d) {
           const index_t at = first + static_cast<index_t>(d);
-          bool same = found.labels[at] == of_this[d].label &&
-                      found.sources[at] == of_this[d].source &&
-                      found.scores[at] == of_this[d].score;
+          bool same = found.labels[at] == wanted[d].label &&
+                      found.sources[at] == wanted[d].source && found.scores[at] == wanted[d].score;
           const auto equals = [&](float a, float b) { return a == b || (a != a && b != b); };
-          for (int k = 0; k < 4; ++k) same = same && equals(found.boxes(at, k), of_this[d].box[k]);
+          for (int k = 0; k < 4; ++k) same = same && equals(found.boxes(at, k), wanted[d].box[k]);
           for (index_t k = 0; k < params.extras; ++k)
             same =
-                same && equals(found.extras(at, k), of_this[d].extras[static_cast<std::size_t>(k)]);
+                same && equals(found.extras(at, k), wanted[d].extras[static_cast<std::size_t>(k)]);
           if (!same) fuzz::fail("a detection differs from the reference's");
           results.add(static_cast<double>(found.boxes(at, 0)));
         }

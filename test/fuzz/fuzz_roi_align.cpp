@@ -57,9 +57,10 @@ void fuzz_type(fuzz::input& in) {
   boxes.boxes = boxes_view<const real>(corners.data(), count);
   boxes.images = image;
   const feature_view<const T> map(features.data(), images, channels, height, width, layout);
-  const feature_view<const T> of_bins(upstream.data(), count, channels, rows, columns, layout);
+  const feature_view<const T> upstream_view(upstream.data(), count, channels, rows, columns,
+                                            layout);
   const feature_view<T> bins(out.data(), count, channels, rows, columns, layout);
-  const feature_view<T> of_map(grad.data(), images, channels, height, width, layout);
+  const feature_view<T> grad_view(grad.data(), images, channels, height, width, layout);
 
   const reference::roi_align_options options{params.spatial_scale, params.sampling_ratio,
                                              params.aligned};
@@ -83,8 +84,8 @@ void fuzz_type(fuzz::input& in) {
             const index_t n = image[static_cast<std::size_t>(i)];
             const auto at =
                 static_cast<std::size_t>(&reference::feature_at(map, n, c, y, x) - features.data());
-            const auto bin = static_cast<std::size_t>(&reference::feature_at(of_bins, i, c, p, q) -
-                                                      upstream.data());
+            const auto bin = static_cast<std::size_t>(
+                &reference::feature_at(upstream_view, i, c, p, q) - upstream.data());
             const double f = weight * static_cast<double>(features[at]);
             const double g = weight * static_cast<double>(upstream[bin]);
             exact[bin] += f;
@@ -112,25 +113,25 @@ void fuzz_type(fuzz::input& in) {
     if (is_known) check("RoIAlign", out, exact, size);
     results.add(out);
     for (T& g : grad) g = test::to<T>(0);
-    roi_align_grad(of_bins, boxes, of_map, params, workspace, threading::parallel);
+    roi_align_grad(upstream_view, boxes, grad_view, params, workspace, threading::parallel);
     if (is_known) check("the gradient of RoIAlign", grad, exact_grad, grad_size);
     results.add(grad);
     // Two levels of the same size: the only difference is which boxes belong to which.
     const std::vector<double> scales{0.5, 0.25};
-    multiscale_roi_align_params of_pyramid;
-    of_pyramid.scales = scales;
-    of_pyramid.sampling_ratio = params.sampling_ratio;
-    of_pyramid.aligned = params.aligned;
-    of_pyramid.canonical_size = 8;
-    of_pyramid.canonical_level = 1;
+    multiscale_roi_align_params pyramid_params;
+    pyramid_params.scales = scales;
+    pyramid_params.sampling_ratio = params.sampling_ratio;
+    pyramid_params.aligned = params.aligned;
+    pyramid_params.canonical_size = 8;
+    pyramid_params.canonical_level = 1;
     const std::vector<feature_view<const T>> maps{map, map};
     const std::vector<feature_view<T>> grads{
-        of_map, {other.data(), images, channels, height, width, layout}};
-    multiscale_roi_align(vector_view<const feature_view<const T>>(maps), boxes, bins, of_pyramid,
-                         workspace, threading::parallel);
+        grad_view, {other.data(), images, channels, height, width, layout}};
+    multiscale_roi_align(vector_view<const feature_view<const T>>(maps), boxes, bins,
+                         pyramid_params, workspace, threading::parallel);
     results.add(out);
-    multiscale_roi_align_grad(of_bins, boxes, vector_view<const feature_view<T>>(grads), of_pyramid,
-                              workspace, threading::parallel);
+    multiscale_roi_align_grad(upstream_view, boxes, vector_view<const feature_view<T>>(grads),
+                              pyramid_params, workspace, threading::parallel);
     results.add(grad);
     results.add(other);
   });

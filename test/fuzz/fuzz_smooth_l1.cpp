@@ -50,15 +50,15 @@ void smooth_l1(fuzz::input& in) {
             const double d = static_cast<double>(predictions[k]) - static_cast<double>(targets[k]);
             if (counts && std::isfinite(d) && std::abs(d) > 1e30) continue;  // overflow
             const fuzz::box_factor by{fuzz::weight_of(weights, box), params.scale};
-            const double of_d = reference::smooth_l1_loss(d, params.beta);
-            const double loss = counts ? by.of_loss(of_d) : 0;
+            const double unweighted = reference::smooth_l1_loss(d, params.beta);
+            const double loss = counts ? by.weighted_loss(unweighted) : 0;
             const double grad =
-                counts ? by.of_grad(reference::smooth_l1_loss_grad(d, params.beta)) : 0;
+                counts ? by.weighted_grad(reference::smooth_l1_loss_grad(d, params.beta)) : 0;
             const double size = std::isfinite(by.both()) ? std::abs(by.both()) : 1;
             const auto of = [&] {
               return std::string(set) + " of difference " + std::to_string(d);
             };
-            if (!counts || by.holds_loss(of_d))
+            if (!counts || by.holds_loss(unweighted))
               fuzz::expect_near([&] { return "smooth L1 loss " + of(); }, values[k], loss,
                                 fuzz::tolerance<T>(), 1e-36 * std::max(1.0, size));
             if (!counts || fuzz::is_in_range(by.both()))

@@ -25,7 +25,7 @@ void fuzz::target(input& in) {
   const matrix_view<const float> x(logits.data(), rows, classes, stride);
   const tensor<float> out(logits.size()), mined(logits.size()), each(rows);
   const matrix_view<float> grad(out.data(), rows, classes, stride);
-  const matrix_view<float> of_mined(mined.data(), rows, classes, stride);
+  const matrix_view<float> mined_view(mined.data(), rows, classes, stride);
   softmax_cross_entropy_workspace workspace;
   on_every_isa(
       "softmax cross entropy",
@@ -35,7 +35,7 @@ void fuzz::target(input& in) {
         softmax_cross_entropy_loss_unreduced(x, labels, each, unscaled, threading::sequential);
         results.add(
             softmax_cross_entropy_loss_and_grad(x, labels, grad, params, threading::parallel));
-        results.add(softmax_cross_entropy_loss_and_grad(x, labels, mining, of_mined, params,
+        results.add(softmax_cross_entropy_loss_and_grad(x, labels, mining, mined_view, params,
                                                         workspace, threading::parallel));
         for (index_t image = 0; image < images; ++image) {
           const index_t first = image * per_image;
@@ -47,7 +47,7 @@ void fuzz::target(input& in) {
             const bool counts = std::binary_search(counted.begin(), counted.end(), i);
             for (index_t c = 0; c < classes; ++c) {
               const double all = static_cast<double>(grad(first + i, c));
-              if (!same_number(static_cast<double>(of_mined(first + i, c)), counts ? all : 0.0))
+              if (!same_number(static_cast<double>(mined_view(first + i, c)), counts ? all : 0.0))
                 fail("other rows are mined than a sort gives");
               results.add(all);
             }

@@ -11,6 +11,7 @@ std::vector<float> make_weights();
 std::vector<int> make_labels();
 std::vector<index_t> make_offsets();
 std::vector<head_level<const float>> make_levels();
+std::vector<image_size> make_sizes();
 
 void parameters(std::vector<float> weights, std::vector<int> labels, std::vector<index_t> offsets) {
   focal_loss_params focal;
@@ -110,10 +111,17 @@ void parameters(std::vector<float> weights, std::vector<int> labels, std::vector
   const scored_labels scored{labels, weights};
 #endif
 #if WRONG == 18  // says: ends_with_the_statement
-  const scored_labels of_temporary{labels, make_weights()};
+  const scored_labels dangling{labels, make_weights()};
 #else
-  const scored_labels of_temporary{labels, vector_view<const float>(weights)};
+  const scored_labels dangling{labels, vector_view<const float>(weights)};
 #endif
-  (void)image, (void)scored, (void)of_temporary;
+#if WRONG == 19  // says: ends_with_the_statement
+  image_sizes_view sizes;
+  sizes = make_sizes();
+#else
+  image_sizes_view sizes;
+  sizes = image;
+#endif
+  (void)sizes, (void)image, (void)scored, (void)dangling;
   (void)smooth_l1, (void)iou, (void)per_image, (void)head, (void)ssd;
 }

@@ -250,6 +250,63 @@ void other_elements(std::vector<bool> bits, std::vector<float> scores, std::vect
 #else
   coordinate_of<std::vector<std::array<float, 4>>> m{};
 #endif
+#if WRONG == 42  // says: has_another_element_type
+  vector_view<const float> n(doubles.data(), doubles.size());
+#else
+  vector_view<const double> n(doubles.data(), doubles.size());
+#endif
+#if WRONG == 43  // says: has_another_element_type
+  boxes_view<const float> o(doubles.data(), 1);
+#else
+  boxes_view<const float> o(scores.data(), 1);
+#endif
+#if WRONG == 44  // says: has_another_element_type
+  matrix_view<const float> p(doubles.data(), 1, 4);
+#else
+  matrix_view<const float> p(scores.data(), 1, 4);
+#endif
+  matrix_view<double> q(doubles.data(), 1, 4);
+#if WRONG == 45  // says: has_another_element_type
+  matrix_view<const float> r = q;
+#else
+  matrix_view<const double> r = q;
+#endif
+#if WRONG == 46  // says: has_another_element_type
+  boxes_view<float> s = boxes_view<double>();
+#else
+  boxes_view<const double> s = boxes_view<double>();
+#endif
+#if WRONG == 47  // says: has_another_element_type
+  boxes_soa_view<const float> t(doubles.data(), doubles.data(), doubles.data(), doubles.data(), 4);
+#else
+  boxes_soa_view<const double> t(doubles.data(), doubles.data(), doubles.data(), doubles.data(), 4);
+#endif
+#if WRONG == 48  // says: has_another_element_type
+  boxes_soa_view<const float> u = t;
+#else
+  boxes_soa_view<const double> u = t;
+#endif
+#if WRONG == 49  // says: has_another_element_type
+  regression_targets<float> v(doubles);
+#else
+  regression_targets<float> v(scores);
+#endif
+#if WRONG == 50  // says: has_another_element_type
+  sigmoid_focal_loss(p, q);
+#else
+  sigmoid_focal_loss(p, p);
+#endif
+#if WRONG == 51  // says: has_another_element_type
+  sigmoid_focal_loss_and_grad(p, ints, {doubles.data(), 1, 4});
+#else
+  sigmoid_focal_loss_and_grad(p, ints, {scores.data(), 1, 4});
+#endif
+#if WRONG == 52  // says: has_another_element_type
+  pairwise_iou(scores, scores, q);
+#else
+  pairwise_iou(doubles, doubles, q);
+#endif
+  (void)n, (void)o, (void)p, (void)q, (void)r, (void)s, (void)t, (void)u, (void)v;
   (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h, (void)k, (void)l, (void)m;
   (void)unknown;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of box kernels share: outputs between marks that must survive, and comparisons.
+// Shared by tests of box kernels: outputs between marks that must survive, and comparisons.
 #pragma once
 
 #include "ulp.hpp"
@@ -124,7 +124,7 @@ template <class T, class Results>
 void check_special_weights(index_t boxes, index_t width, const Results& results) {
   constexpr float inf = std::numeric_limits<float>::infinity();
   const auto is_nan = [](T x) { return std::isnan(static_cast<double>(x)); };
-  const std::vector<T> of_one =
+  const std::vector<T> unweighted =
       results(0, std::vector<float>(static_cast<std::size_t>(boxes), 1.0f), 1.0);
   for (const double scale : {1.0, -1.0, 0.0, 3e38}) {
     for (int shift = 0; shift < 3; ++shift) {
@@ -136,7 +136,7 @@ void check_special_weights(index_t boxes, index_t width, const Results& results)
         const index_t box = k / width;
         const float weight = weights[static_cast<std::size_t>(box)];
         const std::vector<T> alone = results(box, std::vector<float>{weight}, scale);
-        const auto one = static_cast<double>(of_one[static_cast<std::size_t>(k)]);
+        const auto one = static_cast<double>(unweighted[static_cast<std::size_t>(k)]);
         const T actual = together[static_cast<std::size_t>(k)];
         const T same = alone[static_cast<std::size_t>(k % width)];
         INFO("number ", k % width, " of box ", box, ", ", one, " with weight 1, is ",

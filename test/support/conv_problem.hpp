@@ -3,7 +3,6 @@
 // the exact results with the magnitudes that errors are measured by.
 #pragma once
 
-#include "placed_memory.hpp"
 #include "random.hpp"
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/reference/conv3x3.hpp>
@@ -75,51 +74,38 @@ struct conv_problem {
     return {data, images, outputs, height, width, layout};
   }
 
-  /// All functions, in this problem's layouts; results in NCHW. Arrays lie as `memory` places them.
-  conv_results<T> run(placed_memory& memory, conv3x3_workspace& workspace) const {
+  /// All functions, in this problem's layouts; results in NCHW.
+  conv_results<T> run() const {
     const auto laid_input = relaid(input, images, inputs, height, width, nchw, input_layout);
     const auto laid_upstream =
         relaid(upstream, images, outputs, height, width, nchw, output_layout);
     const auto laid_weights = relaid(weights, outputs, inputs, 3, 3, nchw, weight_layout);
-    const auto x = input_view(memory.copy(laid_input), input_layout);
-    const auto gy = output_view(memory.copy(laid_upstream), output_layout);
-    const feature_view<const T> w(memory.copy(laid_weights), outputs, inputs, 3, 3, weight_layout);
-    const index_t out_size = images * outputs * height * width;
-    T* const y = memory.make<T>(out_size);
-    T* const gx = memory.make<T>(x.size());
-    T* const gw = memory.make<T>(w.size());
-    T* const gb = memory.make<T>(outputs);
+    const auto x = input_view(laid_input.data(), input_layout);
+    const auto gy = output_view(laid_upstream.data(), output_layout);
+    const feature_view<const T> w(laid_weights.data(), outputs, inputs, 3, 3, weight_layout);
+    std::vector<T> y(upstream.size()), gx(input.size()), gw(weights.size());
+    std::vector<T> gb(static_cast<std::size_t>(outputs));
     conv3x3_params<T> params;
-    if (has_bias) params.bias = vector_view<const T>(memory.copy(bias), outputs);
+    params.bias = vector_view<const T>(bias);
     params.relu = relu;
-    conv3x3(x, conv3x3_weights<T>(w, conv3x3_use::forward, tile, policy),
-            feature_view<T>(y, images, outputs, height, width, output_layout), params, workspace,
-            policy);
-    const auto mask = relu ? output_view(y, output_layout) : feature_view<const T>();
-    conv3x3_input_grad(gy, mask, conv3x3_weights<T>(w, conv3x3_use::input_grad, tile, policy),
-                       feature_view<T>(gx, images, inputs, height, width, input_layout), workspace,
-                       policy);
-    conv3x3_weight_grad(x, gy, mask, feature_view<T>(gw, outputs, inputs, 3, 3, weight_layout),
-                        vector_view<T>(gb, outputs), tile, workspace, policy);
-    const auto copied = [](const T* data, index_t size) {
-      return std::vector<T>(data, data + size);
-    };
-    conv_results<T> results{
-        relaid(copied(y, out_size), images, outputs, height, width, output_layout, nchw),
-        relaid(copied(gx, x.size()), images, inputs, height, width, input_layout, nchw),
-        relaid(copied(gw, w.size()), outputs, inputs, 3, 3, weight_layout, nchw),
-        copied(gb, outputs)};
-    memory.release();
-    return results;
-  }
-  conv_results<T> run() const {
-    placed_memory memory;
     conv3x3_workspace workspace;
-    return run(memory, workspace);
+    conv3x3(x, conv3x3_weights<T>(w, conv3x3_use::forward, tile, policy),
+            feature_view<T>(y.data(), images, outputs, height, width, output_layout), params,
+            workspace, policy);
+    const auto mask = relu ? output_view(y.data(), output_layout) : feature_view<const T>();
+    conv3x3_input_grad(gy, mask, conv3x3_weights<T>(w, conv3x3_use::input_grad, tile, policy),
+                       feature_view<T>(gx.data(), images, inputs, height, width, input_layout),
+                       workspace, policy);
+    conv3x3_weight_grad(x, gy, mask,
+                        feature_view<T>(gw.data(), outputs, inputs, 3, 3, weight_layout),
+                        vector_view<T>(gb), tile, workspace, policy);
+    return {relaid(y, images, outputs, height, width, output_layout, nchw),
+            relaid(gx, images, inputs, height, width, input_layout, nchw),
+            relaid(gw, outputs, inputs, 3, 3, weight_layout, nchw), gb};
   }
 
-  /// Exact results, with ReLU as `of_relu`, an output, has it.
-  conv_results<double> exact(const std::vector<T>& of_relu) const {
+  /// Exact results. ReLU's mask is taken from `relu_output`.
+  conv_results<double> exact(const std::vector<T>& relu_output) const {
     conv_results<double> r;
     const auto sized = [](std::vector<double>& v, std::size_t size) {
       v.resize(size);
@@ -127,7 +113,7 @@ struct conv_problem {
     };
     const feature_view<const T> w(weights.data(), outputs, inputs, 3, 3, nchw);
     const auto gy = output_view(upstream.data(), nchw);
-    const auto mask = relu ? output_view(of_relu.data(), nchw) : feature_view<const T>();
+    const auto mask = relu ? output_view(relu_output.data(), nchw) : feature_view<const T>();
     reference::conv3x3(input_view(input.data(), nchw), w, vector_view<const T>(bias), relu,
                        feature_view<double>(sized(r.output, upstream.size()), images, outputs,
                                             height, width, nchw));

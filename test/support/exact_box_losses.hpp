@@ -124,7 +124,7 @@ exact_regression exact_regression_loss(const regression_loss_params& params,
                     : params.loss == box_loss::diou ? reference::iou_kind::diou
                                                     : reference::iou_kind::ciou;
   const auto clamp = as_reference(c.clamp);
-  const reference::box_loss of_box = reference::iou_loss(kind, p, t, params.epsilon);
+  const reference::box_loss unweighted = reference::iou_loss(kind, p, t, params.epsilon);
   const reference::box term = largest_terms<Real>(kind, p, t, params.epsilon);
   const double x = std::max(term.x1, term.x2), y = std::max(term.y1, term.y2);
   // Of corner by delta; sizes as they are before the corners are rounded.
@@ -135,8 +135,8 @@ exact_regression exact_regression_loss(const regression_loss_params& params,
   const reference::box by_delta{a.width() / w.x, a.height() / w.y,
                                 slope(d.x2 / w.w) * exact.width() / w.w,
                                 slope(d.y2 / w.h) * exact.height() / w.h};
-  const reference::box& g = of_box.grad;
-  return {of_box.loss,
+  const reference::box& g = unweighted.grad;
+  return {unweighted.loss,
           {(g.x1 + g.x2) * by_delta.x1, (g.y1 + g.y2) * by_delta.y1, (g.x2 - g.x1) * by_delta.x2,
            (g.y2 - g.y1) * by_delta.y2},
           {x * by_delta.x1, y * by_delta.y1, x * by_delta.x2, y * by_delta.y2}};

@@ -27,15 +27,15 @@ struct head_tensor {
   std::vector<head_level<T>> levels;
   std::vector<head_level<const T>> const_levels;
 
-  head_tensor(head_layout how, index_t n, index_t a, index_t c, const std::vector<size>& of_levels,
-              index_t others = 0, T value = T(0.0f))
+  head_tensor(head_layout how, index_t n, index_t a, index_t c,
+              const std::vector<size>& level_sizes, index_t others = 0, T value = T(0.0f))
       : layout(how),
         images(n),
         anchors(a),
         columns(c),
         channels(c + others),
         before(others / 2),
-        sizes(of_levels) {
+        sizes(level_sizes) {
     for (const size& s : sizes)
       data.emplace_back(static_cast<std::size_t>(n * a * channels * s.height * s.width), value);
     point();

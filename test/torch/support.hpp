@@ -162,11 +162,11 @@ struct autocast {
 inline Tensor without_data(const Tensor& tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
 }
-inline void check_same_shape(const Tensor& of_meta, const Tensor& of_data) {
-  CHECK(of_meta.device().is_meta());
-  CHECK(of_meta.sizes() == of_data.sizes());
-  CHECK(of_meta.strides() == of_data.strides());
-  CHECK((of_meta.scalar_type() == of_data.scalar_type()));
+inline void check_same_shape(const Tensor& meta, const Tensor& data) {
+  CHECK(meta.device().is_meta());
+  CHECK(meta.sizes() == data.sizes());
+  CHECK(meta.strides() == data.strides());
+  CHECK((meta.scalar_type() == data.scalar_type()));
 }
 
 }  // namespace torch_test

@@ -103,6 +103,15 @@ class Operators(unittest.TestCase):
             ("assign_task_aligned", (torch.rand(2, 64, CLASSES), some_boxes(128).view(2, 64, 4),
                                      points, [8, 8], some_boxes(5), classes, [2, 3])),
         ]
+        layers = [torch.randn(2, 30, CLASSES, requires_grad=True) for _ in range(3)]
+        predicted = [torch.rand(2, 30, 4, requires_grad=True) for _ in range(3)]
+        truth, matches = torch.rand(5, 4), [torch.tensor([[3, 9, 1, 29, 0]])] * 3
+        calls += [
+            ("match_queries", ([x.detach() for x in layers], [x.detach() for x in predicted], truth,
+                               classes, [2, 3])),
+            ("assign_least_cost", (torch.rand(4, 7),)),
+            ("set_loss", (layers, predicted, matches, truth, classes, [2, 3])),
+        ]
         for layout in (torch.contiguous_format, torch.channels_last):
             levels, deltas = some_levels(CLASSES, layout), some_levels(4, layout)
             calls += [

@@ -363,6 +363,28 @@ class OtherModules(Case):
         vecdet.torch.restore(net)
         self.assertFalse(_convolutions.has_replaced(net))
 
+    def test_fuses_a_relu_in_a_sequence(self):
+        net = vecdet.accelerate_convolutions(self.network())
+        x = torch.randn(2, 20, 14, 15)
+        self.assertIs(type(net), _convolutions.Sequential)
+        names, fused = operators_of(lambda: net(x))
+        self.assertNotIn("aten::relu_", names)
+        seen = []
+        hook = net[1].register_forward_hook(lambda module, inputs, output: seen.append(output))
+        names, found = operators_of(lambda: net(x))
+        self.assertIn("aten::relu_", names)
+        self.assertEqual(len(seen), 1)
+        self.assertTrue(torch.equal(found, fused))
+        hook.remove()
+        net[1] = nn.LeakyReLU()
+        self.assertFalse(torch.equal(net(x), fused))
+        self.assertEqual(len(net[:2]), 2)
+        self.assertIs(type(vecdet.restore(net)), nn.Sequential)
+        # Nothing to fuse.
+        other = vecdet.accelerate_convolutions(nn.Sequential(nn.ReLU(),
+                                                             nn.Conv2d(16, 16, 3, padding=1)))
+        self.assertIs(type(other), nn.Sequential)
+
     def test_leaves_users_convolutions_alone(self):
         class Users(nn.Conv2d):
             def forward(self, input):

@@ -36,10 +36,15 @@ def samples():
     image = dict(image_sizes=[90.0, 90.0])
     convolution = dict(weight=torch.randn(16, 16, 3, 3), bias=torch.randn(16), relu=True)
     rois = dict(boxes=some_boxes(3), output_size=[2, 2])
+    queries = dict(logits=[torch.randn(1, 5, CLASSES)], boxes=[torch.rand(1, 5, 4)],
+                   targets=torch.rand(2, 4), classes=labels[:2])
     return {
         "conv3x3": dict(input=torch.randn(1, 16, 9, 9), **convolution),
         "conv3x3_levels": dict(inputs=[torch.randn(1, 16, side, side) for side in (8, 5)],
                                **convolution),
+        "deformable_attention": dict(value=torch.randn(1, 20, 2, 3), level_sizes=[4, 4, 2, 2],
+                                     points=torch.rand(1, 5, 2, 2, 3, 2),
+                                     weights=torch.rand(1, 5, 2, 2, 3)),
         "sigmoid_focal_loss": dict(logits=logits, targets=torch.rand(ROWS, CLASSES),
                                    row_weights=weights, reduction=2),
         "smooth_l1_loss": dict(predictions=boxes, targets=others, labels=labels,
@@ -62,6 +67,8 @@ def samples():
         "assign_fcos": dict(anchors=squares, **grid),
         "assign_task_aligned": dict(scores=torch.rand(9, CLASSES), predicted=some_boxes(9),
                                     points=points, classes=labels[:2], **grid),
+        "match_queries": queries, "assign_least_cost": dict(costs=torch.rand(3, 4)),
+        "set_loss": dict(matches=[torch.tensor([[3, 1]])], **queries),
         "encode_boxes": dict(targets=boxes, anchors=others),
         "decode_boxes": dict(deltas=boxes, anchors=others),
         "encode_distances": dict(targets=boxes, anchors=others),
@@ -91,7 +98,8 @@ def samples():
 
 # The arguments with a gradient: the first ones.
 DIFFERENTIABLE = {name: 1 for name in samples() if name.endswith(("_loss", "_levels", "roi_align"))}
-DIFFERENTIABLE.update(retinanet_loss=2, conv3x3=3, conv3x3_levels=3)
+DIFFERENTIABLE.update(retinanet_loss=2, set_loss=2, conv3x3=3, conv3x3_levels=3,
+                      deformable_attention=4)
 
 
 def schemas():

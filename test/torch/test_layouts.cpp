@@ -49,7 +49,7 @@ TEST_CASE("Autocast reads bfloat16 without conversion, with the results of float
   const Tensor anchors = some_boxes(30), deltas = narrow(at::randn({30, 4}) * 0.1);
   const Tensor scores = at::rand({2, 30});
   const head levels(2, true, at::kBFloat16), boxes(4, true, at::kBFloat16);
-  const Tensor of_levels = at::randint(-1, 2, {2, 3 * 37}, at::kLong);
+  const Tensor level_labels = at::randint(-1, 2, {2, 3 * 37}, at::kLong);
   const Tensor many = some_boxes(3 * 37), truth = some_boxes(2),
                classes = at::zeros({2}, at::kLong);
   const auto wide = [](const std::vector<Tensor>& list) {
@@ -79,7 +79,7 @@ TEST_CASE("Autocast reads bfloat16 without conversion, with the results of float
        {deltas},
        [&](const inputs& i) { return ops::regression_loss(i[0], anchors, anchors + 1); }},
       {"levels", levels.levels,
-       [&](const inputs& i) { return ops::sigmoid_focal_loss_levels(i, of_levels); }},
+       [&](const inputs& i) { return ops::sigmoid_focal_loss_levels(i, level_labels); }},
       {"retinanet", levels.levels,
        [&](const inputs& i) {
          return std::get<0>(ops::retinanet_loss(

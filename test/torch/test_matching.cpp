@@ -22,8 +22,8 @@ Tensor match_by_matrix(const Tensor& ious, double high, double low, bool allow_l
     matches = at::where(is_best_of_a_box, box, matches);
   }
   if (force_best) {
-    const Tensor of_box = std::get<1>(ious.max(1));
-    for (std::int64_t k = 0; k < of_box.size(0); ++k) matches[of_box[k]] = k;
+    const Tensor best_anchors = std::get<1>(ious.max(1));
+    for (std::int64_t k = 0; k < best_anchors.size(0); ++k) matches[best_anchors[k]] = k;
   }
   return matches;
 }
@@ -81,8 +81,8 @@ TEST_CASE("Assigners") {
     const Tensor centre = (truth.slice(1, 0, 2) + truth.slice(1, 2, 4)) / 2;
     const Tensor distance = (centre.unsqueeze(1) - points).square().sum(-1);
     const Tensor nearest = std::get<1>(distance.sort(/*stable=*/true, 1, false)).slice(1, 0, 9);
-    const Tensor of_nearest = ious.gather(1, nearest);
-    const Tensor threshold = of_nearest.mean(1, true) + of_nearest.std(1, true, true);
+    const Tensor nearest_ious = ious.gather(1, nearest);
+    const Tensor threshold = nearest_ious.mean(1, true) + nearest_ious.std(1, true, true);
     const Tensor inside = at::minimum(points - truth.slice(1, 0, 2).unsqueeze(1),
                                       truth.slice(1, 2, 4).unsqueeze(1) - points)
                               .amin(-1) > 0.01;

@@ -399,7 +399,7 @@ TEST_CASE("Errors have the library's text") {
        "vecdet::iou_loss: targets.shape is [4, 4], expected the shape of the predicted boxes"},
       {[&] { ops::nms(boxes, at::rand({5}), 1.5); }, "params.iou_threshold is 1.5, expected"},
       {[&] { ops::nms(boxes, at::rand({4}), 0.5); },
-       "vecdet::nms: scores.shape is [4], expected [N], one a box"},
+       "vecdet::nms: scores.shape is [4], expected [N], one per box"},
       {[&] { ops::batched_nms(boxes, at::rand({5}), at::rand({4}), 0.5); },
        "vecdet::batched_nms: classes.shape is [4], expected a number per box"},
       {[&] { ops::clip_boxes(boxes, 7.0); },

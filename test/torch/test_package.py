@@ -649,6 +649,22 @@ class Profile(unittest.TestCase):
         vecdet.torch.profile.disable()
         self.assertEqual(vecdet.torch.profile.page_faults(), "")
 
+    def test_denormals(self):
+        vecdet.torch.profile.enable(torch_operators=True, denormals=True)
+        torch.relu(torch.full([10], 1e-40))
+        torch.relu(torch.full([30], 1.0))
+        vecdet.torch.profile.disable()
+        report = vecdet.torch.profile.denormals()
+        self.assertIn("25.00 %  aten::relu: 10 of 40 numbers", report)
+        self.assertIn("torch.set_flush_denormal(True)", report)
+        vecdet.torch.profile.enable(torch_operators=True)
+        torch.relu(torch.full([10], 1e-40))
+        vecdet.torch.profile.enable()
+        vecdet.torch.profile.disable()
+        self.assertEqual(vecdet.torch.profile.denormals(), "")
+        with self.assertRaisesRegex(RuntimeError, "expected torch_operators=True"):
+            vecdet.torch.profile.enable(denormals=True)
+
 
 if __name__ == "__main__":
     unittest.main()

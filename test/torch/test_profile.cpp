@@ -105,3 +105,35 @@ TEST_CASE("Page faults are attributed to their operator") {
   CHECK(report.find("THP_MEM_ALLOC_ENABLE") != std::string::npos);
   CHECK(report.find(faults[0].name) != std::string::npos);
 }
+
+TEST_CASE("Denormals in operands are counted on request, once for nested operators") {
+  const auto run = [] {
+    at::Tensor x = at::ones({4, 100});
+    x[1].fill_(1e-40f);
+    at::Tensor y = at::ones({4, 50}, at::kDouble).fill_(1e-310);
+    profile::enable();
+    at::relu(x);  // clamp_min inside of it has the same operand
+    at::neg(y);
+    at::neg(x.t()[0]);  // with gaps in memory
+    profile::disable();
+  };
+  profile::reset();
+  {
+    const profile::torch_operators recorded(true);
+    run();
+    const std::vector<profile::denormal_operands> all = recorded.denormals();
+    REQUIRE(all.size() == 2);
+    CHECK(all[0].name == "aten::neg");
+    CHECK(all[0].denormals == 200);
+    CHECK(all[1].name == "aten::relu");
+    CHECK(all[1].denormals == 100);
+    CHECK(all[1].numbers == 400);
+    const std::string report = recorded.denormal_report();
+    CHECK(report.find("25.00 %  aten::relu: 100 of 400 numbers") != std::string::npos);
+    CHECK(report.find("torch.set_flush_denormal(True)") != std::string::npos);
+  }
+  const profile::torch_operators recorded;
+  run();
+  CHECK(recorded.denormals().empty());
+  CHECK(recorded.denormal_report().empty());
+}

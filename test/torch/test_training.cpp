@@ -81,10 +81,10 @@ TEST_CASE("Distributions") {
   const Tensor targets = at::rand({6, 4}) * 8, weights = at::rand({6, 4});
   const auto formula = [&](const Tensor& z) {
     const Tensor low = targets.floor().clamp_max(7), log_p = z.log_softmax(-1);
-    const auto of_bin = [&](const Tensor& bin) {
+    const auto bin_loss = [&](const Tensor& bin) {
       return -log_p.gather(-1, bin.to(at::kLong).unsqueeze(-1)).squeeze(-1);
     };
-    return of_bin(low) * (low + 1 - targets) + of_bin(low + 1) * (targets - low);
+    return bin_loss(low) * (low + 1 - targets) + bin_loss(low + 1) * (targets - low);
   };
   for (const at::ScalarType type : narrow_types) {
     const Tensor x = at::randn({6, 4, bins}).to(type);
@@ -189,7 +189,7 @@ TEST_CASE("The focal loss of a head's levels in place") {
 TEST_CASE("The whole loss of RetinaNet equals that of its parts") {
   at::manual_seed(25);
   const std::int64_t classes = 4, count = 3 * (30 + 6 + 1);
-  const Tensor anchors = some_boxes(count), boxes = some_boxes(5), of_boxes = at::arange(5) % 4;
+  const Tensor anchors = some_boxes(count), boxes = some_boxes(5), classes = at::arange(5) % 4;
   for (const bool channels_last : {false, true}) {
     for (const ops::regression kind : {ops::regression::smooth_l1, ops::regression::giou}) {
       const head x(classes, channels_last), d(4, channels_last);
@@ -197,13 +197,13 @@ TEST_CASE("The whole loss of RetinaNet equals that of its parts") {
       Tensor classification, regression;
       CHECK(copies([&] {
               std::tie(classification, regression) =
-                  ops::retinanet_loss(logits, deltas, anchors, boxes, of_boxes, {3, 2}, 0.5, 0.4,
+                  ops::retinanet_loss(logits, deltas, anchors, boxes, classes, {3, 2}, 0.5, 0.4,
                                       true, 0.3, 1.5, kind, 0.1, {2, 2, 1, 1});
             }) == 0);
 
       std::vector<Tensor> plain_logits = x.tracked(), plain_deltas = d.tracked();
       const auto [matches, labels, ious] =
-          ops::match_anchors(anchors, boxes, of_boxes, {3, 2}, 0.5, 0.4);
+          ops::match_anchors(anchors, boxes, classes, {3, 2}, 0.5, 0.4);
       const Tensor foreground = (matches >= 0).sum(1).clamp_min(1);
       const Tensor weights =
           (0.5 / foreground.to(at::kDouble)).unsqueeze(-1).expand({2, count}).to(at::kFloat);
@@ -269,12 +269,12 @@ TEST_CASE("Training's operators: the same bits for any number of threads") {
   at::manual_seed(31);
   const Tensor anchors = some_boxes(20000), boxes = some_boxes(9), bins = at::randn({20000, 9});
   const Tensor targets = at::rand({20000}) * 8, classes = at::randint(0, 4, {2, 10000}, at::kLong);
-  const Tensor of_boxes = at::arange(9) % 3, level = at::randn({2, 3 * 3, 60, 50});
+  const Tensor classes = at::arange(9) % 3, level = at::randn({2, 3 * 3, 60, 50});
   const Tensor deltas = at::randn({2, 3 * 4, 60, 50});
   const auto results = [&] {
     const Tensor x = level.detach().requires_grad_(), d = deltas.detach().requires_grad_();
     const auto losses =
-        ops::retinanet_loss({x}, {d}, anchors.slice(0, 0, 9000), boxes, of_boxes, {4, 5});
+        ops::retinanet_loss({x}, {d}, anchors.slice(0, 0, 9000), boxes, classes, {4, 5});
     const auto grads = torch::autograd::grad({std::get<0>(losses) + std::get<1>(losses)}, {x, d});
     return std::vector<Tensor>{std::get<0>(losses).detach(),
                                std::get<1>(losses).detach(),

@@ -181,10 +181,10 @@ TEST_CASE("A pyramid's boxes go to the levels for their sizes") {
     const Tensor weight = at::randn_like(out);
     const auto grads =
         torch::autograd::grad({(out * weight).sum()}, {levels[0], levels[1], levels[2]});
-    const auto of_parts =
+    const auto part_grads =
         torch::autograd::grad({(expected * weight).sum()}, {alone[0], alone[1], alone[2]});
     for (std::size_t l = 0; l < 3; ++l) {
-      CHECK(at::equal(grads[l], of_parts[l]));
+      CHECK(at::equal(grads[l], part_grads[l]));
       CHECK(grads[l].strides() == levels[l].strides());
     }
     // If levels differ in type, the widest is used; a single level may have any scale.
@@ -312,7 +312,7 @@ TEST_CASE("Proposals are the best boxes of each level after NMS") {
     const auto [boxes, scores, levels, offsets] =
         ops::rpn_postprocess(logits.levels, deltas.levels, anchors, sizes, 20, 0.6, 15);
     REQUIRE(offsets.sizes() == at::IntArrayRef({3}));
-    const Tensor rows = rows_of(logits.levels, 1), of_boxes = rows_of(deltas.levels, 4);
+    const Tensor rows = rows_of(logits.levels, 1), delta_rows = rows_of(deltas.levels, 4);
     const std::int64_t ends[] = {0, 90, 108, 111};
     for (std::int64_t image = 0; image < 2; ++image) {
       std::vector<Tensor> found, found_scores, found_levels;
@@ -321,7 +321,7 @@ TEST_CASE("Proposals are the best boxes of each level after NMS") {
         const auto best =
             std::get<1>(per_level.topk(std::min<std::int64_t>(20, per_level.numel())));
         const double size[] = {sizes[2 * image], sizes[2 * image + 1]};
-        found.push_back(ops::decode_boxes(of_boxes[image].index_select(0, best + ends[l]),
+        found.push_back(ops::decode_boxes(delta_rows[image].index_select(0, best + ends[l]),
                                           anchors.index_select(0, best + ends[l]), {}, size));
         found_scores.push_back(at::sigmoid(per_level.index_select(0, best)));
         found_levels.push_back(at::full({best.numel()}, l, at::kLong));
@@ -440,9 +440,8 @@ TEST_CASE("FCOS's assigner matches the smallest box of an anchor's size") {
       const Tensor off =
           (centres[a] - (boxes[b].slice(0, 0, 2) + boxes[b].slice(0, 2)) / 2).abs().max();
       const double width = widths[a].item<double>(), largest = sides.max().item<double>();
-      const bool of_size = a < 64 ? largest < 8 * width : largest > 4 * width;
-      if (sides.min().item<double>() > 0 && off.item<double>() < 1.5 * width && of_size)
-        expected = b;
+      const bool fits = a < 64 ? largest < 8 * width : largest > 4 * width;
+      if (sides.min().item<double>() > 0 && off.item<double>() < 1.5 * width && fits) expected = b;
     }
     CHECK(matches[a].item<std::int64_t>() == expected);
   }

@@ -6,7 +6,8 @@
 
 #include <type_traits>
 
-// vecdet's own class hides its namesake here. The namesake is found only if the headers lack the class.
+// vecdet's own class hides its namesake here. The namesake is found only if the headers lack the
+// class.
 class threading;
 class execution;
 

@@ -69,7 +69,7 @@ float number_of(const std::string& text) {
   float value = 0;
   const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
   if (end.ec != std::errc() || end.ptr != text.data() + text.size())
-    cannot("\"" + text + "\" is no number");
+    cannot("\"" + text + "\" is not a number");
   return value;
 }
 

@@ -100,7 +100,7 @@ float parameter_of(const onednn_problem& problem, const char* name) {
   try {
     return text.empty() ? 0.0f : std::stof(text);
   } catch (const std::exception&) {
-    cannot("its " + std::string(name) + " \"" + text + "\" is no number");
+    cannot("its " + std::string(name) + " \"" + text + "\" is not a number");
   }
 }
 

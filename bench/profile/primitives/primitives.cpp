@@ -15,13 +15,15 @@ std::string primitives_version() {
          std::to_string(version->patch);
 }
 
-void set_primitive_threads(int threads) {
+int set_primitive_threads(int threads) {
   // From the OpenMP that oneDNN is linked to, which may differ from this compiler's.
   static const auto set =
       reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   static const auto most = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
   static const int initial = most != nullptr ? most() : 1;
-  if (set != nullptr) set(threads > 0 ? threads : initial);
+  const int chosen = threads > 0 ? threads : initial;
+  if (set != nullptr) set(chosen);
+  return chosen;
 }
 
 runnable_primitive make_primitive(const onednn_problem& problem) {

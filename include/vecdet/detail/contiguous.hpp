@@ -158,6 +158,9 @@ constexpr bool is_other_number =
 template <class Container, class T>
 using require_other_numbers = std::enable_if_t<
     is_other_number<coordinate_in<Container>, T> && has<require_contiguous, Container>, int>;
+/// The same for what a pointer points to.
+template <class U, class T>
+using require_other_pointers = std::enable_if_t<is_other_number<U, T>, int>;
 
 // ---- temporaries
 

@@ -286,7 +286,7 @@ void decode_distances(const Boxes& given, boxes_view<const float> anchors, const
 
 template <class T>
 void decode_boxes(const head_view<T>& deltas, boxes_view<const float> anchors,
-                  vector_view<const image_size> images, boxes_view<float> boxes,
+                  const image_sizes_view& images, boxes_view<float> boxes,
                   const coder_params& params, threading policy) {
   detail::check_coder("decode_boxes", "params", params);
   detail::run_decode_levels("decode_boxes", "deltas", deltas, anchors, images, boxes, params,
@@ -295,7 +295,7 @@ void decode_boxes(const head_view<T>& deltas, boxes_view<const float> anchors,
 
 template <class T>
 void decode_distances(const head_view<T>& distances, boxes_view<const float> anchors,
-                      vector_view<const image_size> images, boxes_view<float> boxes,
+                      const image_sizes_view& images, boxes_view<float> boxes,
                       const distance_params& params, threading policy) {
   detail::check_anchor_format("decode_distances", params.anchors);
   detail::run_decode_levels("decode_distances", "distances", distances, anchors, images, boxes,

@@ -19,16 +19,17 @@ namespace detail {
 
 template <class T>
 void check_decode_levels(const char* function, const char* input, const head_view<T>& in,
-                         const boxes_view<const float>& anchors,
-                         const vector_view<const image_size>& images,
+                         const boxes_view<const float>& anchors, const image_sizes_view& images,
                          const boxes_view<float>& boxes) {
   check_member(in.classes() == 4, function, input, "classes()", in.classes(),
                "4, the numbers of a box");
   check_size(function, "anchors.size()", anchors.size(), in.anchors_per_image(),
              "the anchors of one image");
-  check_optional_size(function, "images.size()", images.size(), in.images(),
-                      "the images of the head");
-  for (index_t n = 0; n < images.size(); ++n) check_image(function, images[n], n);
+  if (!images.is_same_for_all())
+    check_optional_size(function, "images.size()", images.size(), in.images(),
+                        "the images of the head");
+  for (index_t n = 0; n < images.size(); ++n)
+    check_image(function, images[n], images.is_same_for_all() ? -1 : n);
   check_size(function, "boxes.size()", boxes.size(), in.images() * anchors.size(),
              "the anchors of all images");
   for (index_t l = 0; l < in.levels().size(); ++l)
@@ -62,9 +63,8 @@ void decode_stretch(const head_boxes_kernels<value_of<T>>& boxes, const head_vie
 
 template <class T, class Params>
 void run_decode_levels(const char* function, const char* input, const head_view<T>& in,
-                       const boxes_view<const float>& anchors,
-                       const vector_view<const image_size>& images, const boxes_view<float>& boxes,
-                       const Params& params, threading policy) {
+                       const boxes_view<const float>& anchors, const image_sizes_view& images,
+                       const boxes_view<float>& boxes, const Params& params, threading policy) {
   using stored = value_of<T>;
   static_assert(std::is_same<stored, float>::value || std::is_same<stored, bfloat16>::value,
                 "this function takes float or vecdet::bfloat16");

@@ -6,6 +6,8 @@
 #include <vecdet/impl/check_offsets.hpp>
 #include <vecdet/impl/postprocess.hpp>
 
+#include <algorithm>
+
 namespace vecdet {
 inline namespace VECDET_ABI {
 
@@ -47,11 +49,13 @@ template <class T>
 detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                                      boxes_view<const float> proposals,
                                      vector_view<const index_t> image_offsets,
-                                     vector_view<const image_size> image_sizes,
+                                     const image_sizes_view& image_sizes,
                                      const box_head_params& params,
                                      postprocess_workspace& workspace, threading policy) {
   detail::postprocess_buffers& buffers = detail::workspace_access::buffers(workspace);
-  const index_t images = image_sizes.size();
+  const index_t images = image_sizes.is_same_for_all()
+                             ? std::max(index_t{0}, image_offsets.size() - 1)
+                             : image_sizes.size();
   const postprocess_params dense = detail::as_postprocess(params);
   detail::check_box_head(outputs, proposals.size(), image_offsets, images, dense);
   detail::check_image_sizes("postprocess_box_head", image_sizes);
@@ -84,7 +88,7 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                        threading::sequential);
         }
       });
-  return detail::batch_best(buffers, images, dense, target, policy);
+  return detail::best_detections(buffers, images, dense, target, policy);
 }
 
 }  // namespace VECDET_ABI

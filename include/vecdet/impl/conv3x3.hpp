@@ -4,6 +4,7 @@
 
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/impl/conv3x3_call.hpp>
+#include <vecdet/impl/head_levels.hpp>
 #include <vecdet/impl/optional_view.hpp>
 
 #include <type_traits>
@@ -162,6 +163,7 @@ void conv3x3(const head_view<T>& input, const conv3x3_weights<std::remove_const_
              const head_view<std::remove_const_t<T>>& output,
              const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
              threading policy) {
+  detail::check_levels_apart("conv3x3", "output", output);
   detail::run_conv3x3<std::remove_const_t<T>>(input, weights, output, params, workspace, policy);
 }
 
@@ -180,6 +182,7 @@ void conv3x3_input_grad(const head_view<T>& upstream,
                         const conv3x3_weights<std::remove_const_t<T>>& weights,
                         const head_view<std::remove_const_t<T>>& grad, conv3x3_workspace& workspace,
                         threading policy) {
+  detail::check_levels_apart("conv3x3_input_grad", "grad", grad);
   detail::run_conv3x3_input_grad<std::remove_const_t<T>>(upstream, relu_output, weights, grad,
                                                          workspace, policy);
 }

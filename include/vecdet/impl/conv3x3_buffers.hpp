@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What conv3x3_workspace and conv3x3_weights hold.
+// The buffers of conv3x3_workspace and conv3x3_weights.
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the calls of conv3x3.hpp are checked, cut into blocks for the caches, and spread over
-// threads.
+// How the calls of conv3x3.hpp are divided into blocks for the caches and spread over threads.
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
@@ -57,21 +56,21 @@ constexpr index_t conv_weights_bytes(conv3x3_tile tile, index_t targets, index_t
                                    : tile_points(tile) * conv_weights_point(targets, sources));
 }
 
-/// Tiles, source channels and panels of target channels in a block: its transformed tiles and
-/// products are at most 3.5 MB, and of each point at most 100 KB, which the second-level cache
-/// holds while weights stream through it.
+/// Tiles, source channels and panels of target channels in a block. Its transformed tiles and
+/// products take at most 3.5 MB, and at most 100 KB per point. The second-level cache holds those
+/// of a point while the weights stream through it.
 constexpr index_t conv_block_tiles = 48, conv_block_sources = 256, conv_block_panels = 8;
-/// Transformed weights of more bytes are written past the caches, and read for more tiles at a
-/// time.
+/// If the transformed weights take more bytes, they are written past the caches and read for more
+/// tiles at a time.
 constexpr index_t conv_cached_bytes = index_t{32} * 1024 * 1024;
 constexpr index_t conv_uncached_block_tiles = 144;
-/// Tiles for which the weights are read at least, where there are so many.
+/// The fewest tiles per reading of the weights, if there are that many.
 constexpr index_t conv_least_tiles = 28;
 
-/// How the tiles and target channels of a call are cut.
+/// How the tiles and target channels of a call are divided.
 struct conv3x3_blocks {
-  index_t tiles, panels;            ///< of all
-  index_t tile_parts, panel_parts;  ///< tasks are of one part of each
+  index_t tiles, panels;            ///< in total
+  index_t tile_parts, panel_parts;  ///< a task has one part of each
   index_t channels_at_once, panels_at_once;
 
   conv3x3_blocks(index_t all_tiles, index_t sources, index_t targets, index_t weights_bytes,
@@ -142,7 +141,7 @@ class conv3x3_call {
     for (index_t l = 0; l < mask.count(); ++l) level(l).mask = mask.map(l);
   }
 
-  /// The gradient of the input, the source being the upstream.
+  /// The gradient of the input. The source is the upstream gradient.
   void run_input_grad(const cache_line* weights, const conv3x3_operand<T>& grad) {
     is_input_grad_ = true;
     run(weights, nullptr, false, grad);
@@ -171,7 +170,7 @@ class conv3x3_call {
                      });
   }
 
-  /// The gradient of the weights, the source being the input.
+  /// The gradient of the weights. The source is the input.
   void weight_grad(const conv3x3_operand<const T>& upstream, const conv3x3_weight_grad<T>& grad) {
     if (args_.target_channels == 0) return;
     const profile::scope timing([&] { return problem(); });
@@ -191,7 +190,7 @@ class conv3x3_call {
     return conv3x3_levels<T>(buffers_)[static_cast<std::size_t>(l)];
   }
 
-  /// Images x input channels x height x width x output channels; of several levels, images x input
+  /// Images x input channels x height x width x output channels. For several levels, images x input
   /// channels x locations x output channels.
   profile::problem problem() const {
     static constexpr const char* variants[2][2][2] = {
@@ -267,8 +266,8 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   const index_t panel_parts = (panels + weight_grad_panels - 1) / weight_grad_panels;
   const index_t most_sources = (source_groups + source_parts - 1) / source_parts * conv_lanes;
   const index_t most_panels = (panels + panel_parts - 1) / panel_parts;
-  // The sums are read and written once for each block of tiles: more of them, more tiles. Threads
-  // wait for each other after each.
+  // The sums are read and written once per block of tiles, so blocks have more tiles if there are
+  // more sums. Threads wait for each other after each block.
   const index_t room =
       std::min(weight_grad_tiles, std::max(conv_block_tiles * usable_threads(policy_),
                                            3 * (most_sources + most_panels * conv_panel) / 8));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What conv3x3.hpp reads and writes, and what is checked of it.
+// Inputs and outputs of conv3x3.hpp, and their checks.
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
@@ -16,7 +16,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// A feature_view or a head_view, as a list of levels. T is const for what is read.
+/// A feature_view or a head_view as a list of levels. T is const for inputs.
 template <class T>
 class conv3x3_operand {
  public:
@@ -92,23 +92,21 @@ class conv3x3_operand {
   bool is_nhwc_, has_gaps_ = false;
 };
 
-/// Throws unless the operand called `name` has these channels and, level by level, the sizes of the
-/// one called `model`.
+/// Throws unless the operand `name` has these channels and, level by level, the sizes of `model`.
 template <class A, class B>
 void check_conv_operand(const char* function, const char* name, const conv3x3_operand<A>& operand,
-                        index_t channels, const char* of_channels, const char* model,
+                        index_t channels, const char* channels_source, const char* model,
                         const conv3x3_operand<B>& like) {
   const auto refuse = [&](const char* what, const auto& actual, const std::string& expected) {
     throw_invalid_argument(function, (std::string(name) + what).c_str(), actual, expected.c_str());
   };
-  const auto as_model = [&](const std::string& value) {
-    return value + ", as " + model + " has it";
-  };
+  const auto as_model = [&](const std::string& value) { return value + ", as in " + model; };
   if (operand.has_gaps()) refuse(".channels()", "more than the classes", "the classes");
   if (operand.channels() != channels)
-    refuse("'s channels", operand.channels(), std::to_string(channels) + ", " + of_channels);
+    refuse("'s number of channels", operand.channels(),
+           std::to_string(channels) + ", " + channels_source);
   if (operand.count() != like.count())
-    refuse("'s levels", operand.count(), as_model(std::to_string(like.count())));
+    refuse("'s number of levels", operand.count(), as_model(std::to_string(like.count())));
   if (operand.images() != like.images())
     refuse(".images()", operand.images(), as_model(std::to_string(like.images())));
   for (index_t l = 0; l < like.count(); ++l) {

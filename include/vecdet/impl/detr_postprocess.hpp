@@ -104,9 +104,7 @@ class detr_call {
       scores[q] = best_softmax(logits.row(q), logits.cols(), labels[q]);
       if (scores[q] > threshold) order[count++] = static_cast<std::uint64_t>(q);
     }
-    std::sort(order, order + count, [&](std::uint64_t a, std::uint64_t b) {
-      return scores[a] > scores[b] || (is_equal(scores[a], scores[b]) && a < b);
-    });
+    sort_by_score(order, order + count, [&](index_t q) { return scores[q]; });
     for (index_t i = 0; i < std::min(count, params_.max_detections); ++i) {
       const auto q = static_cast<index_t>(order[i]);
       put(image, out, q, labels[q], scores[q]);
@@ -151,10 +149,7 @@ yolo_detections_view postprocess_detr(const detr_outputs<T>& outputs,
   results.suppresses = false;
   results.max_detections = params.max_detections;
   results.results = params.results;
-  detail::collect_candidates(call, buffers, policy);
-  const vector_view<const index_t> kept =
-      detail::keep_detections(buffers, call.images(), results, target, policy);
-  return detail::gather_detections(call, buffers, kept, results, true);
+  return detail::find_detections(call, buffers, results, true, target, policy);
 }
 
 }  // namespace VECDET_ABI

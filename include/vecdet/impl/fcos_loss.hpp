@@ -118,6 +118,9 @@ class fcos_loss_call {
     check_classified(function, truth_, head_.logits.classes());
     look_at_boxes(function, "truth.boxes", truth_.boxes);
     check_focusing(function, params_.alpha, params_.gamma);
+    const box_format anchors = params_.coder.anchors;
+    check(anchors == box_format::xyxy, function, "params.coder.anchors",
+          anchors == box_format::cxcywh ? "cxcywh" : "xywh", "xyxy");
     check(params_.epsilon >= 0 && fits_float(params_.epsilon), function, "params.epsilon",
           params_.epsilon, "a finite float, 0 or more");
     check(fits_float(params_.scale), function, "params.scale", params_.scale, "a finite float");
@@ -198,9 +201,7 @@ class fcos_loss_call {
     const isa target = active_isa();
     const auto decode = coding_kernels<float>::decode_distances(target);
     const auto loss = kernels<iou_loss_kernels<float>>(target).run;
-    distance_params coder;
-    coder.by_size = params_.by_size;
-    const box_coding_args<float> coding = coding_args<float>(coder);
+    const box_coding_args<float> coding = coding_args<float>(params_.coder);
     const level_boxes_loss<const T, T, float> levels(target, head_.distances, head_.distances_grad,
                                                      matched, {}, {});
     using block = typename level_boxes_loss<const T, T, float>::block;
@@ -217,7 +218,7 @@ class fcos_loss_call {
       for (index_t i = 0; i < of.count; ++i) {
         for (index_t k = 0; k < 4; ++k) {
           const float* const anchor = of.anchors + 4 * i;
-          const float size = params_.by_size ? anchor[k % 2 + 2] - anchor[k % 2] : 1.0f;
+          const float size = params_.coder.by_size ? anchor[k % 2 + 2] - anchor[k % 2] : 1.0f;
           of.grad[4 * i + k] = T((k < 2 ? -size : size) * grad[4 * i + k]);
         }
       }

@@ -235,7 +235,7 @@ class level_boxes_loss {
   }
 
  private:
-  /// Of a stretch's level.
+  /// The boxes and gradients of a stretch's level.
   struct places {
     level_boxes<Input> in;
     level_boxes<T> grad;

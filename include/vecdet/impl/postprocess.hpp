@@ -4,6 +4,7 @@
 
 #include <vecdet/box_ops.hpp>
 #include <vecdet/filter_topk.hpp>
+#include <vecdet/impl/candidates.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/postprocess.hpp>
 
@@ -49,11 +50,14 @@ inline void check_postprocess_params(const char* function, const postprocess_par
   check_corner_coder(function, "params.coder", params.coder);
 }
 
-inline void check_image_sizes(const char* function, const vector_view<const image_size>& sizes) {
+inline void check_image_sizes(const char* function, const image_sizes_view& sizes) {
   for (index_t i = 0; i < sizes.size(); ++i) {
-    for (const double side : {sizes[i].height, sizes[i].width})
-      check_element(side > 0 && fits_float(side), function, "image_sizes", i, side,
-                    "a finite float above 0");
+    for (const double side : {sizes[i].height, sizes[i].width}) {
+      if (side > 0 && fits_float(side)) continue;
+      throw_invalid_argument(function,
+                             sizes.is_same_for_all() ? "image_sizes" : element("image_sizes", i),
+                             side, "a finite float above 0");
+    }
   }
 }
 
@@ -231,72 +235,30 @@ class image_postprocess {
   bool deltas_per_class_;
 };
 
-/// Applies NMS to the candidates of all images and keeps the best of each.
-inline detections_view batch_best(postprocess_buffers& buffers, index_t images,
-                                  const postprocess_params& params, isa target, threading policy) {
-  index_t* const offsets = grown(buffers.offsets, images + 1);
-  offsets[0] = 0;
-  for (index_t i = 0; i < images; ++i)
-    offsets[i + 1] = offsets[i] + buffers.images[static_cast<std::size_t>(i)].count;
-  const index_t count = offsets[images];
-  float* const boxes = grown(buffers.boxes, 4 * count);
-  float* const scores = grown(buffers.scores, count);
-  index_t* const labels = grown(buffers.labels, count);
-  for (index_t i = 0; i < images; ++i) {
-    const auto& found = buffers.images[static_cast<std::size_t>(i)];
-    std::copy_n(found.boxes.data(), 4 * found.count, boxes + 4 * offsets[i]);
-    std::copy_n(found.scores.data(), found.count, scores + offsets[i]);
-    std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
-  }
-
-  nms_params suppression = nms_params::torchvision(params.iou_threshold);
-  suppression.order = nms_order::image_score;
-  suppression.max_per_image = params.max_detections;
-  nms_groups groups;
-  groups.classes = vector_view<const index_t>(labels, count);
-  groups.image_offsets = {offsets, images + 1};
-  const vector_view<const index_t> kept =
-      run_nms<float, float>("batched_nms", target, {boxes, count}, {scores, count}, groups,
-                            suppression, buffers.nms, policy);
-
-  float* const kept_boxes = grown(buffers.kept_boxes, 4 * kept.size());
-  float* const kept_scores = grown(buffers.kept_scores, kept.size());
-  index_t* const kept_labels = grown(buffers.kept_labels, kept.size());
-  index_t* const kept_offsets = grown(buffers.kept_offsets, images + 1);
-  index_t image = 0;
-  kept_offsets[0] = 0;
-  for (index_t i = 0; i < kept.size(); ++i) {
-    while (kept[i] >= offsets[image + 1]) kept_offsets[++image] = i;
-    std::copy_n(boxes + 4 * kept[i], 4, kept_boxes + 4 * i);
-    kept_scores[i] = scores[kept[i]];
-    kept_labels[i] = labels[kept[i]];
-  }
-  while (image < images) kept_offsets[++image] = kept.size();
-  return {{kept_boxes, kept.size()},
-          {kept_scores, kept.size()},
-          {kept_labels, kept.size()},
-          {kept_offsets, images + 1}};
+/// The best candidates of each image after NMS.
+inline detections_view best_detections(postprocess_buffers& buffers, index_t images,
+                                       const postprocess_params& params, isa target,
+                                       threading policy) {
+  concatenate_candidates(buffers, images);
+  const vector_view<const index_t> kept = suppress_candidates(
+      buffers, images, params.iou_threshold, params.max_detections, false, target, policy);
+  gather_kept(buffers, images, kept);
+  const index_t count = kept.size();
+  return {{buffers.kept_boxes.data(), count},
+          {buffers.kept_scores.data(), count},
+          {buffers.kept_labels.data(), count},
+          {buffers.kept_offsets.data(), images + 1}};
 }
 
 /// The detections of all images, from the candidates that call.collect() finds in each.
 template <class Call>
-detections_view run_postprocess(const Call& call, const vector_view<const image_size>& image_sizes,
-                                isa target, const postprocess_params& params,
+detections_view run_postprocess(const Call& call, const image_sizes_view& image_sizes,
+                                index_t images, isa target, const postprocess_params& params,
                                 postprocess_buffers& buffers, threading policy) {
-  const index_t images = image_sizes.size();
-  if (static_cast<index_t>(buffers.images.size()) < images)
-    buffers.images.resize(static_cast<std::size_t>(images));
-  // With few images, the search of each level is spread over the threads instead.
-  const bool image_by_thread = images >= policy.threads();
-  const threading inner = image_by_thread ? threading::sequential : policy;
-  for_each_chunk(image_by_thread ? policy : threading::sequential, chunking(images, 1),
-                 [&](index_t, index_t first, index_t last) {
-                   for (index_t i = first; i < last; ++i)
-                     call.collect(i, image_sizes[i], buffers.images[static_cast<std::size_t>(i)],
-                                  inner);
-                 });
-
-  return batch_best(buffers, images, params, target, policy);
+  collect_candidates(
+      buffers, images, policy,
+      [&](index_t i, auto& out, threading inner) { call.collect(i, image_sizes[i], out, inner); });
+  return best_detections(buffers, images, params, target, policy);
 }
 
 }  // namespace detail
@@ -304,11 +266,13 @@ detections_view run_postprocess(const Call& call, const vector_view<const image_
 template <class T>
 detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const float> anchors,
                             vector_view<const index_t> level_sizes,
-                            vector_view<const image_size> image_sizes,
-                            const postprocess_params& params, postprocess_workspace& workspace,
-                            threading policy) {
+                            const image_sizes_view& image_sizes, const postprocess_params& params,
+                            postprocess_workspace& workspace, threading policy) {
   detail::postprocess_buffers& buffers = detail::workspace_access::buffers(workspace);
-  const index_t images = image_sizes.size();
+  const index_t rows = outputs.logits.rows();
+  const index_t images = !image_sizes.is_same_for_all() ? image_sizes.size()
+                         : anchors.empty()              ? 0
+                                                        : rows / anchors.size();
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
   detail::check_image_sizes("postprocess", image_sizes);
   detail::look_at_logits("postprocess", "outputs.logits", outputs.logits);
@@ -328,7 +292,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
 
   return detail::run_postprocess(
       detail::image_postprocess<T>(target, outputs, anchors, level_sizes, params), image_sizes,
-      target, params, buffers, policy);
+      images, target, params, buffers, policy);
 }
 
 }  // namespace VECDET_ABI

@@ -15,8 +15,8 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 template <class T>
-void check_postprocess(const head_level_outputs<T>& outputs, index_t anchors, index_t images,
-                       const postprocess_params& params) {
+void check_postprocess(const head_level_outputs<T>& outputs, index_t anchors,
+                       const image_sizes_view& image_sizes, const postprocess_params& params) {
   constexpr const char* function = "postprocess";
   check(params.detector != dense_detector::ssd, function, "params.detector", "ssd",
         "retinanet, fcos or rpn, whose levels have the same number of anchors per location");
@@ -33,7 +33,9 @@ void check_postprocess(const head_level_outputs<T>& outputs, index_t anchors, in
   }
   check_size(function, "anchors.size()", anchors, logits.anchors_per_image(),
              "the anchors of one image of the head");
-  check_size(function, "image_sizes.size()", images, logits.images(), "the images of the head");
+  if (!image_sizes.is_same_for_all())
+    check_size(function, "image_sizes.size()", image_sizes.size(), logits.images(),
+               "the images of the head");
 }
 
 template <class T>
@@ -139,10 +141,9 @@ class levels_postprocess {
 
 template <class T>
 detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<const float> anchors,
-                            vector_view<const image_size> image_sizes,
-                            const postprocess_params& params, postprocess_workspace& workspace,
-                            threading policy) {
-  detail::check_postprocess(outputs, anchors.size(), image_sizes.size(), params);
+                            const image_sizes_view& image_sizes, const postprocess_params& params,
+                            postprocess_workspace& workspace, threading policy) {
+  detail::check_postprocess(outputs, anchors.size(), image_sizes, params);
   detail::check_image_sizes("postprocess", image_sizes);
   detail::look_at_logits("postprocess", "outputs.logits", outputs.logits);
   const isa target = active_isa();
@@ -155,13 +156,13 @@ detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<con
         : is_nhwc                                ? "levels_retinanet"
                                                  : "nchw_retinanet",
         dtype_name<T>(),
-        {image_sizes.size(), anchors.size(), outputs.logits.classes()},
+        {outputs.logits.images(), anchors.size(), outputs.logits.classes()},
         isa_name(target),
         policy.threads(),
         outputs.logits.size() * index_t{sizeof(T)}};
   });
   return detail::run_postprocess(detail::levels_postprocess<T>(target, outputs, anchors, params),
-                                 image_sizes, target, params,
+                                 image_sizes, outputs.logits.images(), target, params,
                                  detail::workspace_access::buffers(workspace), policy);
 }
 

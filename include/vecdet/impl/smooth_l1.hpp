@@ -173,5 +173,21 @@ double smooth_l1_loss_and_grad(const Boxes& given, boxes_view<const coordinate_o
   return detail::run_smooth_l1(call, policy);
 }
 
+template <class Boxes>
+void smooth_l1_loss_unreduced(const Boxes& predictions,
+                              boxes_view<const coordinate_of<Boxes>> targets,
+                              boxes_view<coordinate_of<Boxes>> loss, const smooth_l1_params& params,
+                              threading policy) {
+  smooth_l1_loss_unreduced(predictions, targets, box_selection::all(), loss, params, policy);
+}
+
+template <class Boxes>
+double smooth_l1_loss_and_grad(const Boxes& predictions,
+                               boxes_view<const coordinate_of<Boxes>> targets,
+                               boxes_view<coordinate_of<Boxes>> grad,
+                               const smooth_l1_params& params, threading policy) {
+  return smooth_l1_loss_and_grad(predictions, targets, box_selection::all(), grad, params, policy);
+}
+
 }  // namespace VECDET_ABI
 }  // namespace vecdet

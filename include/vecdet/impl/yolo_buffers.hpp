@@ -22,7 +22,7 @@ struct yolo_buffers {
   };
   std::vector<candidates> images;
   std::vector<float> boxes, scores, kept_boxes, kept_scores, kept_extras;
-  std::vector<index_t> labels, sources, offsets, kept, kept_labels, kept_sources, kept_offsets;
+  std::vector<index_t> labels, offsets, kept, kept_labels, kept_sources, kept_offsets;
   nms_buffers nms;
 };
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by postprocess_yolo() and postprocess_detr(): boxes, letterboxes, and the selection of
-// detections from candidates. A call has images(), collect(), extra() and transform().
+// Shared by postprocess_yolo() and postprocess_detr(): box formats, letterboxes, and detections
+// from candidates. A call has images(), collect(), extra() and transform().
 #pragma once
 
 #include <vecdet/detail/check.hpp>
+#include <vecdet/impl/candidates.hpp>
 #include <vecdet/impl/workspace.hpp>
-#include <vecdet/nms.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -69,110 +71,73 @@ inline void check_transforms(const char* function, vector_view<const letterbox_t
   }
 }
 
-/// Concatenates the candidates of all images to one list with offsets.
-inline index_t concatenate(yolo_buffers& buffers, index_t images) {
-  index_t* const offsets = grown(buffers.offsets, images + 1);
-  offsets[0] = 0;
-  for (index_t i = 0; i < images; ++i)
-    offsets[i + 1] = offsets[i] + buffers.images[static_cast<std::size_t>(i)].count;
-  const index_t count = offsets[images];
-  float* const boxes = grown(buffers.boxes, 4 * count);
-  float* const scores = grown(buffers.scores, count);
-  index_t* const labels = grown(buffers.labels, count);
-  index_t* const sources = grown(buffers.sources, count);
-  for (index_t i = 0; i < images; ++i) {
-    const auto& found = buffers.images[static_cast<std::size_t>(i)];
-    std::copy_n(found.boxes.data(), 4 * found.count, boxes + 4 * offsets[i]);
-    std::copy_n(found.scores.data(), found.count, scores + offsets[i]);
-    std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
-    std::copy_n(found.sources.data(), found.count, sources + offsets[i]);
-  }
-  return count;
+/// Sorts indices by descending score(index); ties are broken by lower index.
+template <class Score>
+void sort_by_score(std::uint64_t* first, std::uint64_t* last, const Score& score) {
+  std::sort(first, last, [&](std::uint64_t a, std::uint64_t b) {
+    const float x = score(static_cast<index_t>(a)), y = score(static_cast<index_t>(b));
+    return x > y || (is_equal(x, y) && a < b);
+  });
 }
 
-/// Selects the candidates that become detections, image by image, best score first.
+/// The candidates that become detections, image by image, best score first.
 inline vector_view<const index_t> keep_detections(yolo_buffers& buffers, index_t images,
                                                   const yolo_postprocess_params& params, isa target,
                                                   threading policy) {
-  const index_t count = concatenate(buffers, images);
+  if (params.suppresses)
+    return suppress_candidates(buffers, images, params.iou_threshold, params.max_detections,
+                               params.class_agnostic, target, policy);
   const index_t* const offsets = buffers.offsets.data();
-  if (!params.suppresses) {
-    index_t* const kept = grown(buffers.kept, count);
-    index_t total = 0;
-    for (index_t i = 0; i < images; ++i) {
-      const index_t last =
-          offsets[i] + std::min(params.max_detections, offsets[i + 1] - offsets[i]);
-      for (index_t at = offsets[i]; at < last; ++at) kept[total++] = at;
-    }
-    return {kept, total};
+  index_t* const kept = grown(buffers.kept, offsets[images]);
+  index_t total = 0;
+  for (index_t i = 0; i < images; ++i) {
+    const index_t last = offsets[i] + std::min(params.max_detections, offsets[i + 1] - offsets[i]);
+    for (index_t at = offsets[i]; at < last; ++at) kept[total++] = at;
   }
-  nms_params suppression = nms_params::torchvision(params.iou_threshold);
-  suppression.order = nms_order::image_score;
-  suppression.max_per_image = params.max_detections;
-  nms_groups groups;
-  if (!params.class_agnostic)
-    groups.classes = vector_view<const index_t>(buffers.labels.data(), count);
-  groups.image_offsets = {offsets, images + 1};
-  return run_nms<float, float>("batched_nms", target, {buffers.boxes.data(), count},
-                               {buffers.scores.data(), count}, groups, suppression, buffers.nms,
-                               policy);
+  return {kept, total};
 }
 
-/// Calls call.collect() for each image.
+/// The detections of all images, from the candidates that call.collect() finds in each. If there
+/// are transforms, `is_moved`, boxes and keypoints are converted to the image's pixels.
 template <class Call>
-void collect_candidates(const Call& call, yolo_buffers& buffers, threading policy) {
-  const index_t images = call.images();
-  if (static_cast<index_t>(buffers.images.size()) < images)
-    buffers.images.resize(static_cast<std::size_t>(images));
-  // With few images, the boxes of each are spread over the threads instead.
-  const bool image_by_thread = images >= policy.threads();
-  const threading inner = image_by_thread ? threading::sequential : policy;
-  for_each_chunk(image_by_thread ? policy : threading::sequential, chunking(images, 1),
-                 [&](index_t, index_t first, index_t last) {
-                   for (index_t i = first; i < last; ++i)
-                     call.collect(i, buffers.images[static_cast<std::size_t>(i)], inner);
-                 });
-}
-
-/// Gathers the detections and, if there are transforms, converts them to the image's pixels.
-template <class Call>
-yolo_detections_view gather_detections(const Call& call, yolo_buffers& buffers,
-                                       const vector_view<const index_t>& kept,
-                                       const yolo_postprocess_params& params, bool is_moved) {
-  const index_t count = kept.size(), images = call.images(), extras = params.extras;
-  float* const boxes = grown(buffers.kept_boxes, 4 * count);
-  float* const scores = grown(buffers.kept_scores, count);
-  index_t* const labels = grown(buffers.kept_labels, count);
+yolo_detections_view find_detections(const Call& call, yolo_buffers& buffers,
+                                     const yolo_postprocess_params& params, bool is_moved,
+                                     isa target, threading policy) {
+  const index_t images = call.images(), extras = params.extras;
+  collect_candidates(buffers, images, policy,
+                     [&](index_t i, auto& out, threading inner) { call.collect(i, out, inner); });
+  concatenate_candidates(buffers, images);
+  const vector_view<const index_t> kept = keep_detections(buffers, images, params, target, policy);
+  gather_kept(buffers, images, kept);
+  const index_t count = kept.size();
+  float* const boxes = buffers.kept_boxes.data();
+  const index_t* const offsets = buffers.kept_offsets.data();
   index_t* const sources = grown(buffers.kept_sources, count);
   float* const extra = grown(buffers.kept_extras, extras * count);
-  index_t* const offsets = grown(buffers.kept_offsets, images + 1);
-  index_t i = 0;
-  offsets[0] = 0;
   for (index_t image = 0; image < images; ++image) {
-    const auto end = buffers.offsets[static_cast<std::size_t>(image) + 1];
+    const auto& found = buffers.images[static_cast<std::size_t>(image)];
+    const index_t first_candidate = buffers.offsets[static_cast<std::size_t>(image)];
     const letterbox_inverse to_image(is_moved ? call.transform(image) : letterbox_transform{},
                                      params.normalised);
-    for (; i < count && kept[i] < end; ++i) {
-      const auto at = static_cast<std::size_t>(kept[i]);
+    for (index_t i = offsets[image]; i < offsets[image + 1]; ++i) {
       float* const box = boxes + 4 * i;
-      for (int k = 0; k < 4; ++k) {
-        const float x = buffers.boxes[4 * at + static_cast<std::size_t>(k)];
-        box[k] = is_moved ? to_image(k % 2, x) : x;
-      }
+      if (is_moved)
+        for (int k = 0; k < 4; ++k) box[k] = to_image(k % 2, box[k]);
       format_corners(params.results, box);
-      scores[i] = buffers.scores[at];
-      labels[i] = buffers.labels[at];
-      sources[i] = buffers.sources[at];
+      sources[i] = found.sources[static_cast<std::size_t>(kept[i] - first_candidate)];
       for (index_t k = 0; k < extras; ++k) {
         const float x = call.extra(image, sources[i], k);
         const index_t axis = params.keypoint_size == 0 ? 2 : k % params.keypoint_size;
         extra[i * extras + k] = is_moved && axis < 2 ? to_image(static_cast<int>(axis), x) : x;
       }
     }
-    offsets[image + 1] = i;
   }
-  return {{boxes, count},   {scores, count},        {labels, count},
-          {sources, count}, {extra, count, extras}, {offsets, images + 1}};
+  return {{boxes, count},
+          {buffers.kept_scores.data(), count},
+          {buffers.kept_labels.data(), count},
+          {sources, count},
+          {extra, count, extras},
+          {offsets, images + 1}};
 }
 
 }  // namespace detail

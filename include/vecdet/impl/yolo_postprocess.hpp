@@ -234,10 +234,7 @@ class yolo_call {
       if (score(box) > threshold) *end++ = static_cast<std::uint64_t>(box);
     std::copy(spare, end, records);
     std::uint64_t* const last = records + (end - spare);
-    std::sort(records, last, [&](std::uint64_t a, std::uint64_t b) {
-      const float x = score(static_cast<index_t>(a)), y = score(static_cast<index_t>(b));
-      return x > y || (is_equal(x, y) && a < b);
-    });
+    sort_by_score(records, last, score);
     out.count = std::min<index_t>(end - spare, params_.max_candidates);
     reserve(out, out.count);
     for (index_t i = 0; i < out.count; ++i) {
@@ -269,10 +266,8 @@ yolo_detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
   detail::yolo_call<T> call(target, outputs, transforms, params);
   call.check_arguments();
   const profile::scope timing([&] { return call.problem(policy); });
-  detail::collect_candidates(call, buffers, policy);
-  const vector_view<const index_t> kept =
-      detail::keep_detections(buffers, call.images(), params, target, policy);
-  const auto found = detail::gather_detections(call, buffers, kept, params, !transforms.empty());
+  const yolo_detections_view found =
+      detail::find_detections(call, buffers, params, !transforms.empty(), target, policy);
   detail::look_at_scores("postprocess_yolo", "outputs.numbers", found.scores,
                          [](index_t) { return true; });
   return found;

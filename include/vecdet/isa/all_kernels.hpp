@@ -6,6 +6,7 @@
 #include <vecdet/kernels/assigners/assigners.hpp>
 #include <vecdet/kernels/box_coding/box_coding.hpp>
 #include <vecdet/kernels/conv3x3/conv3x3.hpp>
+#include <vecdet/kernels/deformable_attention/deformable_attention.hpp>
 #include <vecdet/kernels/distribution_focal_loss/distribution_focal_loss.hpp>
 #include <vecdet/kernels/filter_topk/filter_topk.hpp>
 #include <vecdet/kernels/focal_loss/focal_loss.hpp>
@@ -15,8 +16,10 @@
 #include <vecdet/kernels/letterbox/letterbox.hpp>
 #include <vecdet/kernels/matching/matching.hpp>
 #include <vecdet/kernels/nms/nms.hpp>
+#include <vecdet/kernels/query_matching/query_matching.hpp>
 #include <vecdet/kernels/regression_loss/regression_loss.hpp>
 #include <vecdet/kernels/roi_align/roi_align.hpp>
+#include <vecdet/kernels/set_loss/set_loss.hpp>
 #include <vecdet/kernels/smooth_l1/smooth_l1.hpp>
 #include <vecdet/kernels/softmax_cross_entropy/softmax_cross_entropy.hpp>
 #include <vecdet/kernels/yolo_postprocess/yolo_postprocess.hpp>

@@ -12,27 +12,37 @@ namespace VECDET_TARGET {
 // becomes a2 a3 b2 b3... within every four; a second call undoes the first. split_axes: a becomes
 // a0 a2 b0 b2..., b becomes a1 a3 b1 b3... alternating: even, odd, even, odd...
 #if defined(VECDET_TARGET_AVX512)
+#define VECDET_INTRINSIC(name) _mm512_##name
+#elif defined(VECDET_TARGET_AVX2)
+#define VECDET_INTRINSIC(name) _mm256_##name
+#endif
 
+#if defined(VECDET_INTRINSIC)
 VECDET_INLINE f32_batch interleave_lower(f32_batch a, f32_batch b) {
-  return _mm512_unpacklo_ps(a, b);
+  return VECDET_INTRINSIC(unpacklo_ps)(a, b);
 }
 VECDET_INLINE f32_batch interleave_upper(f32_batch a, f32_batch b) {
-  return _mm512_unpackhi_ps(a, b);
+  return VECDET_INTRINSIC(unpackhi_ps)(a, b);
 }
 VECDET_INLINE void transpose_pairs(f32_batch& a, f32_batch& b) {
-  const __m512d lower = _mm512_castps_pd(a), upper = _mm512_castps_pd(b);
-  a = _mm512_castpd_ps(_mm512_unpacklo_pd(lower, upper));
-  b = _mm512_castpd_ps(_mm512_unpackhi_pd(lower, upper));
+  const auto lower = VECDET_INTRINSIC(castps_pd)(a), upper = VECDET_INTRINSIC(castps_pd)(b);
+  a = VECDET_INTRINSIC(castpd_ps)(VECDET_INTRINSIC(unpacklo_pd)(lower, upper));
+  b = VECDET_INTRINSIC(castpd_ps)(VECDET_INTRINSIC(unpackhi_pd)(lower, upper));
 }
+VECDET_INLINE void split_axes(f32_batch& a, f32_batch& b) {
+  const f32_batch even = VECDET_INTRINSIC(shuffle_ps)(a, b, 0x88);
+  const f32_batch odd = VECDET_INTRINSIC(shuffle_ps)(a, b, 0xdd);
+  a = even;
+  b = odd;
+}
+#endif
+
+#if defined(VECDET_TARGET_AVX512)
+
 VECDET_INLINE void transpose_pairs(f64_batch& a, f64_batch& b) {
   const __m512d lower = a, upper = b;
   a = _mm512_permutex2var_pd(lower, _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), upper);
   b = _mm512_permutex2var_pd(lower, _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15), upper);
-}
-VECDET_INLINE void split_axes(f32_batch& a, f32_batch& b) {
-  const f32_batch even = _mm512_shuffle_ps(a, b, 0x88), odd = _mm512_shuffle_ps(a, b, 0xdd);
-  a = even;
-  b = odd;
 }
 VECDET_INLINE f64_batch alternating(double even, double odd) {
   return _mm512_unpacklo_pd(_mm512_set1_pd(even), _mm512_set1_pd(odd));
@@ -45,26 +55,10 @@ VECDET_INLINE f32_batch to_lane_order(f32_batch x) { return to_box_order(x); }
 
 #elif defined(VECDET_TARGET_AVX2)
 
-VECDET_INLINE f32_batch interleave_lower(f32_batch a, f32_batch b) {
-  return _mm256_unpacklo_ps(a, b);
-}
-VECDET_INLINE f32_batch interleave_upper(f32_batch a, f32_batch b) {
-  return _mm256_unpackhi_ps(a, b);
-}
-VECDET_INLINE void transpose_pairs(f32_batch& a, f32_batch& b) {
-  const __m256d lower = _mm256_castps_pd(a), upper = _mm256_castps_pd(b);
-  a = _mm256_castpd_ps(_mm256_unpacklo_pd(lower, upper));
-  b = _mm256_castpd_ps(_mm256_unpackhi_pd(lower, upper));
-}
 VECDET_INLINE void transpose_pairs(f64_batch& a, f64_batch& b) {
   const __m256d lower = a, upper = b;
   a = _mm256_permute2f128_pd(lower, upper, 0x20);
   b = _mm256_permute2f128_pd(lower, upper, 0x31);
-}
-VECDET_INLINE void split_axes(f32_batch& a, f32_batch& b) {
-  const f32_batch even = _mm256_shuffle_ps(a, b, 0x88), odd = _mm256_shuffle_ps(a, b, 0xdd);
-  a = even;
-  b = odd;
 }
 VECDET_INLINE f64_batch alternating(double even, double odd) {
   return _mm256_unpacklo_pd(_mm256_set1_pd(even), _mm256_set1_pd(odd));
@@ -129,21 +123,18 @@ VECDET_INLINE void transpose4(f32_batch (&r)[4]) {
 
 /// The result of transpose4 on four copies of x.
 VECDET_INLINE void repeat4(f32_batch x, f32_batch (&r)[4]) {
-#if defined(VECDET_TARGET_AVX512)
-  r[0] = _mm512_permute_ps(x, 0x00);
-  r[1] = _mm512_permute_ps(x, 0x55);
-  r[2] = _mm512_permute_ps(x, 0xaa);
-  r[3] = _mm512_permute_ps(x, 0xff);
-#elif defined(VECDET_TARGET_AVX2)
-  r[0] = _mm256_permute_ps(x, 0x00);
-  r[1] = _mm256_permute_ps(x, 0x55);
-  r[2] = _mm256_permute_ps(x, 0xaa);
-  r[3] = _mm256_permute_ps(x, 0xff);
+#if defined(VECDET_INTRINSIC)
+  r[0] = VECDET_INTRINSIC(permute_ps)(x, 0x00);
+  r[1] = VECDET_INTRINSIC(permute_ps)(x, 0x55);
+  r[2] = VECDET_INTRINSIC(permute_ps)(x, 0xaa);
+  r[3] = VECDET_INTRINSIC(permute_ps)(x, 0xff);
 #else
   r[0] = r[1] = r[2] = r[3] = x;
   transpose4(r);
 #endif
 }
+
+#undef VECDET_INTRINSIC
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators of convolutions and of memory; see operators.cpp.
 //
-// The gradients are an operator of their own, which backward() calls.
+// backward() calls a separate operator for the gradients.
 #include <vecdet/impl/torch/conv3x3.hpp>
 #include <vecdet/impl/torch/gradient.hpp>
 #include <vecdet/impl/torch/operator.hpp>
@@ -24,7 +24,7 @@ namespace detail {
 namespace aten {
 namespace {
 
-/// A call, as its gradient asks for it.
+/// What backward() needs of a call.
 struct conv3x3_context : torch::CustomClassHolder {
   std::vector<at::Tensor> inputs, outputs;  ///< empty after forward()
   at::Tensor weight;
@@ -75,7 +75,7 @@ struct convolved : torch::autograd::Function<convolved> {
   }
 };
 
-/// Whether the tensors are ones that vecdet convolves, outside of autocast.
+/// Whether vecdet can convolve these tensors: not under autocast.
 bool is_ours(at::TensorList inputs, const at::Tensor& weight, const optional_tensor& bias) {
   if (!c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU)) return false;
   const auto is_float = [](const at::Tensor& tensor) {

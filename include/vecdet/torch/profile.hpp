@@ -21,6 +21,10 @@
 // on a CPU, this often takes more than a tenth of the time. Page faults are counted per operator.
 // page_fault_report() lists their cost and the settings that avoid them.
 //
+// On request, the denormals in operators' operands are counted as well: numbers so small that they
+// have fewer digits, with which processors compute many times slower. denormal_report() lists them
+// and names the remedy. Counting reads all operands, outside of the operators' times.
+//
 // This requires the headers of libtorch, but nothing of vecdet::torch. Compile with NDEBUG, as
 // libtorch is compiled. Otherwise its assertions treat operators' inputs as invalid, and those are
 // not recorded.
@@ -57,11 +61,18 @@ struct page_faults {
   std::uint64_t calls = 0, faults = 0;
 };
 
+/// The denormals in the floating-point operands of an operator's calls with all shapes. Operators
+/// inside another one with operands are not counted again, nor are operands with gaps in memory.
+struct denormal_operands {
+  std::string name;
+  std::uint64_t numbers = 0, denormals = 0;
+};
+
 /// Records PyTorch's operators while it exists. Only operators that begin while the profiler is on
 /// are recorded. Use one at a time per process; create and destroy it while no operator runs.
 class torch_operators {
  public:
-  torch_operators();
+  explicit torch_operators(bool count_denormals = false);
   ~torch_operators() { at::removeCallback(handle_); }
   torch_operators(const torch_operators&) = delete;
   torch_operators& operator=(const torch_operators&) = delete;
@@ -75,6 +86,13 @@ class torch_operators {
 
   /// A text with the cost of fresh pages and the settings that avoid them; empty without faults.
   std::string page_fault_report() const;
+
+  /// The operators with denormals in their operands since the constructor ran, most denormals
+  /// first; empty if they are not counted.
+  std::vector<denormal_operands> denormals() const;
+
+  /// A text with the operators and the remedy; empty without denormals.
+  std::string denormal_report() const;
 
  private:
   at::CallbackHandle handle_;

@@ -39,10 +39,15 @@ struct open_scopes {
   }
 };
 
-void enable(bool with_torch_operators) {
+void enable(bool with_torch_operators, bool with_denormals) {
+  TORCH_CHECK(with_torch_operators || !with_denormals,
+              "vecdet.profile.enable: denormals=True, expected torch_operators=True beside it");
   auto& recorded = recorded_operators();
+  static bool counts_denormals = false;
+  if (with_denormals != counts_denormals) recorded.reset();
+  counts_denormals = with_denormals;
   if (with_torch_operators && recorded == nullptr)
-    recorded = std::make_unique<profile::torch_operators>();
+    recorded = std::make_unique<profile::torch_operators>(with_denormals);
   if (!with_torch_operators) recorded.reset();
   profile::enable();
 }
@@ -60,6 +65,11 @@ void write(const std::string& path) {
 std::string page_faults() {
   const auto& recorded = recorded_operators();
   return recorded == nullptr ? std::string() : recorded->page_fault_report();
+}
+
+std::string denormals() {
+  const auto& recorded = recorded_operators();
+  return recorded == nullptr ? std::string() : recorded->denormal_report();
 }
 
 std::int64_t begin(const std::string& name) {
@@ -93,12 +103,13 @@ void end(std::int64_t number) {
 }
 
 TORCH_LIBRARY_FRAGMENT(vecdet, m) {
-  m.def("_profile_enable(bool torch_operators) -> ()", &enable);
+  m.def("_profile_enable(bool torch_operators, bool denormals=False) -> ()", &enable);
   m.def("_profile_disable() -> ()", [] { profile::disable(); });
   m.def("_profile_reset() -> ()", [] { profile::reset(); });
   m.def("_profile_json() -> str", &json);
   m.def("_profile_write(str path) -> ()", &write);
   m.def("_profile_page_faults() -> str", &page_faults);
+  m.def("_profile_denormals() -> str", &denormals);
   m.def("_profile_begin(str name) -> int", &begin);
   m.def("_profile_end(int number) -> ()", &end);
 }

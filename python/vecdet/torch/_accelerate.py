@@ -13,13 +13,14 @@ from torch import nn
 from torchvision.models.detection import fcos, retinanet, roi_heads, rpn, ssd
 
 from . import _fcos, _rcnn, _retinanet, _ssd  # noqa: F401 (fills ORIGINALS)
-from ._convolutions import Conv2d, is_3x3
+from ._convolutions import Conv2d, Sequential, has_fusible_relu, is_3x3
 from ._parts import ORIGINALS, is_a
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
-# Convolutions are replaced on their own: only some of them fit.
-_REPLACEMENTS = {theirs: ours for ours, theirs in ORIGINALS.items() if ours is not Conv2d}
+# Convolutions and sequences are replaced on their own: only some of them fit.
+_REPLACEMENTS = {theirs: ours for ours, theirs in ORIGINALS.items()
+                 if ours not in (Conv2d, Sequential)}
 # A model must contain one of these.
 _DETECTORS = (fcos.FCOS, retinanet.RetinaNet, roi_heads.RoIHeads, rpn.RegionProposalNetwork,
               ssd.SSD)
@@ -39,17 +40,20 @@ def _replace(modules: Iterable[nn.Module], classes: Mapping[type, type]) -> None
 def accelerate_convolutions(module: _Model) -> _Model:
     """Switches the 3x3 convolutions in ``module``, itself included, to vecdet, in place: nn.Conv2d
     with stride 1, padding 1, no dilation and one group. Classes derived from nn.Conv2d and objects
-    with a forward() of their own are left alone. Each call decides anew: PyTorch computes types
-    other than float32, tensors that are not on the CPU, everything under autocast, and shapes for
-    which it is faster.
+    with their own forward() are left unchanged. A ReLU that follows such a convolution in an
+    nn.Sequential is computed in the same pass. Every call chooses between vecdet and PyTorch.
+    PyTorch computes types other than float32, tensors that are not on the CPU, everything under
+    autocast, and shapes for which it is faster.
 
-    Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. restore() takes
-    it back.
+    Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. restore() undoes
+    this.
 
     Returns:
         The module.
     """
     _replace((each for each in module.modules() if is_3x3(each)), {nn.Conv2d: Conv2d})
+    _replace((each for each in module.modules() if has_fusible_relu(each)),
+             {nn.Sequential: Sequential})
     return module
 
 

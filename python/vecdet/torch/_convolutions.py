@@ -23,7 +23,7 @@ def conv3x3(input: Tensor, weight: Tensor, bias: Tensor | None = None,
             relu: bool = False) -> Tensor:
     """The 3x3 convolution with stride 1 and padding 1, differentiable in its tensors, once.
 
-    float32 is computed by Winograd's minimal filtering where that is faster. PyTorch computes other
+    float32 is computed by Winograd's minimal filtering if that is faster. PyTorch computes other
     types, and everything under autocast.
 
     Args:
@@ -41,12 +41,12 @@ def conv3x3(input: Tensor, weight: Tensor, bias: Tensor | None = None,
 
 def conv3x3_levels(inputs: Sequence[Tensor], weight: Tensor, bias: Tensor | None = None,
                    relu: bool = False) -> list[Tensor]:
-    """conv3x3 of all levels of a pyramid, which share the weights, in one call. It is faster than a
-    call for each level.
+    """conv3x3 for all levels of a pyramid, which share the weights. One call is faster than one per
+    level.
 
     Args:
         inputs: levels [N, C, H, W]; sizes may differ in H and W.
-        weight, bias, relu: as of conv3x3.
+        weight, bias, relu: as in conv3x3.
     """
     return _ops.conv3x3_levels(list(inputs), weight, bias, relu)
 
@@ -76,8 +76,24 @@ class Conv2d(nn.Conv2d):
         return _ops.conv3x3(input, self.weight, self.bias)
 
 
+@replaces(nn.Sequential)
+class Sequential(nn.Sequential):
+    """Computes a ReLU that follows a replaced convolution in the same pass."""
+
+    def forward(self, input):
+        return _run([step for child in self for step in _steps(child)], [input])[0]
+
+
+def has_fusible_relu(module: nn.Module) -> bool:
+    """Whether the module is an nn.Sequential, replaced or not, in which a ReLU follows a replaced
+    convolution."""
+    steps = list(module) if is_own(module, nn.Sequential) else []
+    return any(type(step) is Conv2d and is_own(after, nn.ReLU)
+               for step, after in zip(steps, steps[1:]))
+
+
 def _is_silent(module: nn.Module) -> bool:
-    """Whether no hook expects that the module is called."""
+    """Whether the module has no hooks, which would expect that it is called."""
     return not (are_watched(module) or _module._global_forward_hooks
                 or _module._global_forward_pre_hooks or _module._global_backward_hooks)
 
@@ -88,23 +104,20 @@ def has_replaced(*modules: nn.Module) -> bool:
 
 
 def _steps(module: nn.Module) -> list[nn.Module]:
-    """The modules that it calls one after the other."""
-    if type(module) in _SEQUENCES and is_own_container(module) and _is_silent(module):
+    """The modules that a container calls, in order."""
+    if is_own(module, *_SEQUENCES) and _is_silent(module):
         return [step for child in module for step in _steps(child)]
     return [module]
 
 
-def is_own_container(module: nn.Module) -> bool:
-    """Whether no method of the container is overridden in the object itself."""
-    return is_own(module, type(module))
-
-
 def over_levels(module: nn.Module, levels: Sequence[Tensor], relu: bool = False) -> list[Tensor]:
-    """[module(level) for level in levels], with a ReLU behind it or not. Replaced convolutions take
-    all levels in one call, together with a ReLU that follows."""
-    steps: list[nn.Module | None] = [*_steps(module)]
-    if relu:
-        steps.append(None)
+    """[module(level) for level in levels], optionally followed by a ReLU. Replaced convolutions
+    take all levels in one call, together with a ReLU that follows."""
+    return _run([*_steps(module), *([None] if relu else [])], levels)
+
+
+def _run(steps: Sequence[nn.Module | None], levels: Sequence[Tensor]) -> list[Tensor]:
+    """Calls the steps in order; None is a ReLU."""
     results, i = list(levels), 0
     while i < len(steps):
         step, i = steps[i], i + 1

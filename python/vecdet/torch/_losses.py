@@ -25,19 +25,10 @@ def _check_labels(function: str, inputs: Tensor, labels: Tensor) -> None:
                            f"{list(inputs.shape[:-1])}, the shape of inputs without the classes")
 
 
-def sigmoid_focal_loss(
-    inputs: Tensor,
-    targets: Tensor | None = None,
-    alpha: float = 0.25,
-    gamma: float = 2,
-    reduction: str = "none",
-    *,
-    labels: Tensor | None = None,
-    scale: float = 1.0,
-    row_weights: Tensor | None = None,
-    background: int = -1,
-    ignore: int = -2,
-) -> Tensor:
+def sigmoid_focal_loss(inputs: Tensor, targets: Tensor | None = None, alpha: float = 0.25,
+                       gamma: float = 2, reduction: str = "none", *, labels: Tensor | None = None,
+                       scale: float = 1.0, row_weights: Tensor | None = None, background: int = -1,
+                       ignore: int = -2) -> Tensor:
     """Sigmoid focal loss, https://arxiv.org/abs/1708.02002.
 
     Args:
@@ -77,17 +68,10 @@ def sigmoid_focal_loss(
                                    background, ignore)
 
 
-def sigmoid_focal_loss_levels(
-    levels: Sequence[Tensor],
-    labels: Tensor,
-    alpha: float = 0.25,
-    gamma: float = 2,
-    *,
-    scale: float = 1.0,
-    image_scales: Tensor | None = None,
-    background: int = -1,
-    ignore: int = -2,
-) -> Tensor:
+def sigmoid_focal_loss_levels(levels: Sequence[Tensor], labels: Tensor, alpha: float = 0.25,
+                              gamma: float = 2, *, scale: float = 1.0,
+                              image_scales: Tensor | None = None, background: int = -1,
+                              ignore: int = -2) -> Tensor:
     """The summed focal loss of a head's levels in its convolutions' layout. If all have the same
     layout, they are not permuted, copied or concatenated.
 
@@ -101,18 +85,10 @@ def sigmoid_focal_loss_levels(
                                           background, ignore)
 
 
-def quality_focal_loss(
-    inputs: Tensor,
-    labels: Tensor,
-    scores: Tensor,
-    beta: float = 2.0,
-    reduction: str = "none",
-    *,
-    scale: float = 1.0,
-    row_weights: Tensor | None = None,
-    background: int = -1,
-    ignore: int = -2,
-) -> Tensor:
+def quality_focal_loss(inputs: Tensor, labels: Tensor, scores: Tensor, beta: float = 2.0,
+                       reduction: str = "none", *, scale: float = 1.0,
+                       row_weights: Tensor | None = None, background: int = -1,
+                       ignore: int = -2) -> Tensor:
     """Quality focal loss, https://arxiv.org/abs/2006.04388. Each row of logits has a label and a
     score, which is the target of the labelled class.
 
@@ -133,20 +109,10 @@ def quality_focal_loss(
                                    background, ignore)
 
 
-def varifocal_loss(
-    inputs: Tensor,
-    labels: Tensor,
-    scores: Tensor,
-    alpha: float = 0.75,
-    gamma: float = 2.0,
-    reduction: str = "none",
-    *,
-    grad_through_factor: bool = True,
-    scale: float = 1.0,
-    row_weights: Tensor | None = None,
-    background: int = -1,
-    ignore: int = -2,
-) -> Tensor:
+def varifocal_loss(inputs: Tensor, labels: Tensor, scores: Tensor, alpha: float = 0.75,
+                   gamma: float = 2.0, reduction: str = "none", *, grad_through_factor: bool = True,
+                   scale: float = 1.0, row_weights: Tensor | None = None, background: int = -1,
+                   ignore: int = -2) -> Tensor:
     """Varifocal loss, https://arxiv.org/abs/2008.13367; otherwise like quality_focal_loss.
 
     Args:
@@ -158,17 +124,9 @@ def varifocal_loss(
                                background, ignore)
 
 
-def bce_loss(
-    inputs: Tensor,
-    labels: Tensor,
-    scores: Tensor,
-    reduction: str = "none",
-    *,
-    scale: float = 1.0,
-    row_weights: Tensor | None = None,
-    background: int = -1,
-    ignore: int = -2,
-) -> Tensor:
+def bce_loss(inputs: Tensor, labels: Tensor, scores: Tensor, reduction: str = "none", *,
+             scale: float = 1.0, row_weights: Tensor | None = None, background: int = -1,
+             ignore: int = -2) -> Tensor:
     """Binary cross entropy with logits; otherwise like quality_focal_loss."""
     return _ops.bce_loss(inputs, labels, scores, number(REDUCTIONS, "reduction", reduction), scale,
                          row_weights, background, ignore)
@@ -206,18 +164,10 @@ def mined_cross_entropy_loss(inputs: Tensor, labels: Tensor, negatives_per_foreg
                                          scale, ignore)
 
 
-def smooth_l1_loss(
-    input: Tensor,
-    target: Tensor,
-    reduction: str = "mean",
-    beta: float = 1.0,
-    *,
-    labels: Tensor | None = None,
-    scale: float = 1.0,
-    box_weights: Tensor | None = None,
-    background: int = -1,
-    ignore: int = -2,
-) -> Tensor:
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0, *,
+                   labels: Tensor | None = None, scale: float = 1.0,
+                   box_weights: Tensor | None = None, background: int = -1,
+                   ignore: int = -2) -> Tensor:
     """Smooth L1 loss of boxes [..., 4], like torch.nn.functional.smooth_l1_loss.
 
     Args:
@@ -262,23 +212,12 @@ def complete_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none
                          number(REDUCTIONS, "reduction", reduction), eps)
 
 
-def regression_loss(
-    deltas: Tensor,
-    anchors: Tensor,
-    targets: Tensor,
-    matches: Tensor | None = None,
-    labels: Tensor | None = None,
-    loss: str = "smooth_l1",
-    *,
-    beta: float = 1.0 / 9,
-    eps: float = 1e-7,
-    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-    size_limit: float = SIZE_LIMIT,
-    scale: float = 1.0,
-    box_weights: Tensor | None = None,
-    background: int = -1,
-    ignore: int = -2,
-) -> Tensor:
+def regression_loss(deltas: Tensor, anchors: Tensor, targets: Tensor, matches: Tensor | None = None,
+                    labels: Tensor | None = None, loss: str = "smooth_l1", *, beta: float = 1.0 / 9,
+                    eps: float = 1e-7, weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+                    size_limit: float = SIZE_LIMIT, scale: float = 1.0,
+                    box_weights: Tensor | None = None, background: int = -1,
+                    ignore: int = -2) -> Tensor:
     """The summed box loss of ``deltas`` relative to ``anchors`` [N, 4], in one pass: encoded
     targets or decoded boxes are never stored.
 
@@ -301,25 +240,13 @@ def regression_loss(
                                 scale, box_weights, background, ignore)
 
 
-def retinanet_loss(
-    logits: Sequence[Tensor],
-    deltas: Sequence[Tensor],
-    anchors: Tensor,
-    boxes: PerImage,
-    classes: PerImage,
-    high_threshold: float = 0.5,
-    low_threshold: float = 0.4,
-    allow_low_quality: bool = True,
-    *,
-    alpha: float = 0.25,
-    gamma: float = 2,
-    loss: str = "smooth_l1",
-    beta: float = 0.0,
-    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-    size_limit: float = SIZE_LIMIT,
-    scale: float = 1.0,
-    regions: PerImage | None = None,
-) -> tuple[Tensor, Tensor]:
+def retinanet_loss(logits: Sequence[Tensor], deltas: Sequence[Tensor], anchors: Tensor,
+                   boxes: PerImage, classes: PerImage, high_threshold: float = 0.5,
+                   low_threshold: float = 0.4, allow_low_quality: bool = True, *,
+                   alpha: float = 0.25, gamma: float = 2, loss: str = "smooth_l1",
+                   beta: float = 0.0, weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+                   size_limit: float = SIZE_LIMIT, scale: float = 1.0,
+                   regions: PerImage | None = None) -> tuple[Tensor, Tensor]:
     """Both losses of RetinaNet, for classes and boxes, including matching, in one call.
 
     Args:

@@ -3,11 +3,14 @@
 
 Tensors are on the CPU, of float32, float64, bfloat16 or float16. Losses are differentiable in their
 first argument, once; their other arguments must not require a gradient. conv3x3 is differentiable
-in input, weight and bias, once. Overlaps have no gradient.
+in input, weight and bias, deformable_attention in value, points and weights, once. Overlaps have no
+gradient.
 Invalid arguments raise RuntimeError, or ValueError as in torchvision, before anything is computed.
 """
 
 from ._assignment import assign_atss, assign_fcos, assign_task_aligned, match_anchors
+from ._attention import (deformable_attention, deformable_attention_core_func_v2,
+                         ms_deform_attn_core_pytorch)
 from ._boxes import (box_area, box_convert, box_iou, clip_boxes_to_image, complete_box_iou,
                      decode_boxes, decode_distances, decode_distribution_boxes,
                      decode_distributions, distance_box_iou, encode_boxes, encode_distances,
@@ -19,19 +22,22 @@ from ._losses import (bce_loss, complete_box_iou_loss, distance_box_iou_loss,
                       quality_focal_loss, regression_loss, retinanet_loss, sigmoid_focal_loss,
                       sigmoid_focal_loss_levels, smooth_l1_loss, softmax_cross_entropy_loss,
                       varifocal_loss)
+from ._set_loss import (HungarianMatcher, SetCriterion, assign_least_cost, match_queries,
+                        set_loss)
 from ._two_stage import (MultiScaleRoIAlign, multiscale_roi_align, postprocess_box_head, roi_align,
                          rpn_postprocess, sample_balanced)
 
 __all__ = [
-    "MultiScaleRoIAlign", "assign_atss", "assign_fcos", "assign_task_aligned", "batched_nms",
-    "bce_loss", "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou",
-    "complete_box_iou_loss", "conv3x3", "conv3x3_levels", "decode_boxes",
-    "decode_distances", "decode_distribution_boxes", "decode_distributions", "distance_box_iou",
-    "distance_box_iou_loss", "distribution_focal_loss",
-    "encode_boxes", "encode_distances", "filter_topk", "generalized_box_iou",
-    "generalized_box_iou_loss", "match_anchors", "mined_cross_entropy_loss",
+    "HungarianMatcher", "MultiScaleRoIAlign", "SetCriterion", "assign_atss", "assign_fcos",
+    "assign_least_cost", "assign_task_aligned", "batched_nms", "bce_loss", "box_area",
+    "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou", "complete_box_iou_loss",
+    "conv3x3", "conv3x3_levels", "decode_boxes", "decode_distances", "decode_distribution_boxes",
+    "decode_distributions", "deformable_attention", "deformable_attention_core_func_v2",
+    "distance_box_iou", "distance_box_iou_loss", "distribution_focal_loss", "encode_boxes",
+    "encode_distances", "filter_topk", "generalized_box_iou", "generalized_box_iou_loss",
+    "match_anchors", "match_queries", "mined_cross_entropy_loss", "ms_deform_attn_core_pytorch",
     "multiscale_roi_align", "nms", "postprocess", "postprocess_box_head", "quality_focal_loss",
     "regression_loss", "remove_small_boxes", "retinanet_loss", "roi_align", "rpn_postprocess",
-    "sample_balanced", "sigmoid_focal_loss", "sigmoid_focal_loss_levels", "smooth_l1_loss",
-    "soft_nms", "softmax_cross_entropy_loss", "varifocal_loss",
+    "sample_balanced", "set_loss", "sigmoid_focal_loss", "sigmoid_focal_loss_levels",
+    "smooth_l1_loss", "soft_nms", "softmax_cross_entropy_loss", "varifocal_loss",
 ]

@@ -25,9 +25,18 @@ from . import _library  # noqa: F401 (loads the operators)
 _ops = torch.ops.vecdet
 
 
-def enable(torch_operators: bool = False) -> None:
-    """Starts recording vecdet's functions, scopes and, on request, PyTorch's operators."""
-    _ops._profile_enable(torch_operators)
+def enable(torch_operators: bool = False, denormals: bool = False) -> None:
+    """Starts recording vecdet's functions and scopes.
+
+    Args:
+        torch_operators: also records PyTorch's operators.
+        denormals: also counts denormals in the operands of PyTorch's operators. The count is not
+            part of an operator's time.
+
+    Raises:
+        RuntimeError: denormals without torch_operators.
+    """
+    _ops._profile_enable(torch_operators, denormals)
 
 
 def disable() -> None:
@@ -85,3 +94,9 @@ def page_faults() -> str:
     """The cost of page faults in PyTorch's operators since recording began, and how to avoid
     them."""
     return _ops._profile_page_faults()
+
+
+def denormals() -> str:
+    """The operators with denormals in their operands since recording began with
+    enable(torch_operators=True, denormals=True), and the remedy; empty without denormals."""
+    return _ops._profile_denormals()

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // 3x3 convolutions of maps that share their weights, and the gradients.
 //
-// Which of vecdet and ATen computes is decided at every call: ATen where the type is not float32,
-// and where conv3x3_is_faster() says no.
+// Every call chooses between vecdet and ATen. ATen computes types other than float32 and sizes for
+// which conv3x3_is_faster() is false.
 #pragma once
 
 #include <vecdet/conv3x3.hpp>
+#include <vecdet/impl/torch/channels_last.hpp>
 #include <vecdet/impl/torch/conv3x3_weights.hpp>
 #include <vecdet/impl/torch/gradient_memory.hpp>
 #include <vecdet/impl/torch/tensor.hpp>
@@ -43,14 +44,14 @@ inline void check_conv3x3(at::TensorList inputs, const at::Tensor& weight,
   }
 }
 
-/// ATen's convolution, as nn.Conv2d calls it: autocast knows conv2d() only.
+/// ATen's convolution, called as in nn.Conv2d: autocast knows only conv2d().
 inline at::Tensor aten_conv3x3(const at::Tensor& input, const at::Tensor& weight,
                                const optional_tensor& bias, bool relu) {
   const at::Tensor output = at::conv2d(input, weight, bias, 1, 1);
   return relu ? at::relu(output) : output;
 }
 
-/// Whether vecdet's convolution is the faster one for these maps.
+/// Whether vecdet's convolution is faster for these maps.
 inline bool is_conv3x3_faster(at::TensorList maps, const at::Tensor& weight,
                               bool transforms_weights) {
   index_t locations = 0;
@@ -58,32 +59,17 @@ inline bool is_conv3x3_faster(at::TensorList maps, const at::Tensor& weight,
   return conv3x3_is_faster(weight.size(1), weight.size(0), locations, transforms_weights);
 }
 
-/// Whether most of the maps have channels last. All are then read, and the results written, so.
-inline bool are_nhwc(at::TensorList maps) {
-  std::size_t last = 0, first = 0;
-  for (const at::Tensor& map : maps) {
-    if (map.is_contiguous())
-      ++first;
-    else if (map.is_contiguous(at::MemoryFormat::ChannelsLast))
-      ++last;
-  }
-  return last > first;
-}
-inline at::MemoryFormat conv_format(bool is_nhwc) {
-  return is_nhwc ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-}
-
 /// Maps as the levels of a head, in one layout.
 template <class T>
 class conv3x3_maps {
  public:
-  /// Of no maps.
+  /// No maps.
   conv3x3_maps() = default;
-  /// Maps that are read: what lies otherwise is copied.
+  /// Maps that are read. Those in another layout are copied.
   conv3x3_maps(const char* argument, at::TensorList maps, index_t channels)
-      : is_nhwc_(are_nhwc(maps)), channels_(channels) {
+      : is_nhwc_(are_channels_last(maps)), channels_(channels) {
     for (const at::Tensor& map : maps)
-      maps_.push_back(contiguous(argument, map, at::kFloat, conv_format(is_nhwc_)));
+      maps_.push_back(contiguous(argument, map, at::kFloat, feature_format(is_nhwc_)));
     list();
   }
   /// Maps that are written.
@@ -129,14 +115,14 @@ inline std::vector<at::Tensor> conv3x3(at::TensorList inputs, const at::Tensor& 
     const conv3x3_maps<const float> read("input", inputs, weight.size(1));
     for (const at::Tensor& input : inputs) {
       outputs.push_back(at::empty({input.size(0), weight.size(0), input.size(2), input.size(3)},
-                                  input.options(), conv_format(read.is_nhwc())));
+                                  input.options(), feature_format(read.is_nhwc())));
     }
     const conv3x3_maps<float> written(outputs, weight.size(0), read.is_nhwc());
     conv3x3_params<float> params;
-    at::Tensor bias_of;
+    at::Tensor read_bias;
     if (bias.has_value() && bias->defined()) {
-      bias_of = contiguous("bias", *bias, at::kFloat);
-      params.bias = vector<const float>(bias_of);
+      read_bias = contiguous("bias", *bias, at::kFloat);
+      params.bias = vector<const float>(read_bias);
     }
     params.relu = relu;
     const transformed_weights transformed(weight, conv3x3_use::forward, keeps_weights);
@@ -149,7 +135,7 @@ inline std::vector<at::Tensor> conv3x3(at::TensorList inputs, const at::Tensor& 
 using conv3x3_grads = std::tuple<std::vector<at::Tensor>, at::Tensor, at::Tensor>;
 
 /// The gradients of inputs, weight and bias. Those that are not needed are empty.
-/// @param relu_outputs the outputs where ReLU was fused; otherwise none
+/// @param relu_outputs the outputs if ReLU was fused; otherwise empty
 inline conv3x3_grads conv3x3_grad(at::TensorList upstream, at::TensorList relu_outputs,
                                   at::TensorList inputs, const at::Tensor& weight,
                                   bool needs_inputs, bool needs_weight, bool needs_bias) {
@@ -187,9 +173,9 @@ inline conv3x3_grads conv3x3_grad(at::TensorList upstream, at::TensorList relu_o
       outputs = conv3x3_maps<const float>("relu_output", relu_outputs, channels);
     auto& workspace = thread_workspace<conv3x3_workspace>();
     if (needs_inputs) {
-      const bool is_nhwc = are_nhwc(inputs);
+      const bool is_nhwc = are_channels_last(inputs);
       for (const at::Tensor& input : inputs)
-        input_grads.push_back(gradient_of(input.sizes(), at::kFloat, conv_format(is_nhwc)));
+        input_grads.push_back(gradient_of(input.sizes(), at::kFloat, feature_format(is_nhwc)));
       const conv3x3_maps<float> written(input_grads, weight.size(1), is_nhwc);
       const transformed_weights transformed(weight, conv3x3_use::input_grad, !needs_weight);
       vecdet::conv3x3_input_grad<const float>(arriving.view(), outputs.view(), transformed.get(),
@@ -197,14 +183,14 @@ inline conv3x3_grads conv3x3_grad(at::TensorList upstream, at::TensorList relu_o
     }
     if (needs_weight || needs_bias) {
       const conv3x3_maps<const float> read("input", inputs, weight.size(1));
-      const at::Tensor of_weight =
-          gradient_of(weight.sizes(), at::kFloat, conv_format(is_nhwc_weight(weight)));
+      const at::Tensor weight_out =
+          gradient_of(weight.sizes(), at::kFloat, feature_format(is_nhwc_weight(weight)));
       if (needs_bias) bias_grad = at::empty({channels}, weight.options());
       vecdet::conv3x3_weight_grad<const float>(
-          read.view(), arriving.view(), outputs.view(), weight_view<float>(of_weight),
+          read.view(), arriving.view(), outputs.view(), weight_view<float>(weight_out),
           needs_bias ? vector<float>(bias_grad) : vector_view<float>(), conv3x3_tile::f4x4,
           workspace, threads());
-      if (needs_weight) weight_grad = of_weight;
+      if (needs_weight) weight_grad = weight_out;
     }
     return grads;
   });
@@ -212,13 +198,13 @@ inline conv3x3_grads conv3x3_grad(at::TensorList upstream, at::TensorList relu_o
 
 }  // namespace cpu
 
-// The same of tensors without data.
+// The same for tensors without data.
 namespace meta {
 
 inline std::vector<at::Tensor> conv3x3(at::TensorList inputs, const at::Tensor& weight,
                                        const optional_tensor& bias, bool, bool) {
   translated([&] { check_conv3x3(inputs, weight, bias); });
-  const at::MemoryFormat format = conv_format(are_nhwc(inputs));
+  const at::MemoryFormat format = feature_format(are_channels_last(inputs));
   std::vector<at::Tensor> outputs;
   for (const at::Tensor& input : inputs) {
     const std::vector<c10::SymInt> sizes{input.sym_size(0), weight.sym_size(0), input.sym_size(2),
@@ -233,12 +219,12 @@ inline cpu::conv3x3_grads conv3x3_grad(at::TensorList, at::TensorList, at::Tenso
                                        bool needs_weight, bool needs_bias) {
   cpu::conv3x3_grads grads;
   auto& [input_grads, weight_grad, bias_grad] = grads;
-  const at::MemoryFormat format = conv_format(are_nhwc(inputs));
+  const at::MemoryFormat format = feature_format(are_channels_last(inputs));
   for (const at::Tensor& input : inputs) {
     if (needs_inputs)
       input_grads.push_back(at::empty_symint(input.sym_sizes(), input.options(), format));
   }
-  const at::MemoryFormat weight_format = conv_format(is_nhwc_weight(weight));
+  const at::MemoryFormat weight_format = feature_format(is_nhwc_weight(weight));
   weight_grad = needs_weight ? at::empty_symint(weight.sym_sizes(), weight.options(), weight_format)
                              : at::empty({0}, weight.options());
   bias_grad = needs_bias ? at::empty_symint({weight.sym_size(0)}, weight.options())

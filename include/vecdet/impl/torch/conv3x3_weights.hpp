@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of convolutions, transformed. Those that are trained are transformed in every call.
-// Others are kept from call to call.
+// Transformed weights of convolutions. Weights in training are transformed in every call; for
+// others, the result is kept for later calls.
 #pragma once
 
 #include <vecdet/conv3x3.hpp>
@@ -27,7 +27,7 @@ inline bool is_nhwc_weight(const at::Tensor& weight) {
   return !weight.is_contiguous() && weight.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-/// Of a contiguous weight, in either layout.
+/// A view of a contiguous weight, in either layout.
 template <class T>
 feature_view<T> weight_view(const at::Tensor& weight) {
   return {static_cast<T*>(weight.data_ptr()),
@@ -38,11 +38,12 @@ feature_view<T> weight_view(const at::Tensor& weight) {
           is_nhwc_weight(weight) ? feature_layout::nhwc : feature_layout::nchw};
 }
 
-/// A number that tells the values of two weights apart. A tensor's version would not do: it does
-/// not count what is written through .data, as some trainers do.
+/// A number that distinguishes the values of two weights. A tensor's version is not enough: it does
+/// not count writes through .data, which some trainers use.
 inline std::uint64_t fingerprint(const feature_view<const float>& weight) {
   constexpr std::uint64_t prime = 0x9E3779B97F4A7C15;
-  constexpr index_t lanes = 4;  // independent, because a multiplication has to wait for the last
+  constexpr index_t lanes =
+      4;  // independent, because each multiplication waits for the one before it
   std::uint64_t state[lanes] = {1, 2, 3, weight.layout() == feature_layout::nhwc ? 5u : 4u};
   const index_t words = weight.size() / 2;
   const float* const data = weight.data();
@@ -63,7 +64,7 @@ inline std::uint64_t fingerprint(const feature_view<const float>& weight) {
 }
 
 /// The transformed weights of tensors that are not trained. They take four times the memory of the
-/// tensors, and go with them. For any number of threads.
+/// tensors and are freed with them. Any number of threads may use it.
 class kept_weights {
  public:
   using transformed = std::shared_ptr<const conv3x3_weights<float>>;
@@ -76,11 +77,11 @@ class kept_weights {
 
   transformed of(const at::Tensor& tensor, const feature_view<const float>& weight,
                  conv3x3_use use) {
-    const key of_tensor{tensor.unsafeGetTensorImpl(), use};
+    const key tensor_key{tensor.unsafeGetTensorImpl(), use};
     const std::uint64_t values = fingerprint(weight);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      const auto found = entries_.find(of_tensor);
+      const auto found = entries_.find(tensor_key);
       if (found != entries_.end() && found->second.values == values &&
           found->second.weights->input_channels() == weight.channels())
         return found->second.weights;
@@ -90,12 +91,12 @@ class kept_weights {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto each = entries_.begin(); each != entries_.end();)
       each = each->second.tensor.expired() ? entries_.erase(each) : std::next(each);
-    entries_.erase(of_tensor);
-    entries_.emplace(of_tensor, entry{weak_tensor(tensor.getIntrusivePtr()), values, weights});
+    entries_.erase(tensor_key);
+    entries_.emplace(tensor_key, entry{weak_tensor(tensor.getIntrusivePtr()), values, weights});
     return weights;
   }
 
-  /// Forgets all.
+  /// Frees all of them.
   /// @return their bytes
   std::size_t free() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -110,7 +111,7 @@ class kept_weights {
   using key = std::pair<const c10::TensorImpl*, conv3x3_use>;
   using weak_tensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct entry {
-    weak_tensor tensor;  ///< keeps the address from being another tensor's
+    weak_tensor tensor;  ///< so that no other tensor can get the address
     std::uint64_t values;
     transformed weights;
   };
@@ -119,7 +120,7 @@ class kept_weights {
   std::map<key, entry> entries_;
 };
 
-/// The weights of a call, as long as it lasts.
+/// The transformed weights of a call.
 class transformed_weights {
  public:
   /// @param keeps whether they are kept for the next call
@@ -132,9 +133,9 @@ class transformed_weights {
       kept_ = kept_weights::get().of(weight, view, use);
       weights_ = kept_.get();
     } else {
-      auto& of_thread = thread_workspace<conv3x3_weights<float>>();
-      of_thread.assign(view, use, conv3x3_tile::f4x4, threads());
-      weights_ = &of_thread;
+      auto& thread_weights = thread_workspace<conv3x3_weights<float>>();
+      thread_weights.assign(view, use, conv3x3_tile::f4x4, threads());
+      weights_ = &thread_weights;
     }
   }
 

@@ -68,7 +68,7 @@ inline at::ScalarType check_scored(const char* function, const at::Tensor& boxes
   check_shape(boxes.dim() == 2, function, "boxes", boxes, "[N, 4]");
   check_dense(function, "scores", scores);
   check_shape(scores.dim() == 1 && scores.size(0) == boxes.size(0), function, "scores", scores,
-              "[N], one a box");
+              "[N], one per box");
   return computed_type(function, "boxes", boxes, "scores", scores);
 }
 

@@ -2,6 +2,7 @@
 // The bodies of vecdet/torch/profile.hpp.
 #pragma once
 
+#include <vecdet/impl/torch/denormals.hpp>
 #include <vecdet/torch/profile.hpp>
 
 namespace vecdet {
@@ -12,8 +13,11 @@ namespace detail {
 /// The counts of one operator's name, for all threads.
 struct fault_counts {
   const char* name;
-  std::atomic<std::uint64_t> calls{0}, faults{0};
+  std::atomic<std::uint64_t> calls{0}, faults{0}, numbers{0}, denormals{0};
 };
+
+/// Whether operands are searched for denormals.
+inline std::atomic<bool> counts_denormals{false};
 
 struct fault_table {
   std::mutex mutex;
@@ -193,12 +197,26 @@ inline const known_operator* find_operator(const at::RecordFunction& function) {
   return &known.emplace(key, describe(function)).first->second;
 }
 
+/// Adds the denormals in the operator's operands; false if it has no such operands.
+inline bool search_operands(const at::RecordFunction& function, fault_counts& counts) {
+  bool has_operands = false;
+  visit_tensors(function, [&](const at::Tensor& tensor) {
+    const std::optional<std::uint64_t> found = denormals_in(tensor);
+    if (!found) return;
+    has_operands = true;
+    counts.numbers.fetch_add(static_cast<std::uint64_t>(tensor.numel()), std::memory_order_relaxed);
+    counts.denormals.fetch_add(*found, std::memory_order_relaxed);
+  });
+  return has_operands;
+}
+
 /// A running operator. Its page faults are those of the thread, without those of operators inside.
 class running_operator : public at::ObserverContext {
  public:
-  explicit running_operator(const known_operator& known)
+  running_operator(const at::RecordFunction& function, const known_operator& known)
       : counts_(known.counts),
         outer_(innermost()),
+        is_searched_(search(function)),
         faults_before_(faults_of_thread()),
         timing_(known.recorded) {
     innermost() = this;
@@ -213,6 +231,16 @@ class running_operator : public at::ObserverContext {
   }
 
  private:
+  /// Searches the operands, unless those of an operator around it were searched.
+  bool search(const at::RecordFunction& function) const {
+    if (!counts_denormals.load(std::memory_order_relaxed)) return false;
+    if (outer_ != nullptr && outer_->is_searched_) return true;
+    try {
+      return search_operands(function, *counts_);
+    } catch (...) {
+      return false;  // a tensor without memory, as in tracing
+    }
+  }
   static running_operator*& innermost() {
     static thread_local running_operator* running = nullptr;
     return running;
@@ -220,6 +248,7 @@ class running_operator : public at::ObserverContext {
 
   fault_counts* counts_;
   running_operator* outer_;
+  bool is_searched_;
   std::uint64_t faults_before_, faults_inside_ = 0;
   scope timing_;  // last: it ends before anything else is done
 };
@@ -228,7 +257,7 @@ inline std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunc
   if (!is_on(state.load(std::memory_order_relaxed))) return nullptr;
   try {
     const known_operator* const known = find_operator(function);
-    return known == nullptr ? nullptr : std::make_unique<running_operator>(*known);
+    return known == nullptr ? nullptr : std::make_unique<running_operator>(function, *known);
   } catch (...) {
     return nullptr;  // symbolic sizes or not enough memory: the operator runs unrecorded
   }
@@ -252,13 +281,16 @@ inline double cost_of_fresh_page() {
 
 }  // namespace detail
 
-inline torch_operators::torch_operators() {
+inline torch_operators::torch_operators(bool count_denormals) {
+  detail::counts_denormals = count_denormals;
   {
     detail::fault_table& table = detail::fault_table::get();
     const std::lock_guard<std::mutex> lock(table.mutex);
     for (auto& counts : table.by_name) {
       counts.second.calls = 0;
       counts.second.faults = 0;
+      counts.second.numbers = 0;
+      counts.second.denormals = 0;
     }
   }
   handle_ = at::addGlobalCallback(
@@ -318,6 +350,41 @@ inline std::string torch_operators::page_fault_report() const {
          "PyTorch 2 ask for pages of 2 MB, and GLIBC_TUNABLES=glibc.malloc.hugetlb=1 makes glibc "
          "do "
          "so.\n";
+}
+
+inline std::vector<denormal_operands> torch_operators::denormals() const {
+  detail::fault_table& table = detail::fault_table::get();
+  std::vector<denormal_operands> all;
+  {
+    const std::lock_guard<std::mutex> lock(table.mutex);
+    for (const auto& counts : table.by_name) {
+      if (counts.second.denormals != 0)
+        all.push_back({counts.first, counts.second.numbers, counts.second.denormals});
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const denormal_operands& a, const denormal_operands& b) {
+    return a.denormals != b.denormals ? a.denormals > b.denormals : a.name < b.name;
+  });
+  return all;
+}
+
+inline std::string torch_operators::denormal_report() const {
+  const std::vector<denormal_operands> all = denormals();
+  if (all.empty()) return {};
+  std::string text = "denormals in the operands of PyTorch's operators:\n";
+  for (std::size_t i = 0; i < std::min<std::size_t>(10, all.size()); ++i) {
+    char share[32];
+    std::snprintf(
+        share, sizeof share, "%.2f %%",
+        100 * static_cast<double>(all[i].denormals) / static_cast<double>(all[i].numbers));
+    text += "  " + std::string(share) + "  " + all[i].name + ": " +
+            std::to_string(all[i].denormals) + " of " + std::to_string(all[i].numbers) +
+            " numbers\n";
+  }
+  return text +
+         "They can make an operator many times slower. torch.set_flush_denormal(True), called "
+         "before the first operator, makes the\n"
+         "processor take them as 0, on this thread and on those that it starts later.\n";
 }
 
 }  // namespace profile

@@ -2,6 +2,7 @@
 // RoIAlign on one feature map or on the levels of a pyramid, and its gradient.
 #pragma once
 
+#include <vecdet/impl/torch/channels_last.hpp>
 #include <vecdet/impl/torch/detections.hpp>
 #include <vecdet/impl/torch/gradient_memory.hpp>
 #include <vecdet/impl/torch/tensor.hpp>
@@ -23,22 +24,6 @@ namespace aten {
 /// The function's name. A single map may have any scale and needs no rule for levels.
 inline const char* name_of_roi_align(std::size_t levels) {
   return levels == 1 ? "roi_align" : "multiscale_roi_align";
-}
-
-/// Whether most of the maps are channels last. All maps are then read, and the output is written,
-/// in this layout.
-inline bool are_channels_last(at::TensorList features) {
-  index_t last = 0, first = 0;
-  for (const at::Tensor& map : features) {
-    if (map.is_contiguous())
-      ++first;
-    else if (map.is_contiguous(at::MemoryFormat::ChannelsLast))
-      ++last;
-  }
-  return last > first;
-}
-inline at::MemoryFormat format_of_features(bool channels_last) {
-  return channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
 }
 
 /// The widest of the maps' types, which is that of the result.
@@ -202,7 +187,7 @@ inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor
     const at::ScalarType result = type_of_features(features);
     const at::ScalarType type = result == at::kHalf ? at::kFloat : result;
     const bool channels_last = are_channels_last(features);
-    const at::MemoryFormat format = format_of_features(channels_last);
+    const at::MemoryFormat format = feature_format(channels_last);
     std::vector<at::Tensor> maps;
     for (const at::Tensor& map : features)
       maps.push_back(contiguous("features", map, type, format));
@@ -247,7 +232,7 @@ inline std::vector<at::Tensor> multiscale_roi_align_grad(
                 "[boxes, channels, height, width]");
     const vector_view<const double> scale_of = check_scales(function, scales, scales.size());
     const at::ScalarType type = computed_type(function, "upstream", upstream);
-    const at::MemoryFormat format = format_of_features(channels_last);
+    const at::MemoryFormat format = feature_format(channels_last);
     const at::Tensor bin_grads = contiguous("upstream", upstream, type, format);
     const boxes_of_features where(function, boxes, box_counts, sizes[0],
                                   type == at::kDouble ? at::kDouble : at::kFloat);
@@ -294,7 +279,7 @@ inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor
   const std::vector<c10::SymInt> sizes{boxes.sym_size(0), features[0].sym_size(1), output_size[0],
                                        output_size[1]};
   return at::empty_symint(sizes, features[0].options().dtype(type_of_features(features)),
-                          format_of_features(are_channels_last(features)));
+                          feature_format(are_channels_last(features)));
 }
 
 inline std::vector<at::Tensor> multiscale_roi_align_grad(
@@ -303,7 +288,7 @@ inline std::vector<at::Tensor> multiscale_roi_align_grad(
   std::vector<at::Tensor> grads;
   for (std::size_t i = 2; i + 1 < sizes.size(); i += 2) {
     const std::vector<c10::SymInt> level{sizes[0], sizes[1], sizes[i], sizes[i + 1]};
-    grads.push_back(at::empty_symint(level, upstream.options(), format_of_features(channels_last)));
+    grads.push_back(at::empty_symint(level, upstream.options(), feature_format(channels_last)));
   }
   return grads;
 }

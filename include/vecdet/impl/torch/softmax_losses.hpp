@@ -169,8 +169,8 @@ inline at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::
     computed_type(function, "strides", strides);
     check_shape(points.dim() == logits.dim() - 1 && points.size(-1) == 2 &&
                     points.sizes().slice(0, points.dim() - 1) == box_shape,
-                function, "points", points, "[..., 2], a point a box");
-    check_shape(strides.sizes() == box_shape, function, "strides", strides, "[...], one a box");
+                function, "points", points, "[..., 2], one point per box");
+    check_shape(strides.sizes() == box_shape, function, "strides", strides, "[...], one per box");
     const rows x("logits", logits, at::kFloat);
     const at::Tensor p = contiguous("points", points, at::kFloat);
     const at::Tensor s = contiguous("strides", strides, at::kFloat);

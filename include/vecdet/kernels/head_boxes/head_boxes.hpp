@@ -90,66 +90,53 @@ VECDET_INLINE void transpose_boxes(const bfloat16* boxes, index_t every, bfloat1
   }
 }
 
-/// For each anchor of a location, use(offset in the level, offset among N x 4, boxes) over those of
-/// its boxes that are in [first, last).
-template <class Use>
-VECDET_INLINE void for_each_anchor(const level_box_steps& steps, index_t first, index_t last,
-                                   const Use& use) {
+/// For each anchor of a location, its boxes in [first, last): batch(l, b) where transposed_boxes of
+/// them are consecutive in each plane, and one(l, b) for single boxes. `l` is the offset of the
+/// first box in the level, `b` among N x 4. The last batch may overlap the one before it.
+template <class Batch, class One>
+VECDET_INLINE void for_each_batch(const level_box_steps& steps, index_t first, index_t last,
+                                  const Batch& batch, const One& one) {
+  const index_t every = 4 * steps.anchors;
   for (index_t a = 0; a < steps.anchors; ++a) {
     const index_t begin = (first - a + steps.anchors - 1) / steps.anchors;
-    const index_t end = (last - a + steps.anchors - 1) / steps.anchors;
-    if (begin < end)
-      use(begin * steps.location + a * steps.anchor, 4 * (begin * steps.anchors + a - first),
-          end - begin);
+    const index_t count = (last - a + steps.anchors - 1) / steps.anchors - begin;
+    const index_t l = begin * steps.location + a * steps.anchor;
+    const index_t b = 4 * (begin * steps.anchors + a - first);
+    index_t i = 0;
+    if (steps.location == 1 && count >= transposed_boxes) {
+      for (; i + transposed_boxes <= count; i += transposed_boxes) batch(l + i, b + i * every);
+      const index_t rest = count - transposed_boxes;
+      if (i < count) batch(l + rest, b + rest * every);
+    } else {
+      for (; i < count; ++i) one(l + i * steps.location, b + i * every);
+    }
   }
-}
-
-/// batch(i) for boxes [i, i + transposed_boxes) and one(i) for single boxes, which together are
-/// `count` boxes. The last batch may overlap the one before it.
-template <class Batch, class One>
-VECDET_INLINE void for_each_batch(const level_box_steps& steps, index_t count, const Batch& batch,
-                                  const One& one) {
-  index_t i = 0;
-  if (steps.location == 1 && count >= transposed_boxes) {
-    for (; i + transposed_boxes <= count; i += transposed_boxes) batch(i);
-    if (i < count) batch(count - transposed_boxes);
-    return;
-  }
-  for (; i < count; ++i) one(i);
 }
 
 template <class T>
 void gather_boxes(const T* level, const level_box_steps& steps, index_t first, index_t last,
                   T* boxes) {
-  const index_t every = 4 * steps.anchors, number = steps.number;
-  for_each_anchor(steps, first, last, [&](index_t from_offset, index_t to_offset, index_t count) {
-    const T* const from = level + from_offset;
-    T* const to = boxes + to_offset;
-    for_each_batch(
-        steps, count,
-        [&](index_t i)
-            VECDET_INLINE_LAMBDA { transpose_planes(from + i, number, to + i * every, every); },
-        [&](index_t i) VECDET_INLINE_LAMBDA {
-          for (index_t k = 0; k < 4; ++k) to[i * every + k] = from[i * steps.location + k * number];
-        });
-  });
+  for_each_batch(
+      steps, first, last,
+      [&](index_t l, index_t b) VECDET_INLINE_LAMBDA {
+        transpose_planes(level + l, steps.number, boxes + b, 4 * steps.anchors);
+      },
+      [&](index_t l, index_t b) VECDET_INLINE_LAMBDA {
+        for (index_t k = 0; k < 4; ++k) boxes[b + k] = level[l + k * steps.number];
+      });
 }
 
 template <class T>
 void scatter_boxes(const T* boxes, const level_box_steps& steps, index_t first, index_t last,
                    T* level) {
-  const index_t every = 4 * steps.anchors, number = steps.number;
-  for_each_anchor(steps, first, last, [&](index_t to_offset, index_t from_offset, index_t count) {
-    const T* const from = boxes + from_offset;
-    T* const to = level + to_offset;
-    for_each_batch(
-        steps, count,
-        [&](index_t i)
-            VECDET_INLINE_LAMBDA { transpose_boxes(from + i * every, every, to + i, number); },
-        [&](index_t i) VECDET_INLINE_LAMBDA {
-          for (index_t k = 0; k < 4; ++k) to[i * steps.location + k * number] = from[i * every + k];
-        });
-  });
+  for_each_batch(
+      steps, first, last,
+      [&](index_t l, index_t b) VECDET_INLINE_LAMBDA {
+        transpose_boxes(boxes + b, 4 * steps.anchors, level + l, steps.number);
+      },
+      [&](index_t l, index_t b) VECDET_INLINE_LAMBDA {
+        for (index_t k = 0; k < 4; ++k) level[l + k * steps.number] = boxes[b + k];
+      });
 }
 
 inline index_t find_selected(const detail::selected_boxes& selected, index_t first, index_t last,

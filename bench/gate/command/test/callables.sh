@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Python callables: one that does twice the work of another, its allocations, and errors.
+. "$(dirname "$0")/common.sh"
+measurer=$(cd "$(dirname "$0")/../../../.." && pwd)/python/vecdet/gate.py
+export VECDET_GATE=$gate PYTHONDONTWRITEBYTECODE=1
+compare() { "$python" "$measurer" "$@"; }
+
+mkdir new
+cat >kernel.py <<'END'
+def run():
+    return sum(i * i for i in range(2000))
+def objects():
+    return [object() for _ in range(10)]
+class Group:
+    run = staticmethod(run)
+END
+sed 's/2000/4000/; s/range(10)/range(20)/' kernel.py >new/kernel.py
+
+# The control's bound is off: this machine may be busy.
+expect 1 compare kernel:run new/kernel.py:run --pairs 20 --control 1000 --json out.json
+grep -q '^new/kernel.py:run .* SLOWER$' out || fail "twice the work"
+expect 0 compare new/kernel.py:run kernel:Group.run --pairs 20 --control 1000
+grep -q ' faster, -[45]. %$' out || fail "half the work"
+expect 0 compare kernel:objects kernel:objects --pairs 20 --control 1000 --threshold 100 --json same.json
+expect 1 compare kernel:objects new/kernel.py:objects --pairs 20 --control 1000 --json out.json
+"$python" - <<'END'
+import json
+counts = json.load(open("out.json"))["problems"][0]["counts"]
+assert counts["head"]["allocations"] - counts["base"]["allocations"] >= 10, counts
+same = json.load(open("same.json"))["problems"][0]["counts"]
+assert same["head"] == same["base"] and same["base"]["allocations"] >= 10, same
+END
+
+expect 2 compare kernel:run kernel:walk
+has err '"kernel:walk": "kernel" has no "walk"'
+expect 2 compare kernel:run nowhere.py:run
+has err 'there is no file "nowhere.py"'
+expect 2 compare kernel:run kernel
+has err 'expected module:function'
+expect 2 compare kernel:run no_module:run
+has err "No module named 'no_module'"
+expect 2 compare kernel:run kernel:__name__
+has err '"kernel:__name__" is not callable'
+expect 2 compare kernel:run
+expect 0 compare --help
+has out 'python -m vecdet.gate'
+VECDET_GATE=/nowhere PATH=/nowhere expect 1 compare kernel:run kernel:run

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# For the tests of vecdet-gate: <test>.sh GATE SCRIPTED_BENCHMARK SAMPLE_BENCHMARK PYTHON.
+# Each works in a new folder.
+# shellcheck shell=bash disable=SC2034 # some tests need no sample and no Python
+set -euo pipefail
+gate=$1 scripted=$2 sample=$3 python=$4
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch"
+
+fail() { echo "FAILED: $*"; cat out err 2>/dev/null; exit 1; }
+
+# program NAME LINE...: a benchmark program with the script's lines.
+program() {
+  cp "$scripted" "$1"
+  printf '%s\n' "${@:2}" >"$1.times"
+}
+
+# expect CODE COMMAND...: runs it; its output goes to the files out and err.
+expect() {
+  local wanted=$1 code=0
+  shift
+  "$@" >out 2>err || code=$?
+  [ "$code" = "$wanted" ] || fail "exit code $code, expected $wanted: $*"
+}
+
+# has FILE TEXT...: the file contains each text.
+has() {
+  local file=$1 text
+  shift
+  for text in "$@"; do grep -qF -- "$text" "$file" || { cat "$file"; fail "$file lacks: $text"; }; done
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate's history: a file with one line of JSON per run.
+#pragma once
+
+#include "change_points.hpp"
+#include "report.hpp"
+#include "report_files.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <ostream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace vecdet {
+namespace gate {
+
+/// "2026-11-25T03:04:05Z"
+inline std::string utc_text(std::time_t time) {
+  std::tm parts{};
+  gmtime_r(&time, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+inline nlohmann::ordered_json history_line(const gate_result& result, const std::string& label,
+                                           std::time_t time) {
+  nlohmann::ordered_json benchmarks = nlohmann::ordered_json::object();
+  for (const judged_problem& problem : result.problems) {
+    nlohmann::ordered_json entry{
+        {"head_ns", problem.over_processes(&measurement::head_ns)},
+        {"verdict", verdict_of(problem)},
+    };
+    if (problem.in_base) {
+      entry["base_ns"] = problem.over_processes(&measurement::base_ns);
+      entry["head_to_base"] = change_of(problem);
+    }
+    if (problem.head_counts.allocations) entry["allocations"] = *problem.head_counts.allocations;
+    if (problem.head_counts.page_faults) entry["page_faults"] = *problem.head_counts.page_faults;
+    benchmarks[problem.full_name()] = entry;
+  }
+  return {{"time", utc_text(time)},
+          {"revision", label},
+          {"machine", machine_text(result.machine)},
+          {"verdict", outcome_name(result.answer())},
+          {"benchmarks", benchmarks}};
+}
+
+/// A benchmark's times on one machine.
+struct benchmark_history {
+  std::string name, machine;
+  std::vector<std::string> times, revisions;
+  std::vector<double> ns;
+  std::vector<std::size_t> changes;  ///< where a new level begins
+};
+
+/// Median of the segment that begins at changes[i-1], or at 0 for i = 0.
+inline double level(const benchmark_history& series, std::size_t i) {
+  const std::size_t begin = i == 0 ? 0 : series.changes[i - 1];
+  const std::size_t end = i < series.changes.size() ? series.changes[i] : series.ns.size();
+  return median({series.ns.begin() + static_cast<std::ptrdiff_t>(begin),
+                 series.ns.begin() + static_cast<std::ptrdiff_t>(end)});
+}
+
+/// Reads a history; lines stay in their order. Throws, with the number of the line, on what no gate
+/// has written.
+inline std::vector<benchmark_history> read_history(std::istream& in, const std::string& path) {
+  std::map<std::pair<std::string, std::string>, benchmark_history> found;
+  std::string text;
+  for (int number = 1; std::getline(in, text); ++number) {
+    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+    try {
+      const nlohmann::json line = nlohmann::json::parse(text);
+      const std::string machine = line.at("machine"), time = line.at("time"),
+                        revision = line.at("revision");
+      if (time.size() != 20 || time.find_first_not_of("0123456789-T:Z") != std::string::npos)
+        throw std::runtime_error("time \"" + time + "\", expected as 2026-11-25T03:04:05Z");
+      for (const auto& entry : line.at("benchmarks").items()) {
+        const double ns = entry.value().at("head_ns");
+        if (!(ns > 0) || !std::isfinite(ns))
+          throw std::runtime_error("head_ns of \"" + entry.key() + "\" is not above 0");
+        benchmark_history& series = found[{entry.key(), machine}];
+        series.name = entry.key();
+        series.machine = machine;
+        series.times.push_back(time);
+        series.revisions.push_back(revision);
+        series.ns.push_back(ns);
+      }
+    } catch (const std::exception& error) {
+      throw std::runtime_error("\"" + path + "\", line " + std::to_string(number) + ": " +
+                               error.what());
+    }
+  }
+  std::vector<benchmark_history> all;
+  for (auto& series : found) {
+    // Times differ by ratios, so that the levels of their logarithms are compared.
+    std::vector<double> logarithms;
+    for (const double ns : series.second.ns) logarithms.push_back(std::log(ns));
+    series.second.changes = change_points(logarithms);
+    all.push_back(std::move(series.second));
+  }
+  return all;
+}
+
+/// Text for a CSV cell.
+inline std::string csv_text(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+/// Otava's input: a test with a CSV file for each benchmark and machine, because Otava expects a
+/// number in each cell, and otava.yaml with the list of tests. Paths are as given.
+inline void write_otava(const std::string& folder, const std::vector<benchmark_history>& all) {
+  std::filesystem::create_directories(folder);
+  std::ostringstream tests;
+  tests << "tests:\n";
+  std::map<std::string, int> uses;
+  int number = 0;
+  for (const benchmark_history& series : all) {
+    const std::string path = folder + "/" + std::to_string(++number) + ".csv";
+    write_file(path, [&](std::ostream& out) {
+      out << "time,commit,ns\n";
+      out.precision(17);
+      for (std::size_t i = 0; i < series.ns.size(); ++i)
+        out << series.times[i] << ',' << csv_text(series.revisions[i]) << ',' << series.ns[i]
+            << '\n';
+    });
+    // A string in JSON is one in YAML. A benchmark has a test for each machine.
+    const int use = ++uses[series.name];
+    const std::string name = series.name + (use == 1 ? "" : " #" + std::to_string(use));
+    tests << "  " << nlohmann::json(name).dump() << ":  # on " << series.machine
+          << "\n    type: csv\n    file: " << nlohmann::json(path).dump()
+          << "\n    time_column: time\n    attributes: [commit]\n"
+             "    metrics:\n      ns: {direction: -1, scale: 1}\n"
+             "    csv_options: {delimiter: \",\", quote_char: '\"'}\n";
+  }
+  write_file(folder + "/otava.yaml", [&](std::ostream& out) { out << tests.str(); });
+}
+
+}  // namespace gate
+}  // namespace vecdet

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recognises what vecdet can replace in a trace: single operators, and chains of operators as
+// torchvision and Deformable DETR write them. A chain's backward is tied to it by sequence number.
+#pragma once
+
+#include "torch_trace.hpp"
+#include <vecdet/profile.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace vecdet {
+namespace profile {
+
+/// All calls of one operator, or of one chain, with the same shapes.
+struct replaceable {
+  std::string what;  ///< in the trace
+  std::string by;    ///< vecdet's functions
+  /// vecdet's problems that replace one call, without implementation and threads.
+  std::vector<entry> problems;
+  std::string why_unknown;  ///< why they are not known; empty if they are
+  std::uint64_t calls = 0;
+  double observed_ns = 0;  ///< forward, and backward if it is tied to it
+  bool has_backward = false;
+};
+
+/// Is shown the operators of each thread in the order in which they begin.
+class replacement_finder {
+ public:
+  void begin_thread() { chain_.clear(); }
+
+  /// `e` is the operator's entry; `is_outermost`, whether no other operator is around it.
+  void visit(const torch_operator& o, const entry& e, const trace_record& record,
+             bool is_outermost) {
+    const auto ns = static_cast<double>(record.end_ns - record.begin_ns);
+    visit_single(o, e, ns);
+    if (!is_outermost) return;
+    constexpr const char* backward = "autograd::engine::evaluate_function: ";
+    if (starts_with(o.name, backward)) {
+      const auto tied = chain_of_.find(record.sequence);
+      if (tied == chain_of_.end()) return;
+      found_[tied->second].observed_ns += ns;
+      found_[tied->second].has_backward = true;
+      return;
+    }
+    chain_.push_back({&o, ns, record.sequence, is_view(o.name)});
+    if (chain_.size() > longest_chain) chain_.pop_front();
+    if (!chain_.back().is_view) visit_chains();
+  }
+
+  /// What was found, by observed time, largest first.
+  std::vector<replaceable> take() {
+    for (replaceable& each : found_) {
+      if (each.by != "sigmoid_focal_loss" || !each.has_backward) continue;
+      each.by = "sigmoid_focal_loss_and_grad";
+      each.what += " and its backward";
+      for (entry& problem : each.problems) problem.function = each.by;
+    }
+    std::stable_sort(found_.begin(), found_.end(), [](const replaceable& a, const replaceable& b) {
+      return a.observed_ns > b.observed_ns;
+    });
+    return std::move(found_);
+  }
+
+ private:
+  /// A chain with its views: the longest, of deformable attention, has some 20 for each of 4
+  /// levels.
+  static constexpr std::size_t longest_chain = 128;
+
+  struct link {
+    const torch_operator* call;
+    double ns;
+    std::int64_t sequence;
+    bool is_view;  ///< an operator that does not compute, such as a slice
+  };
+
+  static bool is_view(const std::string& name) {
+    static const std::set<std::string> views{
+        "slice",     "select",     "unsqueeze", "squeeze",
+        "view",      "reshape",    "expand",    "flatten",
+        "transpose", "permute",    "alias",     "detach",
+        "to",        "as_strided", "split",     "split_with_sizes",
+        "unbind",    "contiguous", "narrow",    "unflatten",
+        "t",         "chunk",      "numpy_T",   "expand_as",
+        "view_as",   "result_type"};
+    return starts_with(name, "aten::") && views.count(name.substr(6)) != 0;
+  }
+
+  static entry problem(const char* function, std::string variant, const std::string& type,
+                       tensor_sizes shape) {
+    entry e;
+    e.function = function;
+    e.variant = std::move(variant);
+    e.type = type;
+    e.shape = std::move(shape);
+    return e;
+  }
+
+  /// The group of calls with that name; new ones are told to `describe`.
+  template <class Describe>
+  replaceable& group(const std::string& what, const Describe& describe) {
+    const auto at = by_name_.emplace(what, found_.size());
+    if (at.second) {
+      found_.emplace_back();
+      found_.back().what = what;
+      describe(found_.back());
+    }
+    return found_[at.first->second];
+  }
+
+  void visit_single(const torch_operator& o, const entry& e, double ns) {
+    const bool is_roi = o.name == "torchvision::roi_align",
+               is_roi_backward = o.name == "torchvision::_roi_align_backward";
+    if (is_convolution(o)) {
+      if (!is_3x3(o, e)) return;
+    } else if (o.name != "torchvision::nms" && !is_roi && !is_roi_backward) {
+      return;
+    }
+    replaceable& into = group(e.name, [&](replaceable& made) {
+      if (is_convolution(o)) return describe_convolution(o, e, made);
+      if (is_roi || is_roi_backward) return describe_roi_align(o, e.type, is_roi, made);
+      made.by = "nms";
+      if (o.sizes(0).size() == 2)
+        made.problems.push_back(problem("nms", "", e.type, {o.sizes(0)[0]}));
+    });
+    if (into.problems.empty() && into.why_unknown.empty())
+      into.why_unknown = "its shapes were not recorded";
+    ++into.calls;
+    into.observed_ns += ns;
+  }
+
+  /// Stride 1, padding 1, one group, no dilation; with sizes.
+  static bool is_3x3(const torch_operator& o, const entry& e) {
+    const std::vector<std::string> shapes = split_text(e.implementation, ',');
+    const std::size_t first = is_forward_convolution(o) ? 0 : 1;
+    if (!starts_with(e.variant, "s1,p1,d1,g1") || shapes.size() < first + 2 || e.type != "f32" ||
+        e.variant.find("transposed") != e.variant.npos)
+      return false;
+    const tensor_sizes source = onednn_dimensions(shapes[first]),
+                       weights = onednn_dimensions(shapes[first + 1]);
+    return source.size() == 4 && weights.size() == 4 && weights[2] == 3 && weights[3] == 3 &&
+           weights[1] == source[1];
+  }
+
+  static void describe_convolution(const torch_operator& o, const entry& e, replaceable& made) {
+    const std::vector<std::string> shapes = split_text(e.implementation, ',');
+    const bool forward = is_forward_convolution(o);
+    const tensor_sizes source = onednn_dimensions(shapes[forward ? 0 : 1]),
+                       weights = onednn_dimensions(shapes[forward ? 1 : 2]);
+    const tensor_sizes shape{source[0], source[1], source[2], source[3], weights[0]};
+    const char* const layout = e.variant.find("channels_last") != e.variant.npos ? "nhwc" : "";
+    const std::size_t gradients = e.variant.find("grads");
+    const auto add = [&](const char* function) {
+      made.by += (made.by.empty() ? "" : ", ") + std::string(function);
+      made.problems.push_back(problem(function, layout, e.type, shape));
+    };
+    if (forward) return add("conv3x3");
+    if (gradients == e.variant.npos || gradients + 7 > e.variant.size()) return;
+    if (e.variant[gradients + 5] == '1') add("conv3x3_input_grad");
+    if (e.variant[gradients + 6] == '1') add("conv3x3_weight_grad");
+  }
+
+  static void describe_roi_align(const torch_operator& o, const std::string& type, bool forward,
+                                 replaceable& made) {
+    made.by = forward ? "roi_align" : "roi_align_grad";
+    const std::size_t sampling_at = forward ? 5 : 9;
+    std::int64_t rows = 0, columns = 0;
+    if (o.concrete(sampling_at + 1).empty() || !parse_size(o.concrete(3), rows) ||
+        !parse_size(o.concrete(4), columns)) {
+      made.why_unknown = "its arguments were not recorded, which PyTorch does since 2.1";
+      return;
+    }
+    const tensor_sizes& boxes = o.sizes(1);
+    const tensor_sizes& channels_of = o.sizes(0);
+    if (boxes.size() != 2 || channels_of.size() != 4) return;
+    std::int64_t sampling = 0;
+    const bool fixed = parse_size(o.concrete(sampling_at), sampling) && sampling > 0;
+    made.problems.push_back(
+        problem(made.by.c_str(),
+                std::string(o.concrete(sampling_at + 1) == "True" ? "aligned1_" : "aligned0_") +
+                    (fixed ? "sampling" + std::to_string(sampling) : "adaptive"),
+                type, {boxes[0], channels_of[1], rows, columns}));
+  }
+
+  /// Whether the chain ends in these operators, apart from views; then `first` is its first link.
+  bool ends_in(const std::vector<const char*>& names, std::size_t& first) const {
+    std::size_t wanted = names.size();
+    for (std::size_t i = chain_.size(); i-- > 0;) {
+      if (chain_[i].is_view) continue;
+      const std::string& name = chain_[i].call->name;
+      if (std::strncmp(name.c_str(), "aten::", 6) != 0 || name.substr(6) != names[wanted - 1])
+        return false;
+      if (--wanted == 0) {
+        first = i;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /// The link that is the n-th after `first`, apart from views.
+  const torch_operator& at(std::size_t first, std::size_t n) const {
+    for (std::size_t i = first;; ++i) {
+      if (chain_[i].is_view) continue;
+      if (n-- == 0) return *chain_[i].call;
+    }
+  }
+
+  void visit_chains() {
+    // p, cross entropy, p_t, (1 - p_t)^gamma, alpha_t
+    static const std::vector<const char*> focal_loss{"sigmoid", "binary_cross_entropy_with_logits",
+                                                     "mul",     "rsub",
+                                                     "rsub",    "mul",
+                                                     "add",     "rsub",
+                                                     "pow",     "mul",
+                                                     "mul",     "rsub",
+                                                     "mul",     "add",
+                                                     "mul"};
+    // areas of both lists, corners, width and height, intersection, union, quotient
+    static const std::vector<const char*> box_iou{"sub", "sub", "mul", "sub", "sub",
+                                                  "mul", "max", "min", "sub", "clamp",
+                                                  "mul", "add", "sub", "div"};
+    static const std::vector<const char*> attention_stack{"grid_sampler", "stack", "mul", "sum"},
+        attention_cat{"grid_sampler", "cat", "mul", "sum"};
+    std::size_t first = 0;
+    if (ends_in(focal_loss, first)) {
+      const torch_operator& loss = at(first, 1);
+      const tensor_sizes& logits = loss.sizes(0);
+      finish(first, "torchvision.ops.sigmoid_focal_loss", loss, {&logits}, [&](replaceable& made) {
+        made.by = "sigmoid_focal_loss";
+        if (logits.empty() || logits.back() < 1) return;
+        const auto classes = logits.back();
+        std::int64_t rows = 1;
+        for (std::size_t i = 0; i + 1 < logits.size(); ++i) {
+          if (logits[i] < 1 || rows > (std::int64_t{1} << 40) / logits[i]) return;
+          rows *= logits[i];
+        }
+        made.problems.push_back(
+            problem("sigmoid_focal_loss", "labels", type_of(loss), {rows, classes}));
+      });
+    } else if (ends_in(box_iou, first)) {
+      const torch_operator& corners = at(first, 6);
+      const tensor_sizes &a = corners.sizes(0), &b = corners.sizes(1);
+      if (a.size() != 3 || a[1] != 1 || b.size() < 2 || b.size() > 3) return;
+      finish(first, "torchvision.ops.box_iou", corners, {&a, &b}, [&](replaceable& made) {
+        made.by = "pairwise_iou";
+        made.problems.push_back(
+            problem("pairwise_iou", "torchvision", type_of(corners), {a[0], b[b.size() - 2]}));
+      });
+    } else if (ends_in(attention_stack, first) || ends_in(attention_cat, first)) {
+      visit_attention(first);
+    }
+  }
+
+  /// Each level is sampled once; `last` is the sampling of the last one.
+  void visit_attention(std::size_t last) {
+    std::vector<const tensor_sizes*> levels;
+    std::size_t first = last;
+    for (std::size_t i = last + 1; i-- > 0;) {
+      if (chain_[i].is_view) continue;
+      if (chain_[i].call->name != "aten::grid_sampler") break;
+      levels.insert(levels.begin(), &chain_[i].call->sizes(0));
+      first = i;
+    }
+    levels.push_back(&chain_[first].call->sizes(1));
+    finish(first, "deformable attention by grid_sample", *chain_[first].call, levels,
+           [](replaceable& made) {
+             made.by = "-";
+             made.why_unknown = "this version of vecdet has no deformable attention";
+           });
+  }
+
+  static std::string type_of(const torch_operator& o) {
+    return o.inputs.empty() ? std::string() : short_type(o.inputs[0].type);
+  }
+
+  /// Notes the chain from link `first` on, and forgets it.
+  template <class Describe>
+  void finish(std::size_t first, const std::string& name, const torch_operator& typed,
+              const std::vector<const tensor_sizes*>& shapes, const Describe& describe) {
+    std::string what = name;
+    const std::string type = type_of(typed);
+    if (!type.empty()) what += "/" + type;
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      what += (i == 0 ? "/" : ",") + joined(*shapes[i]);
+    replaceable& into = group(what, describe);
+    if (into.problems.empty() && into.why_unknown.empty())
+      into.why_unknown = "its shapes were not recorded";
+    const auto number = static_cast<std::size_t>(&into - found_.data());
+    ++into.calls;
+    for (std::size_t i = first; i < chain_.size(); ++i) {
+      into.observed_ns += chain_[i].ns;
+      if (chain_[i].sequence >= 0) chain_of_[chain_[i].sequence] = number;
+    }
+    chain_.clear();
+  }
+
+  std::vector<replaceable> found_;
+  std::map<std::string, std::size_t> by_name_;
+  std::deque<link> chain_;
+  std::unordered_map<std::int64_t, std::size_t> chain_of_;
+};
+
+}  // namespace profile
+}  // namespace vecdet

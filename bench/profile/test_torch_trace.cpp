@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces of torch.profiler: parsing, what operators mean, nesting, and what vecdet can replace.
+#include "aten_convolutions.hpp"
+#include "import_torch_trace.hpp"
+#include "tied_convolutions.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace profile = vecdet::profile;
+
+namespace {
+
+/// Reads a text in pieces of so many bytes.
+profile::trace_reader reader(const std::string& text, std::size_t piece = 7) {
+  return [text, piece, at = std::size_t{0}](char* to, std::size_t most) mutable {
+    const std::size_t size = std::min({piece, most, text.size() - at});
+    text.copy(to, size, at);
+    at += size;
+    return size;
+  };
+}
+
+std::vector<profile::trace_event> events(const std::string& text,
+                                         profile::trace_header* header = nullptr) {
+  std::vector<profile::trace_event> all;
+  const profile::trace_header found = profile::read_trace_events(
+      reader(text), [&](const profile::trace_event& e) { all.push_back(e); });
+  if (header != nullptr) *header = found;
+  return all;
+}
+
+profile::torch_import import(const std::string& text,
+                             const std::vector<profile::logged_execution>& executions = {}) {
+  return profile::import_torch_trace(reader(text), executions);
+}
+
+profile::torch_import import_file(const char* name) {
+  return profile::import_torch_trace(std::string(VECDET_SOURCE_DIR "/test/data/") + name);
+}
+
+const profile::entry& find(const profile::report& r, const std::string& name) {
+  for (const profile::entry& e : r.entries) {
+    if (e.name == name) return e;
+  }
+  FAIL("no entry " << name);
+  return r.entries[0];
+}
+
+const profile::replaceable* find_part(const profile::torch_import& in, const std::string& start) {
+  for (const profile::replaceable& part : in.parts) {
+    if (part.what.rfind(start, 0) == 0) return &part;
+  }
+  return nullptr;
+}
+
+/// An event of an operator, in microseconds.
+std::string op(const std::string& name, double begin, double duration, const std::string& args) {
+  std::ostringstream text;
+  text << R"({"ph":"X","cat":"cpu_op","name":")" << name << R"(","pid":5,"tid":6,"ts":)" << begin
+       << R"(,"dur":)" << duration << R"(,"args":{)" << args << "}}";
+  return text.str();
+}
+std::string trace(const std::vector<std::string>& all) {
+  std::string text;
+  for (const std::string& each : all) text += (text.empty() ? "" : ",") + each;
+  return R"({"schemaVersion":1,"traceEvents":[)" + text + "]}";
+}
+
+constexpr const char* recorded_convolution =
+    R"("Input Dims":[[2,8,16,16],[8,8,3,3],[8],[],[],[],[],[],[]],
+       "Input Strides":[[2048,256,16,1],[72,9,3,1],[1],[],[],[],[],[],[]],
+       "Input type":["float","float","float","ScalarList","ScalarList","ScalarList","Scalar","ScalarList","Scalar"],
+       "Concrete Inputs":["","","","[1, 1]","[1, 1]","[1, 1]","False","[0, 0]","1"])";
+
+}  // namespace
+
+TEST_CASE("trace: an operator's inputs, and time to the nanosecond") {
+  profile::trace_header header;
+  const auto all = events(
+      R"({"distributedInfo":{"rank":3},"baseTimeNanoseconds":1743521598000000000,"traceEvents":[)" +
+          op("aten::cat", 1, 2,
+             R"("Input Dims":[[[1,2],[3,4]],[]],"Input type":["TensorList","Scalar"],
+                "Concrete Inputs":["",[1,2]],"Sequence number":7)") +
+          R"(,{"ph":"X","cat":"c","name":"n","pid":"Spans","tid":1,"ts":198093488368.463,"dur":0.5},
+             {"ph":"X","name":"no times"},{"ph":"M","name":"m"}]})",
+      &header);
+  REQUIRE(all.size() == 3);
+  CHECK(header.base_ns == 1743521598000000000);
+  CHECK(header.rank == 3);
+  CHECK(header.malformed == 1);
+  REQUIRE(all[0].inputs.size() == 2);
+  CHECK(all[0].inputs[0].sizes == std::vector<profile::tensor_sizes>{{1, 2}, {3, 4}});
+  CHECK(all[0].inputs[0].type == "TensorList");
+  CHECK(all[0].inputs[1].concrete == "[1, 2]");
+  CHECK(all[0].sequence == 7);
+  CHECK(all[0].begin_ns == 1000);
+  CHECK(all[1].begin_ns == 198093488368463);
+  CHECK(all[1].duration_ns == 500);
+  CHECK(all[1].process == "Spans");
+}
+
+TEST_CASE("trace: a list of events, as written without Kineto") {
+  const auto in = import(
+      R"([{"name":"ProfilerStep#0","ph":"X","ts":0,"dur":10,"tid":1,"pid":"CPU functions","args":{}},
+          {"name":"aten::mul","ph":"X","ts":2,"dur":3,"tid":1,"pid":"CPU functions","args":{}},
+          {"name":"k","ph":"X","ts":2,"dur":3,"tid":1,"pid":"CUDA functions","args":{}}])");
+  CHECK(find(in.recorded, "ProfilerStep").self_ns == 7000);
+  CHECK(find(in.recorded, "aten::mul").self_ns == 3000);
+  REQUIRE(in.recorded.warnings.size() == 2);
+  CHECK(in.recorded.warnings[0].find("record_shapes=True") != std::string::npos);
+  CHECK(in.recorded.warnings[1].find("other devices") != std::string::npos);
+}
+
+TEST_CASE("trace: what is not one is refused, and memory is bounded") {
+  CHECK_THROWS_WITH_AS(events("{\"traceEvents\": [nonsense"), "not JSON at byte 19",
+                       std::runtime_error);
+  CHECK_THROWS_AS(events(R"({"traceEvents":[{"ph":"X")"), std::runtime_error);
+  CHECK_THROWS_WITH_AS(events(std::string(1000, '[')), "nested deeper than 64", std::runtime_error);
+  CHECK_THROWS_WITH_AS(events("[\"" + std::string(2 << 20, 'x') + "\"]"),
+                       "a string or number is longer than 1 MB", std::runtime_error);
+  std::string escapes = "[\"";
+  for (int i = 0; i < 1 << 20; ++i) escapes += "\\\"";
+  CHECK_THROWS_AS(events(escapes + "\"]"), std::runtime_error);
+  CHECK_THROWS_AS(events("[" + std::string(2 << 20, '1') + "]"), std::runtime_error);
+  CHECK_THROWS_AS(import("{}"), std::runtime_error);
+  CHECK_THROWS_AS(import(R"({"traceEvents":[]})"), std::runtime_error);
+  std::string many = "[1";
+  for (int i = 0; i < 10000; ++i) many += ",1";
+  const auto all = events(trace({op("a", 0, 1, "\"Input Dims\":[" + many + "]]")}));
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].inputs[0].sizes[0].size() <= 4096);
+  for (const char* wrong : {"1e300", "-1", "\"x\"", "null", "99999999999999999999"}) {
+    profile::trace_header header;
+    CHECK(events(std::string(R"([{"ph":"X","name":"n","ts":1,"dur":)") + wrong + "}]", &header)
+              .empty());
+    CHECK(header.malformed == 1);
+  }
+}
+
+TEST_CASE("trace: calls nest, also when rounded times overlap") {
+  const auto in = import(trace({op("outer", 0, 10, ""), op("inner", 2, 9, ""), op("leaf", 3, 1, ""),
+                                op("next", 10, 1, ""), op("inner", 11, 0, "")}));
+  CHECK(find(in.recorded, "outer").self_ns == 2000);
+  CHECK(find(in.recorded, "inner").total_ns == 8000);
+  CHECK(find(in.recorded, "inner").self_ns == 7000);
+  CHECK(find(in.recorded, "inner").count == 2);
+  CHECK(find(in.recorded, "next").self_ns == 1000);
+  CHECK(in.recorded.whole_ns() == 11000);
+  CHECK(in.recorded.processes[0].pid == 5);
+  CHECK(in.recorded.paths.size() == 5);
+}
+
+TEST_CASE("trace: strides that are not dense are part of the problem") {
+  const auto in = import(trace(
+      {op("aten::copy_", 0, 1,
+          R"("Input Dims":[[8,16],[8,16]],"Input Strides":[[16,1],[1,8]],"Input type":["float","c10::BFloat16"])"),
+       op("aten::relu", 1, 1,
+          R"("Input Dims":[[2,3,4,5]],"Input Strides":[[60,1,15,3]],"Input type":["c10::BFloat16"])")}));
+  CHECK(find(in.recorded, "aten::copy_/f32/8x16,8x16:1x8").bytes == 8 * 16 * (4 + 2));
+  CHECK(find(in.recorded, "aten::relu/bf16/2x3x4x5:nhwc").bytes == 2 * 2 * 120);
+}
+
+TEST_CASE("trace: a convolution with its arguments is the bridge's problem, which replay reads") {
+  const auto in = import(trace({op("aten::convolution", 0, 5, recorded_convolution)}));
+  const profile::entry& e =
+      find(in.recorded, "aten::convolution/s1,p1,d1,g1/f32/2x8x16x16,8x8x3x3,8");
+  CHECK(e.flops == 2.0 * 2 * 8 * 16 * 16 * 8 * 9);
+  CHECK(profile::read_aten_convolution(e).problems.size() == 1);
+  CHECK(in.recorded.warnings.empty());
+  REQUIRE(in.parts.size() == 1);
+  CHECK(in.parts[0].by == "conv3x3");
+  CHECK(in.parts[0].problems[0].shape == std::vector<std::int64_t>{2, 8, 16, 16, 8});
+}
+
+TEST_CASE("trace: windows that were not recorded follow from the sizes") {
+  using profile::assumed_window;
+  CHECK(assumed_window({2, 8, 16, 16}, {4, 8, 3, 3}, {2, 4, 16, 16}) == "s1,p1,d1,g1");
+  CHECK(assumed_window({2, 8, 16, 16}, {4, 8, 3, 3}, {2, 4, 14, 14}) == "s1,p0,d1,g1");
+  CHECK(assumed_window({2, 3, 224, 224}, {4, 3, 7, 7}, {2, 4, 112, 112}) == "s2,p3,d1,g1");
+  CHECK(assumed_window({2, 8, 16, 20}, {8, 1, 3, 3}, {2, 8, 8, 20}) == "s2x1,p1,d1,g8");
+  CHECK(assumed_window({2, 8, 16, 16}, {4, 8, 3, 3}, {2, 5, 16, 16}).empty());
+  CHECK(assumed_window({2, 8, 16, 16}, {4, 8, 3, 3}, {}).empty());
+  CHECK(profile::convolution_result({2, 3, 224, 224}, {4, 3, 7, 7}, "s2,p3,d1,g1") ==
+        profile::tensor_sizes{2, 4, 112, 112});
+}
+
+TEST_CASE("trace: backward is tied to forward by sequence number") {
+  // Forward without arguments takes its result's size from backward; backward has no shapes.
+  const std::string sizes =
+      R"("Input Dims":[[2,8,16,16],[4,8,3,3],[4]],"Input type":["float","float","float"])";
+  const auto in =
+      import(trace({op("aten::convolution", 0, 5, sizes + R"(,"Sequence number":9)"),
+                    op("ConvolutionBackward0", 10, 5,
+                       R"("Input Dims":[[2,4,8,8]],"Input type":["float"],"Sequence number":9)"),
+                    op("aten::convolution_backward", 11, 3, "")}));
+  find(in.recorded, "aten::convolution/s2,p1,d1,g1/f32/2x8x16x16,4x8x3x3,4");
+  const profile::entry& backward = find(
+      in.recorded, "aten::convolution_backward/s2,p1,d1,g1,grads111/f32/2x4x8x8,2x8x16x16,4x8x3x3");
+  CHECK(backward.count == 1);
+}
+
+TEST_CASE("trace: executions of oneDNN's log join the operator they ran in") {
+  profile::logged_execution inside, outside;
+  inside.problem.name = inside.problem.function = "convolution";
+  inside.problem.source = "onednn";
+  outside.problem = inside.problem;
+  inside.begin_ns = 2000, inside.duration_ns = 1500;
+  outside.begin_ns = 90000, outside.duration_ns = 1000;
+  const auto in =
+      import(trace({op("aten::convolution", 0, 5, recorded_convolution)}), {inside, outside});
+  CHECK(find(in.recorded, "convolution").self_ns == 1500);
+  CHECK(find(in.recorded, "aten::convolution/s1,p1,d1,g1/f32/2x8x16x16,8x8x3x3,8").self_ns == 3500);
+  REQUIRE(in.recorded.warnings.size() == 1);
+  CHECK(in.recorded.warnings[0].find("1 of 2 executions") == 0);
+}
+
+TEST_CASE("trace: times of many calls are kept as evenly spaced samples") {
+  std::vector<std::string> all;
+  for (int i = 0; i < 1000; ++i) all.push_back(op("a", 20 * i, i % 10 + 1, ""));
+  const auto in = import(trace(all));
+  const profile::entry& e = find(in.recorded, "a");
+  CHECK(e.count == 1000);
+  CHECK(e.min_ns == 1000);
+  CHECK(e.max_ns == 10000);
+  CHECK(e.mean_ns() == doctest::Approx(5500));
+  CHECK(e.stddev_ns() == doctest::Approx(2872.28).epsilon(1e-4));
+  CHECK(e.samples.size() >= 128);
+  CHECK(e.samples.size() <= 256);
+}
+
+TEST_CASE("trace: files of PyTorch 1.13 and 2.14 with what vecdet can replace") {
+  for (const char* file : {"torch_trace_1.13.json.gz", "torch_trace_2.14.json.gz"}) {
+    CAPTURE(file);
+    CHECK(profile::is_torch_trace(std::string(VECDET_SOURCE_DIR "/test/data/") + file));
+    const profile::torch_import in = import_file(file);
+    CHECK(find(in.recorded, "ProfilerStep").count == 2);
+    CHECK(find(in.recorded, "nn.Module: Conv2d_0").count == 2);
+    CHECK(find(in.recorded, "aten::convolution/s2,p1,d1,g1/f32/2x3x32x32,8x3x3x3,8").count == 2);
+    find(in.recorded,
+         "aten::convolution_backward/s1,p1,d1,g1,grads111/f32/2x8x16x16,2x8x16x16,8x8x3x3");
+    const struct {
+      const char *start, *by;
+      std::vector<std::int64_t> shape;
+    } expected[] = {
+        {"aten::convolution/s1,p1", "conv3x3", {2, 8, 16, 16, 8}},
+        {"aten::convolution_backward/s1,p1",
+         "conv3x3_input_grad, conv3x3_weight_grad",
+         {2, 8, 16, 16, 8}},
+        {"torchvision.ops.sigmoid_focal_loss/f32/100x4 and its backward",
+         "sigmoid_focal_loss_and_grad",
+         {100, 4}},
+        {"torchvision.ops.box_iou/f32/", "pairwise_iou", {100, 100}},
+        {"torchvision::nms/iou0.5/", "nms", {100}},
+        {"torchvision::roi_align/scale1.", "roi_align", {200, 8, 7, 7}},
+    };
+    for (const auto& each : expected) {
+      CAPTURE(each.start);
+      const profile::replaceable* const part = find_part(in, each.start);
+      REQUIRE(part != nullptr);
+      CHECK(part->by == each.by);
+      CHECK(part->calls == 2);
+      REQUIRE(!part->problems.empty());
+      CHECK(part->problems[0].shape == each.shape);
+    }
+    const profile::replaceable* const attention =
+        find_part(in, "deformable attention by grid_sample/f32/4x8x8x8,4x8x4x4,4x20x4x2");
+    REQUIRE(attention != nullptr);
+    CHECK(attention->problems.empty());
+    CHECK_FALSE(attention->why_unknown.empty());
+  }
+}

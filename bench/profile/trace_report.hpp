@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trace as a report: nests the calls of each thread and sums them up by problem.
+#pragma once
+
+#include "replaceable.hpp"
+#include "tied_convolutions.hpp"
+#include "torch_trace.hpp"
+#include <vecdet/profile.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace vecdet {
+namespace profile {
+
+/// The times of one problem, before they become an entry.
+class call_statistics {
+ public:
+  void add(std::int64_t duration, std::int64_t self, bool is_outermost) {
+    const auto ns = static_cast<double>(duration);
+    if (entry_.count == 0 || ns < entry_.min_ns) entry_.min_ns = ns;
+    entry_.max_ns = std::max(entry_.max_ns, ns);
+    entry_.total_ns += ns;
+    entry_.self_ns += static_cast<double>(std::max<std::int64_t>(self, 0));
+    if (is_outermost) entry_.inclusive_ns += ns;
+    squares_ += ns * ns;
+    ++entry_.histogram[histogram_bucket(duration)];
+    // Every so many calls; when the samples are full, half of them go and the distance doubles.
+    if (entry_.count++ % distance_ != 0) return;
+    if (entry_.samples.size() == samples_kept) {
+      for (std::size_t i = 0; i < samples_kept / 2; ++i) entry_.samples[i] = entry_.samples[2 * i];
+      entry_.samples.resize(samples_kept / 2);
+      distance_ *= 2;
+      if ((entry_.count - 1) % distance_ != 0) return;
+    }
+    entry_.samples.push_back(static_cast<float>(ns));
+  }
+  void begin_thread() { is_on_thread_ = false; }
+  void seen() {
+    if (!is_on_thread_) ++entry_.seen_on_threads;
+    is_on_thread_ = true;
+  }
+  /// The entry, with the work of all calls.
+  entry finish(const entry& one_call) {
+    entry e = one_call;
+    const auto calls = static_cast<double>(entry_.count);
+    e.count = entry_.count;
+    e.total_ns = entry_.total_ns;
+    e.inclusive_ns = entry_.inclusive_ns;
+    e.self_ns = entry_.self_ns;
+    e.min_ns = entry_.min_ns;
+    e.max_ns = entry_.max_ns;
+    e.seen_on_threads = entry_.seen_on_threads;
+    e.histogram = std::move(entry_.histogram);
+    e.samples = std::move(entry_.samples);
+    e.bytes *= calls;
+    e.flops *= calls;
+    const double mean = e.mean_ns();
+    e.variance_ns2 = std::max(0.0, squares_ / std::max(calls, 1.0) - mean * mean);
+    return e;
+  }
+  std::uint32_t open = 0;  ///< calls on the stack
+
+ private:
+  entry entry_;
+  double squares_ = 0;
+  std::uint64_t distance_ = 1;
+  bool is_on_thread_ = false;
+};
+
+/// Nests a trace. `executions` are the entries of a log's executions in the trace's records.
+class trace_nesting {
+ public:
+  /// Deeper calls, and more paths, are counted as part of the call around them.
+  static constexpr std::size_t deepest = 256, most_paths = std::size_t{1} << 17;
+
+  trace_nesting(const torch_trace& trace, const std::vector<entry>& executions)
+      : trace_(trace), executions_(executions), ties_(trace), problem_(trace.operators.size()) {
+    for (const auto& thread : trace.threads) walk(thread.second);
+  }
+
+  report take_report() {
+    report r;
+    for (std::size_t i = 0; i < entries_.size(); ++i)
+      r.entries.push_back(statistics_[i].finish(entries_[i]));
+    for (const node& n : nodes_) {
+      path p;
+      p.count = n.count;
+      p.total_ns = n.total_ns;
+      p.self_ns = n.self_ns;
+      for (const node* at = &n;; at = &nodes_[at->parent]) {
+        p.entries.push_back(at->problem);
+        if (at->parent == none) break;
+      }
+      std::reverse(p.entries.begin(), p.entries.end());
+      if (p.count > 0) r.paths.push_back(std::move(p));
+    }
+    process_info process;
+    process.command = "PyTorch";
+    process.rank = trace_.header.rank;
+    process.threads = static_cast<int>(std::min<std::size_t>(trace_.threads.size(), 1u << 20));
+    process.wall_ns = begin_ns_ < end_ns_ ? static_cast<double>(end_ns_ - begin_ns_) : 0;
+    process.recorded_ns = r.whole_ns();
+    if (!trace_.threads.empty()) {
+      const long pid = std::strtol(trace_.threads.begin()->first.first.c_str(), nullptr, 10);
+      process.pid = std::max(pid, 0L);
+    }
+    r.processes.push_back(process);
+    warn(r);
+    return r;
+  }
+
+  std::vector<replaceable> take_replaceable() { return finder_.take(); }
+
+ private:
+  static constexpr std::uint32_t none = UINT32_MAX;
+  struct node {
+    std::uint32_t parent = none, problem = 0;
+    std::uint64_t count = 0;
+    double total_ns = 0, self_ns = 0;
+  };
+  struct frame {
+    std::int64_t begin_ns, end_ns, inside_ns, sequence;
+    std::uint32_t node, problem;
+    bool is_operator;
+  };
+
+  void walk(const std::vector<trace_record>& records) {
+    for (call_statistics& s : statistics_) s.begin_thread();
+    finder_.begin_thread();
+    std::vector<frame> stack;
+    std::size_t operators_open = 0;
+    const auto close = [&] {
+      const frame f = stack.back();
+      stack.pop_back();
+      const std::int64_t duration = f.end_ns - f.begin_ns, self = duration - f.inside_ns;
+      --statistics_[f.problem].open;
+      statistics_[f.problem].add(duration, self, statistics_[f.problem].open == 0);
+      node& n = nodes_[f.node];
+      ++n.count;
+      n.total_ns += static_cast<double>(duration);
+      n.self_ns += static_cast<double>(std::max<std::int64_t>(self, 0));
+      if (f.is_operator) --operators_open;
+      if (!stack.empty()) stack.back().inside_ns += duration;
+    };
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      const trace_record& record = records[i];
+      while (!stack.empty() && stack.back().end_ns <= record.begin_ns) close();
+      if (stack.size() >= deepest) {
+        ++too_deep_;
+        continue;
+      }
+      frame f{record.begin_ns, record.end_ns, 0, record.sequence, none, 0, false};
+      // Times are rounded, in older versions to microseconds: a call ends with the one around it.
+      if (!stack.empty()) f.end_ns = std::min(f.end_ns, stack.back().end_ns);
+      if (f.sequence < 0 && !stack.empty()) f.sequence = stack.back().sequence;
+      f.problem = problem_of(records, i, f.sequence);
+      f.node = node_of(stack.empty() ? none : stack.back().node, f.problem);
+      if (f.node == none) continue;
+      const bool is_operator =
+          !record.is_execution && trace_.operators[record.index].kind == scope_kind::operator_call;
+      if (is_operator) {
+        const torch_operator& o = trace_.operators[record.index];
+        without_shapes_ += o.has_shapes ? 0 : 1;
+        with_shapes_ += o.has_shapes ? 1 : 0;
+        // Some operators call themselves for another dispatch key.
+        if (statistics_[f.problem].open == 0)
+          finder_.visit(o, entries_[f.problem], record, operators_open == 0);
+        ++operators_open;
+      }
+      f.is_operator = is_operator;
+      statistics_[f.problem].seen();
+      ++statistics_[f.problem].open;
+      begin_ns_ = std::min(begin_ns_, f.begin_ns);
+      end_ns_ = std::max(end_ns_, f.end_ns);
+      stack.push_back(f);
+    }
+    while (!stack.empty()) close();
+  }
+
+  std::uint32_t problem_of(const std::vector<trace_record>& records, std::size_t at,
+                           std::int64_t sequence) {
+    const trace_record& record = records[at];
+    if (record.is_execution) return add(executions_[record.index]);
+    const torch_operator& o = trace_.operators[record.index];
+    if (is_convolution(o)) {
+      const tied_convolutions::found f = ties_.complete(records, at, sequence);
+      if (f.is_assumed) ++assumed_;
+      return add(operator_entry(f.call, f.window, f.result));
+    }
+    std::uint32_t& known = problem_[record.index];
+    if (known == 0) known = add(operator_entry(o, "", {})) + 1;
+    return known - 1;
+  }
+
+  std::uint32_t add(const entry& e) {
+    const auto at = by_name_.emplace(e.name, static_cast<std::uint32_t>(entries_.size()));
+    if (at.second) {
+      entries_.push_back(e);
+      statistics_.emplace_back();
+    }
+    return at.first->second;
+  }
+
+  /// The path's number; none if there are too many.
+  std::uint32_t node_of(std::uint32_t parent, std::uint32_t problem) {
+    const std::uint64_t key = std::uint64_t{parent} << 32 | problem;
+    const auto known = by_step_.find(key);
+    if (known != by_step_.end()) return known->second;
+    if (nodes_.size() >= most_paths) {
+      ++too_many_;
+      return none;
+    }
+    node made;
+    made.parent = parent;
+    made.problem = problem;
+    nodes_.push_back(made);
+    return by_step_[key] = static_cast<std::uint32_t>(nodes_.size() - 1);
+  }
+
+  void warn(report& r) const {
+    const auto say = [&](std::uint64_t count, const std::string& what) {
+      if (count > 0) r.warnings.push_back(std::to_string(count) + what);
+    };
+    if (with_shapes_ == 0 && without_shapes_ > 0) {
+      r.warnings.push_back(
+          "the trace has no shapes: record with torch.profiler.profile(record_shapes=True). "
+          "PyTorch "
+          "without Kineto, such as Debian 12's, exports none; export_torch_trace.py does");
+    }
+    say(assumed_,
+        " calls of convolutions without their arguments, which PyTorch records since 2.1: strides "
+        "and padding are assumed from the sizes, dilation as 1");
+    say(trace_.header.malformed, " malformed events, left out");
+    say(trace_.without_own, " calls of operators beyond the first 65536, summed up as one");
+    say(too_deep_ + too_many_,
+        " calls nested too deep or on too many paths, counted with the calls "
+        "around them");
+    if (trace_.device_ns > 0) {
+      r.warnings.push_back(detail::duration_text(trace_.device_ns) +
+                           " on other devices than the processor, left out");
+    }
+  }
+
+  const torch_trace& trace_;
+  const std::vector<entry>& executions_;
+  tied_convolutions ties_;
+  replacement_finder finder_;
+  std::vector<std::uint32_t> problem_;  ///< of an operator, plus 1; 0 if not known yet
+  std::vector<entry> entries_;          ///< of one call each
+  std::vector<call_statistics> statistics_;
+  std::vector<node> nodes_;
+  std::unordered_map<std::string, std::uint32_t> by_name_;
+  std::unordered_map<std::uint64_t, std::uint32_t> by_step_;
+  std::uint64_t with_shapes_ = 0, without_shapes_ = 0, assumed_ = 0, too_deep_ = 0, too_many_ = 0;
+  std::int64_t begin_ns_ = INT64_MAX, end_ns_ = INT64_MIN;
+};
+
+}  // namespace profile
+}  // namespace vecdet

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the candidates of each image to the detections of all. Shared by the functions that
+// postprocess a detector's outputs; `Buffers` are those of their workspaces.
+#pragma once
+
+#include <vecdet/impl/workspace.hpp>
+#include <vecdet/nms.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// Calls collect(image, candidates, policy) for each image.
+template <class Buffers, class Collect>
+void collect_candidates(Buffers& buffers, index_t images, threading policy,
+                        const Collect& collect) {
+  if (static_cast<index_t>(buffers.images.size()) < images)
+    buffers.images.resize(static_cast<std::size_t>(images));
+  // With few images, the search of each is spread over the threads instead.
+  const bool image_by_thread = images >= policy.threads();
+  const threading inner = image_by_thread ? threading::sequential : policy;
+  for_each_chunk(image_by_thread ? policy : threading::sequential, chunking(images, 1),
+                 [&](index_t, index_t first, index_t last) {
+                   for (index_t i = first; i < last; ++i)
+                     collect(i, buffers.images[static_cast<std::size_t>(i)], inner);
+                 });
+}
+
+/// Concatenates the candidates of all images to one list with offsets.
+template <class Buffers>
+index_t concatenate_candidates(Buffers& buffers, index_t images) {
+  index_t* const offsets = grown(buffers.offsets, images + 1);
+  offsets[0] = 0;
+  for (index_t i = 0; i < images; ++i)
+    offsets[i + 1] = offsets[i] + buffers.images[static_cast<std::size_t>(i)].count;
+  const index_t count = offsets[images];
+  float* const boxes = grown(buffers.boxes, 4 * count);
+  float* const scores = grown(buffers.scores, count);
+  index_t* const labels = grown(buffers.labels, count);
+  for (index_t i = 0; i < images; ++i) {
+    const auto& found = buffers.images[static_cast<std::size_t>(i)];
+    std::copy_n(found.boxes.data(), 4 * found.count, boxes + 4 * offsets[i]);
+    std::copy_n(found.scores.data(), found.count, scores + offsets[i]);
+    std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
+  }
+  return count;
+}
+
+/// The candidates that NMS keeps, image by image, best score first.
+template <class Buffers>
+vector_view<const index_t> suppress_candidates(Buffers& buffers, index_t images,
+                                               double iou_threshold, index_t max_per_image,
+                                               bool class_agnostic, isa target, threading policy) {
+  const index_t* const offsets = buffers.offsets.data();
+  const index_t count = offsets[images];
+  nms_params params = nms_params::torchvision(iou_threshold);
+  params.order = nms_order::image_score;
+  params.max_per_image = max_per_image;
+  nms_groups groups;
+  if (!class_agnostic) groups.classes = vector_view<const index_t>(buffers.labels.data(), count);
+  groups.image_offsets = {offsets, images + 1};
+  return run_nms<float, float>("batched_nms", target, {buffers.boxes.data(), count},
+                               {buffers.scores.data(), count}, groups, params, buffers.nms, policy);
+}
+
+/// Copies the boxes, scores and labels of the kept candidates, with the offsets of the images.
+template <class Buffers>
+void gather_kept(Buffers& buffers, index_t images, const vector_view<const index_t>& kept) {
+  const index_t* const offsets = buffers.offsets.data();
+  float* const boxes = grown(buffers.kept_boxes, 4 * kept.size());
+  float* const scores = grown(buffers.kept_scores, kept.size());
+  index_t* const labels = grown(buffers.kept_labels, kept.size());
+  index_t* const kept_offsets = grown(buffers.kept_offsets, images + 1);
+  index_t image = 0;
+  kept_offsets[0] = 0;
+  for (index_t i = 0; i < kept.size(); ++i) {
+    const index_t at = kept[i];
+    while (at >= offsets[image + 1]) kept_offsets[++image] = i;
+    std::copy_n(buffers.boxes.data() + 4 * at, 4, boxes + 4 * i);
+    scores[i] = buffers.scores[static_cast<std::size_t>(at)];
+    labels[i] = buffers.labels[static_cast<std::size_t>(at)];
+  }
+  while (image < images) kept_offsets[++image] = kept.size();
+}
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of deformable_attention.hpp.
+#pragma once
+
+#include <vecdet/args/deformable_attention.hpp>
+#include <vecdet/deformable_attention.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/impl/apart.hpp>
+#include <vecdet/impl/workspace.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <type_traits>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/deformable_attention/deformable_attention.hpp>
+#endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+inline void check_attention_shape(const char* function, const attention_shape& shape) {
+  check(shape.images >= 0, function, "shape.images", shape.images, "0 or more");
+  check(shape.queries >= 0, function, "shape.queries", shape.queries, "0 or more");
+  check(shape.heads >= 0, function, "shape.heads", shape.heads, "0 or more");
+  check(shape.channels >= 0, function, "shape.channels", shape.channels, "0 or more");
+  constexpr index_t most = std::numeric_limits<std::int32_t>::max();
+  index_t locations = 0, points = 0;
+  for (index_t l = 0; l < shape.levels.size(); ++l) {
+    const attention_level& level = shape.levels[l];
+    const auto check_level = [&](const char* member, index_t value, bool holds,
+                                 const char* expected) {
+      if (!holds)
+        throw_invalid_argument(function, element("shape.levels", l) + "." + member, value,
+                               expected);
+    };
+    check_level("height", level.height, level.height >= 0 && level.height <= most, "0 to 2^31 - 1");
+    check_level("width", level.width, level.width >= 0 && level.width <= most, "0 to 2^31 - 1");
+    check_level("points", level.points, level.points >= 0 && level.points <= most - points,
+                "0 to 2^31 - 1 in all levels");
+    check_level("height", level.height, level.height * level.width <= most - locations,
+                "at most 2^31 - 1 locations in all levels");
+    locations += level.height * level.width;
+    points += level.points;
+  }
+}
+
+/// Throws unless an array has a number for each of these. They may be too many for any memory.
+inline void check_attention_size(const char* function, const char* argument, index_t size,
+                                 std::initializer_list<index_t> sizes, const char* meaning) {
+  index_t expected = 1;
+  bool is_empty = false, is_too_large = false;
+  for (const index_t n : sizes) is_empty = is_empty || n == 0;
+  for (const index_t n : sizes) {
+    if (is_empty || is_too_large) break;
+    is_too_large = n > std::numeric_limits<index_t>::max() / expected;
+    if (!is_too_large) expected *= n;
+  }
+  if (is_empty) expected = 0;
+  if (is_too_large)
+    throw_invalid_argument(function, argument, size,
+                           std::string(meaning) + ", more than memory can address");
+  check_size(function, argument, size, expected, meaning);
+}
+
+/// A call whose arguments have been checked.
+template <class T>
+class attention_call {
+ public:
+  using real = compute_type<T>;
+  using corners = attention_corners<real>;
+
+  attention_call(const char* function, const attention_shape& shape,
+                 deformable_attention_buffers& buffers, threading policy)
+      : function_(function),
+        shape_(shape),
+        buffers_(buffers),
+        policy_(policy),
+        target_(active_isa()),
+        kernels_(kernels<attention_kernels<T>>(target_)),
+        blocks_(attention_blocks(shape.points())) {
+    args_.images = shape.images;
+    args_.locations = shape.locations();
+    args_.queries = shape.queries;
+    args_.heads = shape.heads;
+    args_.channels = shape.channels;
+    args_.point_count = shape.points();
+  }
+
+  attention_args<T>& args() { return args_; }
+
+  void forward() {
+    if (outputs() == 0) return;
+    const profile::scope timing([&] { return problem(8, args_.locations * values(), outputs()); });
+    const attention_levels* const levels = set_levels(1);
+    run_queries([&](const auto& source, const attention_queries& queries, corners* scratch, real*) {
+      const auto run = kernel_for(source, kernels_.forward, kernels_.forward_packed);
+      run(args_, source, levels, queries, scratch);
+    });
+  }
+
+  void backward() {
+    const bool by_points = args_.point_grad != nullptr || args_.weight_grad != nullptr;
+    const bool by_value = args_.value_grad != nullptr;
+    if (!by_points && !by_value) return;
+    const profile::scope timing([&] {
+      return problem((by_points ? 8 : 0) + (by_value ? 8 : 0),
+                     ((by_points ? 1 : 0) + (by_value ? 1 : 0)) * args_.locations * values(),
+                     outputs());
+    });
+    if (by_points) {
+      const attention_levels* const levels = set_levels(1);
+      run_queries(
+          [&](const auto& source, const attention_queries& queries, corners* scratch, real* sums) {
+            const auto run = kernel_for(source, kernels_.point_grads, kernels_.point_grads_packed);
+            run(args_, source, levels, queries, scratch, sums);
+          });
+    }
+    if (by_value) run_value_grad();
+  }
+
+ private:
+  index_t values() const { return args_.images * args_.heads * args_.channels; }
+  index_t outputs() const { return args_.queries * values(); }
+
+  /// Images x locations x queries x heads x channels of a head.
+  profile::problem problem(index_t flops, index_t value_size, index_t output_size) const {
+    profile::problem p;
+    p.function = function_;
+    p.variant = profile::numbered_name("points", static_cast<double>(args_.point_count));
+    p.type = dtype_name<T>();
+    p.shape = {args_.images, args_.locations, args_.queries, args_.heads, args_.channels};
+    p.implementation = isa_name(target_);
+    p.threads = policy_.threads();
+    p.bytes =
+        (value_size + output_size) * index_t{sizeof(T)} +
+        3 * args_.images * args_.queries * args_.heads * args_.point_count * index_t{sizeof(real)};
+    p.flops = flops * output_size * args_.point_count;
+    return p;
+  }
+
+  /// The levels of all points, for each of so many bands of rows; and the rows of these bands.
+  const attention_levels* set_levels(index_t bands) {
+    attention_levels* const levels = grown(buffers_.levels, bands * blocks_);
+    attention_rows* const rows = grown(buffers_.rows, bands * shape_.levels.size());
+    for (index_t band = 0; band < bands; ++band) {
+      attention_levels* const of_band = levels + band * blocks_;
+      index_t point = 0, location = 0, at = 0;
+      for (index_t l = 0; l < shape_.levels.size(); ++l) {
+        const attention_level& level = shape_.levels[l];
+        const index_t first = level.height * band / bands;
+        const index_t end = level.height * (band + 1) / bands;
+        rows[band * shape_.levels.size() + l] = {location + first * level.width,
+                                                 location + end * level.width, at};
+        // Of the value all locations are read; sums have only those of the band.
+        const index_t origin = bands == 1 ? location : at - first * level.width;
+        for (index_t k = 0; k < level.points; ++k, ++point)
+          set_level(of_band, point, level, first, end, origin);
+        location += level.height * level.width;
+        at += (end - first) * level.width;
+      }
+      for (; point < blocks_ * attention_block; ++point) set_level(of_band, point, {}, 0, 0, 0);
+    }
+    return levels;
+  }
+  static void set_level(attention_levels* levels, index_t point, const attention_level& level,
+                        index_t first_row, index_t end_row, index_t origin) {
+    attention_levels& block = levels[point / attention_block];
+    const index_t i = point % attention_block;
+    block.width[i] = static_cast<double>(level.width);
+    block.height[i] = static_cast<double>(level.height);
+    block.first_row[i] = static_cast<double>(first_row);
+    block.end_row[i] = static_cast<double>(end_row);
+    block.origin[i] = static_cast<double>(origin);
+  }
+
+  /// run(first, last, scratch, sums) for each chunk, with `size` sums.
+  template <class Run>
+  void run_with_memory(const chunking& chunks, index_t size, const Run& run) {
+    const index_t scratch_lines = blocks_ * index_t{sizeof(corners)} / 64;
+    const index_t lines = scratch_lines + (size * index_t{sizeof(real)} + 63) / 64;
+    slot_pool slots(std::min(usable_threads(policy_), chunks.count));
+    cache_line* const all = grown(buffers_.memory, slots.count() * lines);
+    for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
+      const index_t slot = slots.take();
+      cache_line* const memory = all + slot * lines;
+      run(first, last, reinterpret_cast<corners*>(memory),
+          reinterpret_cast<real*>(memory + scratch_lines));
+      slots.give_back(slot);
+    });
+  }
+
+  template <class Source, class Kernel, class PackedKernel>
+  static auto kernel_for(const Source&, Kernel direct, PackedKernel packed) {
+    if constexpr (std::is_same<Source, attention_source<T>>::value)
+      return direct;
+    else
+      return packed;
+  }
+
+  /// Whether the channels of each head are copied together first. In the value, those of one head
+  /// are a head's number of channels out of many: they meet in few sets of a cache. Copying costs
+  /// about as much as two points per location and head.
+  bool is_packed() const {
+    return (args_.heads > 1 || std::is_same<T, bfloat16>::value) &&
+           args_.queries * args_.point_count >= 8 * args_.locations;
+  }
+
+  /// run(source, queries, scratch, sums) for all queries and heads.
+  template <class Run>
+  void run_queries(const Run& run) {
+    const index_t sums = 4 * attention_block;
+    if (!is_packed()) {
+      const attention_source<T> source{args_.value, args_.locations * args_.heads * args_.channels,
+                                       args_.channels, args_.heads * args_.channels};
+      run_with_memory(chunking(args_.images * args_.queries, 8), sums,
+                      [&](index_t first, index_t last, corners* scratch, real* memory) {
+                        run(source, {first, last, 0, args_.heads}, scratch, memory);
+                      });
+      return;
+    }
+    const index_t of_head = args_.locations * args_.channels;
+    real* const packed = reinterpret_cast<real*>(
+        grown(buffers_.packed, (args_.heads * of_head * index_t{sizeof(real)} + 63) / 64));
+    const attention_source<real> source{packed, 0, of_head, args_.channels};
+    // Chunks of the locations and queries of one head.
+    const index_t parts = std::max(index_t{1}, chunking::max_count / args_.heads);
+    const auto for_each_part = [&](index_t first, index_t last, index_t count, const auto& use) {
+      for (index_t i = first; i < last; ++i) {
+        const index_t part = i % parts;
+        use(i / parts, count * part / parts, count * (part + 1) / parts);
+      }
+    };
+    for (index_t image = 0; image < args_.images; ++image) {
+      const chunking chunks(args_.heads * parts, 1);
+      for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
+        for_each_part(first, last, args_.locations, [&](index_t head, index_t begin, index_t end) {
+          kernels_.pack(args_, image, head, begin, end,
+                        packed + head * of_head + begin * args_.channels);
+        });
+      });
+      run_with_memory(
+          chunks, sums, [&](index_t first, index_t last, corners* scratch, real* memory) {
+            for_each_part(
+                first, last, args_.queries, [&](index_t head, index_t begin, index_t end) {
+                  const index_t query = image * args_.queries;
+                  run(source, {query + begin, query + end, head, head + 1}, scratch, memory);
+                });
+          });
+    }
+  }
+
+  /// A task is an image and head, or a band of its rows where there are fewer of these than
+  /// threads. Each band locates all points again.
+  void run_value_grad() {
+    const index_t threads = usable_threads(policy_), heads = args_.images * args_.heads;
+    const index_t bands = threads > heads ? (threads + heads - 1) / heads : 1;
+    const attention_levels* const levels = set_levels(bands);
+    index_t most = 0;
+    for (index_t band = 0; band < bands; ++band) {
+      const attention_rows& last =
+          buffers_.rows[static_cast<std::size_t>((band + 1) * shape_.levels.size() - 1)];
+      most = std::max(most, last.at + last.last - last.first);
+    }
+    run_with_memory(chunking(heads * bands, 1), most * attention_padded(args_.channels),
+                    [&](index_t first, index_t last, corners* scratch, real* sums) {
+                      for (index_t i = first; i < last; ++i) {
+                        const index_t band = i % bands, head = i / bands % args_.heads;
+                        kernels_.value_grad(args_,
+                                            {i / bands / args_.heads, head, levels + band * blocks_,
+                                             buffers_.rows.data() + band * shape_.levels.size(),
+                                             shape_.levels.size()},
+                                            scratch, sums);
+                      }
+                    });
+  }
+
+  const char* function_;
+  const attention_shape& shape_;
+  deformable_attention_buffers& buffers_;
+  threading policy_;
+  isa target_;
+  const attention_kernels<T>& kernels_;
+  index_t blocks_;
+  attention_args<T> args_{};
+};
+
+/// What forward and backward check of the inputs.
+template <class T>
+void check_attention_inputs(const char* function, const attention_shape& shape,
+                            const vector_view<const T>& value,
+                            const vector_view<const compute_type<T>>& points,
+                            const vector_view<const compute_type<T>>& weights) {
+  check_attention_shape(function, shape);
+  check_attention_size(function, "value.size()", value.size(),
+                       {shape.images, shape.locations(), shape.heads, shape.channels},
+                       "images x locations x heads x channels");
+  check_attention_size(function, "points.size()", points.size(),
+                       {shape.images, shape.queries, shape.heads, shape.points(), 2},
+                       "images x queries x heads x points x 2");
+  check_attention_size(function, "weights.size()", weights.size(),
+                       {shape.images, shape.queries, shape.heads, shape.points()},
+                       "images x queries x heads x points");
+}
+
+}  // namespace detail
+
+template <class T>
+void deformable_attention(vector_view<T> value, vector_view<const compute_type<value_of<T>>> points,
+                          vector_view<const compute_type<value_of<T>>> weights,
+                          vector_view<value_of<T>> out, const attention_shape& shape,
+                          deformable_attention_workspace& workspace, threading policy) {
+  using stored = value_of<T>;
+  constexpr const char* function = "deformable_attention";
+  detail::check_attention_inputs<stored>(function, shape, value, points, weights);
+  detail::check_attention_size(function, "out.size()", out.size(),
+                               {shape.images, shape.queries, shape.heads, shape.channels},
+                               "images x queries x heads x channels");
+  detail::check_apart(function, "out", out, "value", value);
+  detail::check_apart(function, "out", out, "points", points);
+  detail::check_apart(function, "out", out, "weights", weights);
+  detail::attention_call<stored> call(function, shape, detail::workspace_access::buffers(workspace),
+                                      policy);
+  call.args().value = value.data();
+  call.args().points = points.data();
+  call.args().weights = weights.data();
+  call.args().out = out.data();
+  call.forward();
+}
+
+template <class T>
+void deformable_attention_grad(vector_view<T> upstream, vector_view<const value_of<T>> value,
+                               vector_view<const compute_type<value_of<T>>> points,
+                               vector_view<const compute_type<value_of<T>>> weights,
+                               const deformable_attention_grads<value_of<T>>& grads,
+                               const attention_shape& shape,
+                               deformable_attention_workspace& workspace, threading policy) {
+  using stored = value_of<T>;
+  constexpr const char* function = "deformable_attention_grad";
+  detail::check_attention_inputs<stored>(function, shape, value, points, weights);
+  detail::check_attention_size(function, "upstream.size()", upstream.size(),
+                               {shape.images, shape.queries, shape.heads, shape.channels},
+                               "images x queries x heads x channels");
+  const auto check_output = [&](const char* name, const auto& out, const char* size_name,
+                                index_t expected, const char* meaning) {
+    detail::check_optional_size(function, size_name, out.size(), expected, meaning);
+    detail::check_apart(function, name, out, "upstream", upstream);
+    detail::check_apart(function, name, out, "value", value);
+    detail::check_apart(function, name, out, "points", points);
+    detail::check_apart(function, name, out, "weights", weights);
+  };
+  check_output("grads.value", grads.value, "grads.value.size()", value.size(), "the value's size");
+  check_output("grads.points", grads.points, "grads.points.size()", points.size(),
+               "the points' size");
+  check_output("grads.weights", grads.weights, "grads.weights.size()", weights.size(),
+               "the weights' size");
+  detail::check_apart(function, "grads.points", grads.points, "grads.value", grads.value);
+  detail::check_apart(function, "grads.weights", grads.weights, "grads.value", grads.value);
+  detail::check_apart(function, "grads.weights", grads.weights, "grads.points", grads.points);
+  detail::attention_call<stored> call(function, shape, detail::workspace_access::buffers(workspace),
+                                      policy);
+  call.args().value = value.data();
+  call.args().points = points.data();
+  call.args().weights = weights.data();
+  call.args().upstream = upstream.data();
+  const auto or_null = [](const auto& view) { return view.empty() ? nullptr : view.data(); };
+  call.args().value_grad = or_null(grads.value);
+  call.args().point_grad = or_null(grads.points);
+  call.args().weight_grad = or_null(grads.weights);
+  call.backward();
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

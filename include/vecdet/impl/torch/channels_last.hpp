@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layout of feature maps: contiguous or channels last.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+
+#include <cstddef>
+
+#include <ATen/core/Tensor.h>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+/// Whether most of the maps are channels last. All maps are then read, and the results are written,
+/// in this layout.
+inline bool are_channels_last(at::TensorList maps) {
+  std::size_t last = 0, first = 0;
+  for (const at::Tensor& map : maps) {
+    if (map.is_contiguous())
+      ++first;
+    else if (map.is_contiguous(at::MemoryFormat::ChannelsLast))
+      ++last;
+  }
+  return last > first;
+}
+
+inline at::MemoryFormat feature_format(bool channels_last) {
+  return channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+}
+
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

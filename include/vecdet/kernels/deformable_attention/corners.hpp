@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// The four locations around each point of a query, and their weights.
+#pragma once
+
+#include <vecdet/args/deformable_attention.hpp>
+#include <vecdet/simd/bits.hpp>
+#include <vecdet/simd/pack.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+static_assert(detail::attention_block == row_lanes, "a block of points is a row");
+
+/// 16 numbers in double, and back in the type of points.
+template <class Real>
+VECDET_INLINE row_pack<double> load_in_double(const Real* from) {
+  if constexpr (std::is_same<Real, float>::value)
+    return widen(load_pack<row_pack<float>::batches>(from));
+  else
+    return load_pack<row_pack<double>::batches>(from);
+}
+template <class Real>
+VECDET_INLINE row_pack<Real> narrow_to(const row_pack<double>& x) {
+  if constexpr (std::is_same<Real, float>::value)
+    return narrow(x);
+  else
+    return x;
+}
+
+/// Along one axis: the location before each point, and the distance to the point.
+struct attention_axis {
+  row_pack<double> before, distance;
+
+  /// Beyond the level by more than a location, a point has the nearest position that touches none.
+  VECDET_INLINE attention_axis(const row_pack<double>& at, const row_pack<double>& size) {
+    using doubles = row_pack<double>;
+    // A product and a difference in double: exact for floats.
+    const doubles position = at * size - doubles(0.5);
+    const doubles bounded = min(max(position, doubles(-2.0)), size + doubles(1.0));
+    // 1.5 * 2^52, where the last bit counts ones.
+    const doubles whole(6755399441055744.0);
+    const doubles nearest = (bounded + whole) - whole;
+    before = select(nearest > bounded, nearest - doubles(1.0), nearest);
+    distance = bounded - before;
+  }
+};
+
+/// Locates 16 points x y and weights them.
+template <class Real>
+VECDET_INLINE void locate_points(const detail::attention_levels& level, const Real* points,
+                                 const Real* weights, detail::attention_corners<Real>& to) {
+  using doubles = row_pack<double>;
+  using reals = row_pack<Real>;
+  constexpr int N = doubles::batches, M = reals::batches;
+  alignas(64) Real x[row_lanes], y[row_lanes];
+  for (int i = 0; i < row_lanes; ++i) {
+    x[i] = points[2 * i];
+    y[i] = points[2 * i + 1];
+  }
+  const doubles width = load_pack<N>(level.width);
+  const doubles first_row = load_pack<N>(level.first_row), end_row = load_pack<N>(level.end_row);
+  const attention_axis along_x(load_in_double(x), width);
+  const attention_axis along_y(load_in_double(y), load_pack<N>(level.height));
+  const doubles left = along_x.before, right = left + doubles(1.0);
+  const doubles upper = along_y.before, lower = upper + doubles(1.0);
+  const std::uint32_t in_left = to_bits((left >= doubles(0.0)) & (left < width));
+  const std::uint32_t in_right = to_bits((right >= doubles(0.0)) & (right < width));
+  const std::uint32_t in_upper = to_bits((upper >= first_row) & (upper < end_row));
+  const std::uint32_t in_lower = to_bits((lower >= first_row) & (lower < end_row));
+  to.inside[0] = in_upper & in_left;
+  to.inside[1] = in_upper & in_right;
+  to.inside[2] = in_lower & in_left;
+  to.inside[3] = in_lower & in_right;
+  to.any = (in_upper | in_lower) & (in_left | in_right);
+  to.all = to.inside[0] & to.inside[3];
+  store_pack<N>(to.location, load_pack<N>(level.origin) + (upper * width + left));
+
+  // The distances to both sides in double: also that of a point close to one side is exact.
+  const doubles one(1.0);
+  const reals across = narrow_to<Real>(along_x.distance), down = narrow_to<Real>(along_y.distance);
+  const reals back = narrow_to<Real>(one - along_x.distance);
+  const reals up = narrow_to<Real>(one - along_y.distance);
+  const reals weight = load_pack<M>(weights);
+  const reals upper_weight = weight * up, lower_weight = weight * down;
+  store_pack<M>(to.weight[0], upper_weight * back);
+  store_pack<M>(to.weight[1], upper_weight * across);
+  store_pack<M>(to.weight[2], lower_weight * back);
+  store_pack<M>(to.weight[3], lower_weight * across);
+  store_pack<M>(to.of_point, weight);
+  store_pack<M>(to.across, across);
+  store_pack<M>(to.back, back);
+  store_pack<M>(to.down, down);
+  store_pack<M>(to.up, up);
+}
+
+/// Locates the points of a query in one head, `count` in all.
+template <class Real>
+VECDET_INLINE void locate_all_points(const detail::attention_levels* levels, const Real* points,
+                                     const Real* weights, index_t count,
+                                     detail::attention_corners<Real>* to) {
+  index_t first = 0;
+  for (; first + row_lanes <= count; first += row_lanes)
+    locate_points(*levels++, points + 2 * first, weights + first, *to++);
+  if (first == count) return;
+  alignas(64) Real last_points[2 * row_lanes] = {}, last_weights[row_lanes] = {};
+  for (index_t i = 0; i < count - first; ++i) {
+    last_points[2 * i] = points[2 * (first + i)];
+    last_points[2 * i + 1] = points[2 * (first + i) + 1];
+    last_weights[i] = weights[first + i];
+  }
+  locate_points(*levels, last_points, last_weights, *to);
+}
+
+/// Starts loading `count` numbers.
+template <class T>
+VECDET_INLINE void prefetch(const T* from, index_t count) {
+#if defined(__GNUC__)
+  const char* const bytes = reinterpret_cast<const char*>(from);
+  for (index_t i = 0; i < count * index_t{sizeof(T)}; i += 64) __builtin_prefetch(bytes + i);
+#endif
+}
+
+/// Starts loading what a query after q, before `last`, has in a head. In memory, a head's numbers
+/// are apart from query to query: processors do not foresee the next.
+template <class T>
+VECDET_INLINE void prefetch_query(const detail::attention_args<T>& a, index_t q, index_t last,
+                                  index_t head, bool upstream) {
+  constexpr index_t ahead = 2;
+  if (q + ahead >= last) return;
+  const index_t at = (q + ahead) * a.heads + head;
+  prefetch(a.points + 2 * at * a.point_count, 2 * a.point_count);
+  prefetch(a.weights + at * a.point_count, a.point_count);
+  if (upstream) prefetch(a.upstream + at * a.channels, a.channels);
+}
+
+/// Calls use(block, i) for every point of a query that has a location around it, in order.
+template <class Use>
+VECDET_INLINE void for_each_touching_point(const std::uint32_t any, const Use& use) {
+  for (std::uint32_t left = any; left != 0; left &= left - 1) use(lowest_bit(left));
+}
+
+/// The location after the upper left one, for corner 0 to 3.
+VECDET_INLINE index_t corner_offset(int corner, index_t width) {
+  return (corner & 1) + (corner >> 1) * width;
+}
+
+/// Channels that are computed together: as many rows as leave registers for the weights.
+template <class Real>
+constexpr int attention_channels =
+    std::is_same<Real, float>::value&& batch_lanes<float> > 4 ? 2 * row_lanes : row_lanes;
+
+/// Calls use.run<batches, whether all lanes are channels>(first channel, channels).
+template <class Real, class Use>
+VECDET_INLINE void for_each_attention_channels(index_t channels, const Use& use) {
+  constexpr int lanes = attention_channels<Real>, N = row_pack<Real>::batches;
+  index_t c = 0;
+  if constexpr (lanes > row_lanes)
+    for (; c + lanes <= channels; c += lanes) use.template run<2 * N, true>(c, index_t{lanes});
+  for (; c + row_lanes <= channels; c += row_lanes)
+    use.template run<N, true>(c, index_t{row_lanes});
+  if (c < channels) use.template run<N, false>(c, channels - c);
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

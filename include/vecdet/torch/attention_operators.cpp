@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operators of deformable attention; see operators.cpp.
+//
+// The gradients are an operator of their own, which backward() calls.
+#include <vecdet/impl/torch/deformable_attention.hpp>
+#include <vecdet/impl/torch/gradient.hpp>
+#include <vecdet/impl/torch/operator.hpp>
+#include <vecdet/torch.hpp>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/library.h>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+namespace {
+
+/// A call, as its gradient asks for it.
+struct attention_context : torch::CustomClassHolder {
+  at::Tensor out, value, points, weights;  ///< empty after forward()
+  std::vector<std::int64_t> level_sizes, level_points;
+};
+
+/// An autograd node; backward() computes the gradients. The pointer hides tensors from autograd.
+struct attended : torch::autograd::Function<attended> {
+  using context = torch::autograd::AutogradContext;
+  using list = torch::autograd::variable_list;
+
+  static at::Tensor forward(context* ctx, const at::Tensor& /*value*/, const at::Tensor& /*points*/,
+                            const at::Tensor& /*weights*/,
+                            const c10::intrusive_ptr<attention_context>& call) {
+    ctx->save_for_backward(
+        {std::move(call->value), std::move(call->points), std::move(call->weights)});
+    at::Tensor out = std::move(call->out);
+    call->value = call->points = call->weights = at::Tensor();
+    ctx->saved_data["call"] = c10::IValue::make_capsule(call);
+    return out;
+  }
+
+  static list backward(context* ctx, const list& upstreams) {
+    static const auto op =
+        find_operator("vecdet::_deformable_attention_grad", &meta::deformable_attention_grad);
+    const auto capsule = ctx->saved_data["call"].toCapsule();
+    const auto& call = static_cast<const attention_context&>(*capsule);
+    const list saved = ctx->get_saved_variables();
+    bool needs[3];
+    for (std::size_t i = 0; i < 3; ++i) needs[i] = ctx->needs_input_grad(i);
+    auto [by_value, by_points, by_weights] =
+        op.call(upstreams[0], saved[0], call.level_sizes, saved[1], saved[2], call.level_points,
+                needs[0], needs[1], needs[2]);
+    return {needs[0] ? by_value : at::Tensor(), needs[1] ? by_points : at::Tensor(),
+            needs[2] ? by_weights : at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+// The public operator with a gradient.
+namespace differentiable {
+
+at::Tensor deformable_attention(const at::Tensor& value, at::IntArrayRef level_sizes,
+                                const at::Tensor& points, const at::Tensor& weights,
+                                at::IntArrayRef level_points) {
+  static const auto op =
+      find_operator("vecdet::_deformable_attention", &meta::deformable_attention);
+  const at::Tensor out = op.call(value, level_sizes, points, weights, level_points);
+  if (!needs_gradient({value, points, weights})) return out;
+  auto call = c10::make_intrusive<attention_context>();
+  call->out = out;
+  call->value = value;
+  call->points = points;
+  call->weights = weights;
+  call->level_sizes = level_sizes.vec();
+  call->level_points = level_points.vec();
+  return attended::apply(value, points, weights, call);
+}
+
+}  // namespace differentiable
+}  // namespace aten
+}  // namespace detail
+
+namespace ops {
+
+at::Tensor deformable_attention(const at::Tensor& value, at::IntArrayRef level_sizes,
+                                const at::Tensor& points, const at::Tensor& weights,
+                                at::IntArrayRef level_points) {
+  static const auto op = detail::aten::find_operator(
+      "vecdet::deformable_attention", &detail::aten::differentiable::deformable_attention);
+  return op.call(value, level_sizes, points, weights, level_points);
+}
+
+}  // namespace ops
+}  // namespace VECDET_ABI
+}  // namespace vecdet
+
+namespace {
+
+namespace aten = vecdet::detail::aten;
+
+TORCH_LIBRARY_FRAGMENT(vecdet, m) {
+  m.def(
+      "deformable_attention(Tensor value, int[] level_sizes, Tensor points, Tensor weights, "
+      "int[] level_points=[]) -> Tensor",
+      &aten::differentiable::deformable_attention);
+  m.def(
+      "_deformable_attention(Tensor value, int[] level_sizes, Tensor points, Tensor weights, "
+      "int[] level_points) -> Tensor");
+  m.def(
+      "_deformable_attention_grad(Tensor upstream, Tensor value, int[] level_sizes, Tensor points, "
+      "Tensor weights, int[] level_points, bool needs_value, bool needs_points, "
+      "bool needs_weights) -> (Tensor, Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(vecdet, CPU, m) {
+  m.impl("_deformable_attention", &aten::cpu::deformable_attention);
+  m.impl("_deformable_attention_grad", &aten::cpu::deformable_attention_grad);
+}
+
+TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
+  m.impl("_deformable_attention", &aten::meta::deformable_attention);
+  m.impl("_deformable_attention_grad", &aten::meta::deformable_attention_grad);
+}
+
+TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
+  m.impl("_deformable_attention", torch::CppFunction::makeFallthrough());
+  m.impl("_deformable_attention_grad", torch::autograd::autogradNotImplementedFallback());
+}
+
+// Under autocast, the value keeps its type, and with it the result: sums are always in float32, and
+// are rounded once. Points and weights are computed in float32 in any case.
+
+}  // namespace

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// 3x3 convolutions of PyTorch's tensors, which torch.hpp includes.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace ops {
+
+/// The 3x3 convolution with stride 1 and padding 1 (conv3x3.hpp) of `input`, images x channels x
+/// height x width, contiguous or channels_last. Neither layout is copied; the result and the
+/// gradient have the same layout. Differentiable once, in input, weight and bias.
+///
+/// at::conv2d() computes shapes for which conv3x3_is_faster() is false, types other than float32,
+/// and everything under autocast.
+///
+/// A weight that requires a gradient is transformed in every call. Other weights are transformed
+/// when their values change, and the result is kept: see free_cached_memory().
+/// @param weight output channels x input channels x 3 x 3
+/// @param bias one number per output channel; undefined: no bias
+/// @param relu whether the result is max(convolution, 0)
+at::Tensor conv3x3(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias = {},
+                   bool relu = false);
+
+/// The same for all levels of a pyramid, which share the weights. One call is faster than one per
+/// level.
+std::vector<at::Tensor> conv3x3_levels(at::TensorList inputs, const at::Tensor& weight,
+                                       const at::Tensor& bias = {}, bool relu = false);
+
+}  // namespace ops
+}  // namespace VECDET_ABI
+}  // namespace vecdet

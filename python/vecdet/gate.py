@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is a Python function slower than another?
+
+    python -m vecdet.gate base.module:function head.module:function
+    python -m vecdet.gate released/kernel.py:run kernel.py:run --threshold 5 --json gate.json
+
+A callable is `module:name` or `path/to/file.py:name`. It takes no arguments; a name may have dots.
+Exit codes: 0 head is not slower, 1 it is, by over 3 %, 2 error, 3 the machine is too noisy to tell.
+The options are those of `vecdet-gate callables --help`. The command vecdet-gate judges; it is
+searched for in $VECDET_GATE, beside this file and in $PATH. This module needs only the standard
+library.
+
+Both callables run in one new process for each set of rounds, on one processor, in pieces of about a
+millisecond of the thread's CPU time, in random order, and base runs again as the control. Work on
+other threads is not measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import itertools
+import json
+import os
+import random
+import resource
+import shutil
+import sys
+import time
+from typing import Any, Callable
+
+Call = Callable[[], Any]
+
+PIECE_NS = 1e6
+ATTEMPTS = 5  # at a piece in which the thread was preempted
+
+
+def _load(spec: str) -> Call:
+    """The callable of "module:name" or "path/to/file.py:name"."""
+    place, colon, name = spec.rpartition(":")
+    if not colon or not place or not name:
+        raise ValueError(f'"{spec}": expected module:function or file.py:function')
+    if place.endswith(".py"):
+        found = importlib.util.spec_from_file_location(
+            "vecdet_gate_" + "".join(c if c.isalnum() else "_" for c in place), place)
+        if found is None or found.loader is None or not os.path.isfile(place):
+            raise ValueError(f'"{spec}": there is no file "{place}"')
+        module = importlib.util.module_from_spec(found)
+        sys.modules[found.name] = module
+        # The file's own neighbours, as if it were run.
+        sys.path.insert(0, os.path.dirname(os.path.abspath(place)))
+        try:
+            found.loader.exec_module(module)
+        finally:
+            sys.path.pop(0)
+    else:
+        module = importlib.import_module(place)
+    call: Any = module
+    for part in name.split("."):
+        if not hasattr(call, part):
+            raise ValueError(f'"{spec}": "{place}" has no "{name}"')
+        call = getattr(call, part)
+    if not callable(call):
+        raise ValueError(f'"{spec}" is not callable')
+    return call
+
+
+def _preemptions() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+
+
+def _piece(call: Call, times: int) -> float:
+    """Nanoseconds per call. A first, untimed call warms the caches."""
+    for attempt in range(ATTEMPTS):
+        if times > 8:
+            call()
+        before = _preemptions()
+        repeat = itertools.repeat(None, times)
+        gc.disable()
+        start = time.thread_time_ns()
+        for _ in repeat:
+            call()
+        ns = time.thread_time_ns() - start
+        gc.enable()
+        if _preemptions() == before:
+            break
+    return ns / times
+
+
+def _calls_per_piece(call: Call) -> int:
+    times = 1
+    while True:
+        ns = max(1.0, min(_piece(call, times) for _ in range(3)))
+        if ns * times >= PIECE_NS / 2:
+            return max(1, round(PIECE_NS / ns))
+        times *= 2
+
+
+def _measure_rounds(base: Call, head: Call, pairs: int) -> dict[str, list[float]]:
+    times = {"head": _calls_per_piece(head), "base": _calls_per_piece(base)}
+    order = [("head", head, times["head"]), ("base", base, times["base"]),
+             ("control", base, times["base"])]
+    measured: dict[str, list[float]] = {"head": [], "base": [], "control": []}
+    for _ in range(pairs):
+        random.shuffle(order)
+        for side, call, calls in order:
+            measured[side].append(_piece(call, calls))
+    return measured
+
+
+def _count_calls(base: Call, head: Call, calls: int) -> None:
+    """Reads the clock of CPU time around calls of nothing, of base and of head; the preloaded
+    counter notes allocations and page faults each time."""
+    def nothing() -> None:
+        pass
+
+    for call in (nothing, base, head):
+        for _ in range(calls):
+            time.thread_time_ns()
+            call()
+            time.thread_time_ns()
+
+
+def _measure(job: dict[str, Any]) -> None:
+    """The measuring process's side of bench/gate/callables.hpp. Writes to file descriptor 3."""
+    sys.path.insert(0, os.getcwd())
+    base, head = _load(job["base"]), _load(job["head"])
+    if job["pairs"] == 0:
+        _count_calls(base, head, job["counted_calls"])
+        return
+    with os.fdopen(3, "w") as results:
+        json.dump(_measure_rounds(base, head, job["pairs"]), results)
+
+
+def _command() -> str:
+    """The path of vecdet-gate."""
+    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "vecdet-gate")
+    for path in (os.environ.get("VECDET_GATE"), beside, shutil.which("vecdet-gate")):
+        if path and os.access(path, os.X_OK):
+            return path
+    sys.exit("vecdet.gate: there is no command vecdet-gate in $PATH or $VECDET_GATE. Build it from "
+             "a clone of vecdet:\n  cmake -S bench/gate/command -B build && cmake --build build && "
+             "cmake --install build")
+
+
+def main(arguments: list[str]) -> None:
+    """Measures, if vecdet-gate has started this process; otherwise becomes vecdet-gate."""
+    if arguments[:1] == ["--measure"]:
+        try:
+            _measure(json.loads(arguments[1]))
+        except ValueError as error:
+            sys.exit(str(error))
+        return
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        return
+    command = _command()
+    os.execv(command, [command, "callables", "--python", sys.executable,
+                       "--measurer", os.path.abspath(__file__), *arguments])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

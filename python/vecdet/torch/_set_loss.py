@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matching and losses of a DETR's queries, and the matcher and the criterion of public trainers."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence, Union
+
+import torch
+from torch import Tensor, nn
+
+from ._names import PerImage, joined, joined_if_any, number
+
+_ops = torch.ops.vecdet
+
+CLASS_COSTS = {"focal": 0, "softmax": 1}
+CLASS_LOSSES = {"focal": 0, "varifocal": 1, "cross_entropy": 2}
+_LOSS_NAMES = {"focal": "loss_focal", "varifocal": "loss_vfl", "cross_entropy": "loss_ce"}
+
+# A decoder layer's tensor, or a list with one per layer.
+PerLayer = Union[Tensor, Sequence[Tensor]]
+
+
+def _layers(value: PerLayer) -> list[Tensor]:
+    return [value] if isinstance(value, Tensor) else list(value)
+
+
+def match_queries(
+    logits: PerLayer,
+    boxes: PerLayer,
+    targets: PerImage,
+    classes: PerImage | None = None,
+    class_cost: str = "focal",
+    *,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    epsilon: float = 1e-8,
+    class_weight: float = 2.0,
+    l1_weight: float = 5.0,
+    giou_weight: float = 2.0,
+    groups: int = 1,
+) -> Tensor:
+    """Bipartite matching of queries with ground-truth boxes, for all images, decoder layers and
+    query groups in one call. The weights are RT-DETR's; DETR has 1, 5, 2 and "softmax".
+
+    Args:
+        logits: [images, queries, classes], or a list with one tensor per decoder layer.
+        boxes: [images, queries, 4], cx cy w h in [0, 1], in the form of ``logits``.
+        targets: ground-truth boxes [M, 4], cx cy w h; a list with one tensor per image, or the
+            tensor of a single image.
+        classes: integers, one per ground-truth box; all are 0 by default.
+        class_cost: "focal" or "softmax", whose last column of logits is "no object".
+        alpha, gamma, epsilon: of the focal cost.
+        class_weight, l1_weight, giou_weight: weights of the costs.
+        groups: queries are this many consecutive groups, each of which is matched on its own.
+
+    Returns:
+        int64 [layers, groups, boxes], the boxes of all images in order: the query of each box in
+        its image, or -1 if the group has fewer queries than the image has boxes.
+    """
+    all_targets, counts = joined("match_queries", "targets", targets)
+    all_classes, _ = joined_if_any("match_queries", "classes", classes)
+    return _ops.match_queries(_layers(logits), _layers(boxes), all_targets, all_classes, counts,
+                              number(CLASS_COSTS, "class_cost", class_cost), alpha, gamma, epsilon,
+                              class_weight, l1_weight, giou_weight, groups)
+
+
+def assign_least_cost(costs: Tensor) -> Tensor:
+    """The column of each row of ``costs`` [rows, columns] in the assignment of least total cost,
+    as scipy.optimize.linear_sum_assignment; -1 for rows without one, if there are more rows than
+    columns. Infinite costs forbid a pair."""
+    return _ops.assign_least_cost(costs)
+
+
+def set_loss(
+    logits: PerLayer,
+    boxes: PerLayer,
+    matches: PerLayer,
+    targets: PerImage,
+    classes: PerImage | None = None,
+    class_loss: str = "varifocal",
+    *,
+    alpha: float = 0.75,
+    gamma: float = 2.0,
+    no_object_weight: float = 0.1,
+    class_weight: float = 1.0,
+    l1_weight: float = 5.0,
+    giou_weight: float = 2.0,
+    num_boxes: float = 0.0,
+    scale: float = 1.0,
+) -> Tensor:
+    """The weighted losses of decoder layers and denoising groups, in one call. Differentiable in
+    ``logits`` and ``boxes``, once. The defaults are RT-DETR's.
+
+    Args:
+        logits, boxes, targets, classes: as in match_queries. Layers may have different numbers of
+            queries.
+        matches: one tensor per layer, [groups, M]: the query of each ground-truth box in its image,
+            or -1. Sums are divided by the number of boxes times that of the layer's groups.
+        class_loss: "focal", "varifocal" (the IoU is the target) or "cross_entropy" (the last column
+            of logits is "no object").
+        alpha: weight of positives (focal) or negatives (varifocal).
+        gamma: focusing exponent.
+        no_object_weight: weight of queries without a box in the cross entropy.
+        class_weight, l1_weight, giou_weight: weights of the losses.
+        num_boxes: the number of boxes by which sums are divided, at least 1, e.g. the mean over
+            ranks; by default that of ``targets``.
+        scale: a factor on all losses.
+
+    Returns:
+        float32 [layers, 3]: class loss, L1 and GIoU loss of each layer.
+    """
+    all_targets, counts = joined("set_loss", "targets", targets)
+    all_classes, _ = joined_if_any("set_loss", "classes", classes)
+    return _ops.set_loss(_layers(logits), _layers(boxes), _layers(matches), all_targets,
+                         all_classes, counts, number(CLASS_LOSSES, "class_loss", class_loss), alpha,
+                         gamma, no_object_weight, class_weight, l1_weight, giou_weight, num_boxes,
+                         scale)
+
+
+def _first_of(mapping: Mapping[str, Any], *names: str) -> Any:
+    for name in names:
+        if name in mapping:
+            return mapping[name]
+    raise KeyError(f"vecdet: none of {', '.join(names)} in {', '.join(mapping)}")
+
+
+def _truth(targets: Sequence[Mapping[str, Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
+    return ([target["boxes"] for target in targets],
+            [_first_of(target, "labels", "class_labels") for target in targets])
+
+
+def _logits_and_boxes(outputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    return _first_of(outputs, "pred_logits", "logits"), outputs["pred_boxes"]
+
+
+class HungarianMatcher(nn.Module):
+    """The matcher of DETR, Deformable DETR, RT-DETR and their descendants: the same call and the
+    same result.
+
+        criterion.matcher = vecdet.ops.HungarianMatcher(2, 5, 2)
+
+    Args:
+        cost_class, cost_bbox, cost_giou: weights of the costs; 1, 5, 2 in DETR.
+        use_focal_loss: the focal class cost; otherwise minus the softmax probability.
+        alpha, gamma: of the focal cost.
+        groups: queries are this many consecutive groups, each matched on its own (Group DETR).
+        as_dict: return {"indices": pairs}, as RT-DETRv2's matcher does.
+    """
+
+    def __init__(self, cost_class: float = 2.0, cost_bbox: float = 5.0, cost_giou: float = 2.0,
+                 use_focal_loss: bool = True, alpha: float = 0.25, gamma: float = 2.0,
+                 groups: int = 1, as_dict: bool = False) -> None:
+        super().__init__()
+        self.cost_class, self.cost_bbox, self.cost_giou = cost_class, cost_bbox, cost_giou
+        self.use_focal_loss, self.alpha, self.gamma = use_focal_loss, alpha, gamma
+        self.groups, self.as_dict = groups, as_dict
+
+    def match(self, logits: PerLayer, boxes: PerLayer, targets: PerImage,
+              classes: PerImage) -> Tensor:
+        """match_queries with these weights."""
+        return match_queries(logits, boxes, targets, classes,
+                             "focal" if self.use_focal_loss else "softmax", alpha=self.alpha,
+                             gamma=self.gamma, class_weight=self.cost_class,
+                             l1_weight=self.cost_bbox, giou_weight=self.cost_giou,
+                             groups=self.groups)
+
+    @torch.no_grad()
+    def forward(self, outputs: Mapping[str, Any], targets: Sequence[Mapping[str, Tensor]]) -> Any:
+        """Returns (query indices, box indices) for each image, both int64.
+
+        Args:
+            outputs: "pred_logits" or "logits" [images, queries, classes], and "pred_boxes".
+            targets: for each image "boxes" [n, 4], cx cy w h in [0, 1], and "labels" or
+                "class_labels" [n].
+        """
+        boxes, classes = _truth(targets)
+        logits, predicted = _logits_and_boxes(outputs)
+        matches = self.match(logits, predicted, boxes, classes)[0]
+        counts, queries = [len(of_image) for of_image in boxes], logits.shape[1]
+        sizes = torch.tensor(counts)
+        image = torch.arange(len(counts)).repeat_interleave(sizes)
+        # Image after image, in each group after group, and there the queries ascend, as SciPy
+        # returns them. An image's keys begin above those of the image before.
+        order = (matches + image * (queries + 1)).argsort(dim=1)
+        indices = order - (sizes.cumsum(0) - sizes)[image]
+        pairs = [(of_queries.reshape(-1), of_boxes.reshape(-1)) for of_queries, of_boxes in
+                 zip(matches.gather(1, order).split(counts, 1), indices.split(counts, 1))]
+        if max(counts, default=0) * self.groups > queries:  # some boxes have no query
+            pairs = [(rows[rows >= 0], columns[rows >= 0]) for rows, columns in pairs]
+        return {"indices": pairs} if self.as_dict else pairs
+
+
+class SetCriterion(nn.Module):
+    """The criterion of RT-DETR and its like: matches all decoder layers in one call, and computes
+    the losses of all layers and denoising groups in another.
+
+        criterion = vecdet.ops.SetCriterion(vecdet.ops.HungarianMatcher())
+
+    Args:
+        matcher: a HungarianMatcher of this module.
+        class_loss, alpha, gamma, no_object_weight, class_weight, l1_weight, giou_weight: as in
+            set_loss.
+    """
+
+    def __init__(self, matcher: HungarianMatcher, class_loss: str = "varifocal",
+                 alpha: float = 0.75, gamma: float = 2.0, no_object_weight: float = 0.1,
+                 class_weight: float = 1.0, l1_weight: float = 5.0,
+                 giou_weight: float = 2.0) -> None:
+        super().__init__()
+        number(CLASS_LOSSES, "class_loss", class_loss)
+        self.matcher, self.class_loss = matcher, class_loss
+        self.options = dict(alpha=alpha, gamma=gamma, no_object_weight=no_object_weight,
+                            class_weight=class_weight, l1_weight=l1_weight,
+                            giou_weight=giou_weight)
+
+    def forward(self, outputs: Mapping[str, Any],
+                targets: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """Returns the weighted losses by RT-DETR's names: the class loss, "loss_bbox" and
+        "loss_giou", and those of other layers with "_aux_0", "_enc_0", "_dn_0" and so on.
+
+        Args:
+            outputs: as in HungarianMatcher; "aux_outputs" and "enc_aux_outputs", lists of the same;
+                "dn_aux_outputs" with "dn_meta", whose "dn_positive_idx" has the positive queries of
+                each image, group after group, and "dn_num_group" groups.
+            targets: as in HungarianMatcher.
+        """
+        boxes, classes = _truth(targets)
+        layers, suffixes = [outputs], [""]
+        for key, suffix in (("aux_outputs", "_aux_"), ("enc_aux_outputs", "_enc_")):
+            for i, layer in enumerate(outputs.get(key, ())):
+                layers.append(layer)
+                suffixes.append(f"{suffix}{i}")
+        logits, predicted = (list(each) for each in zip(*map(_logits_and_boxes, layers)))
+        with torch.no_grad():
+            matches = list(self.matcher.match(logits, predicted, boxes, classes))
+        denoising = outputs.get("dn_aux_outputs", ())
+        if denoising and sum(map(len, boxes)) > 0:
+            meta = outputs["dn_meta"]
+            positives = torch.cat([of_image.reshape(meta["dn_num_group"], -1)
+                                   for of_image in meta["dn_positive_idx"]], dim=1)
+            for i, layer in enumerate(denoising):
+                of_layer = _logits_and_boxes(layer)
+                logits.append(of_layer[0])
+                predicted.append(of_layer[1])
+                matches.append(positives)
+                suffixes.append(f"_dn_{i}")
+        losses = set_loss(logits, predicted, matches, boxes, classes, self.class_loss,
+                          num_boxes=_mean_boxes(boxes), **self.options)
+        names = (_LOSS_NAMES[self.class_loss], "loss_bbox", "loss_giou")
+        return {name + suffix: losses[i, k] for i, suffix in enumerate(suffixes)
+                for k, name in enumerate(names)}
+
+
+def _mean_boxes(boxes: Sequence[Tensor]) -> float:
+    """The number of boxes of a rank, on average; at least 1."""
+    count = float(sum(map(len, boxes)))
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        total = torch.tensor(count)
+        distributed.all_reduce(total)
+        count = float(total) / distributed.get_world_size()
+    return max(1.0, count)

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call of deformable attention with its operands, what the functions give, and what the reference
+// does.
+#pragma once
+
+#include "random.hpp"
+#include "values.hpp"
+#include <vecdet/deformable_attention.hpp>
+#include <vecdet/reference/deformable_attention.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vecdet {
+namespace test {
+
+template <class T, class Real = compute_type<T>>
+struct attention_grad_arrays {
+  std::vector<T> value;
+  std::vector<Real> points, weights;
+};
+using exact_attention_grads = attention_grad_arrays<double, double>;
+
+template <class T>
+struct attention_problem {
+  using real = compute_type<T>;
+  std::vector<attention_level> levels{{9, 11, 3}, {5, 6, 1}, {2, 3, 2}};
+  index_t images = 2, queries = 7, heads = 3, channels = 8;
+  threading policy = threading::parallel;
+  std::vector<T> value, upstream;
+  std::vector<real> points, weights;
+
+  attention_shape shape() const {
+    attention_shape of;
+    of.images = images;
+    of.queries = queries;
+    of.heads = heads;
+    of.channels = channels;
+    of.levels = levels;
+    return of;
+  }
+  std::string name() const {
+    std::string text = std::to_string(images) + " images, " + std::to_string(queries) +
+                       " queries, " + std::to_string(heads) + " heads of " +
+                       std::to_string(channels);
+    for (const attention_level& level : levels)
+      text += ", " + std::to_string(level.height) + "x" + std::to_string(level.width) + ":" +
+              std::to_string(level.points);
+    return text;
+  }
+
+  /// Most points inside of the levels, some on their borders and outside.
+  void make(std::uint64_t seed) {
+    random_generator generator(seed);
+    const auto fill = [&](auto& numbers, index_t count, double low, double high) {
+      numbers.resize(static_cast<std::size_t>(count));
+      for (auto& x : numbers) x = test::to<std::decay_t<decltype(x)>>(generator.uniform(low, high));
+    };
+    const index_t outputs = images * queries * heads;
+    fill(value, images * shape().locations() * heads * channels, -1, 1);
+    fill(upstream, outputs * channels, -1, 1);
+    fill(points, 2 * outputs * shape().points(), -0.15, 1.15);
+    fill(weights, outputs * shape().points(), 0, 1);
+    // Halfway between a quarter of these and the next, so on whole locations of even levels.
+    for (std::size_t i = 0; i < points.size(); i += 5)
+      points[i] = static_cast<real>(generator.below(9)) / real(8);
+  }
+
+  std::vector<T> forward() const {
+    deformable_attention_workspace workspace;
+    return forward(workspace);
+  }
+  std::vector<T> forward(deformable_attention_workspace& workspace) const {
+    std::vector<T> out(upstream.size(), to<T>(7));
+    deformable_attention(vector_view<const T>(value), points, weights, vector_view<T>(out), shape(),
+                         workspace, policy);
+    return out;
+  }
+  attention_grad_arrays<T> backward() const {
+    deformable_attention_workspace workspace;
+    attention_grad_arrays<T> grads{std::vector<T>(value.size(), to<T>(7)),
+                                   std::vector<real>(points.size(), real(7)),
+                                   std::vector<real>(weights.size(), real(7))};
+    deformable_attention_grads<T> to_grads;
+    to_grads.value = grads.value;
+    to_grads.points = grads.points;
+    to_grads.weights = grads.weights;
+    deformable_attention_grad(vector_view<const T>(upstream), value, points, weights, to_grads,
+                              shape(), workspace, policy);
+    return grads;
+  }
+
+  std::vector<double> exact(bool magnitudes = false) const {
+    std::vector<double> out(upstream.size());
+    reference::deformable_attention(
+        shape(), vector_view<const T>(value), vector_view<const real>(points),
+        vector_view<const real>(weights), vector_view<double>(out), magnitudes);
+    return out;
+  }
+  exact_attention_grads exact_grads(bool magnitudes = false) const {
+    exact_attention_grads grads{std::vector<double>(value.size()),
+                                std::vector<double>(points.size()),
+                                std::vector<double>(weights.size())};
+    reference::deformable_attention_grad(
+        shape(), vector_view<const T>(upstream), vector_view<const T>(value),
+        vector_view<const real>(points), vector_view<const real>(weights),
+        vector_view<double>(grads.value), vector_view<double>(grads.points),
+        vector_view<double>(grads.weights), magnitudes);
+    return grads;
+  }
+  /// The most terms of any number of the value's gradient.
+  index_t most_terms() const {
+    std::vector<index_t> terms(value.size());
+    index_t most = 0;
+    reference::for_each_attention_corner(
+        shape(), vector_view<const real>(points), [&](const reference::attention_corner& at) {
+          if (channels == 0) return;
+          index_t& count =
+              terms[static_cast<std::size_t>(reference::attention_value_at(shape(), at))];
+          most = ++count > most ? count : most;
+        });
+    return most;
+  }
+};
+
+}  // namespace test
+}  // namespace vecdet

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate's Markdown, XML and history, on names that need escapes; rules that a user has chosen.
+#include "bench/gate/history.hpp"
+#include "bench/gate/history_page.hpp"
+#include "bench/gate/report_files.hpp"
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet::gate;
+
+namespace {
+
+gate_result one_problem(const std::string& name, double head_to_base, const rules& rule = {}) {
+  gate_result result;
+  result.machine.processor = "a processor";
+  result.rule = rule;
+  judged_problem problem;
+  problem.name = name;
+  result.problems.push_back(problem);
+  settle(result.problems, rule, [&](const std::vector<judged_problem*>& problems) {
+    problems[0]->measurements.push_back(
+        {100, 100 * head_to_base, head_to_base, head_to_base > 1 ? 1e-9 : 1 - 1e-9, 1.005, 0});
+  });
+  return result;
+}
+
+std::string markdown(const gate_result& result) {
+  std::ostringstream out;
+  write_markdown(out, result);
+  return out.str();
+}
+
+std::string junit(const gate_result& result) {
+  std::ostringstream out;
+  write_junit(out, result);
+  return out.str();
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("gate: the threshold and the control's bound are the user's") {
+  CHECK(one_problem("a", 1.04).answer() == outcome::fail);
+  CHECK(one_problem("a", 1.04, {1.05, 1.01, 100}).answer() == outcome::pass);
+  CHECK(one_problem("a", 1.02, {1.01, 1.01, 100}).answer() == outcome::fail);
+  CHECK(one_problem("a", 1.04, {1.03, 1.001, 100}).answer() == outcome::inconclusive);
+  CHECK(one_problem("a", 1.04).problems[0].measurements.size() == 3);
+  CHECK(one_problem("a", 1.0).problems[0].measurements.size() == 1);
+  CHECK(one_problem("a", 1.04, {1.03, 1.001, 100}).problems[0].measurements.size() == 6);
+}
+
+TEST_CASE("gate: times and counts as text") {
+  CHECK(time_text(0.5) == "0.50 ns");
+  CHECK(time_text(999) == "999.00 ns");
+  CHECK(time_text(1500) == "1.50 us");
+  CHECK(time_text(2.5e6) == "2.50 ms");
+  CHECK(time_text(7e12) == "7000.00 s");
+  CHECK(count_text({}, {}) == "-");
+  CHECK(count_text(3.0, 3.0) == "3");
+  CHECK(count_text(3.0, 4.5) == "3 -> 4.5");
+  CHECK(count_text(3.0, {}) == "3 -> ?");
+}
+
+TEST_CASE("gate: Markdown and XML escape names") {
+  const gate_result result = one_problem("a<b>|`c`\"&\x01", 1.04);
+  CHECK(contains(markdown(result), "| a&lt;b>\\|\\`c\\`\"&amp;\x01 | 100.00 ns | 104.00 ns |"));
+  CHECK(contains(junit(result), "name=\"a&lt;b&gt;|`c`&quot;&amp;?\""));
+  CHECK(contains(junit(result), "failures=\"1\""));
+  CHECK(
+      contains(junit(result), "<failure message=\"SLOWER: head 104.00 ns, base 100.00 ns, +4.0%"));
+  const gate_result open = one_problem("a", 1.04, {1.03, 1.001, 100});
+  CHECK(contains(junit(open), "skipped=\"1\""));
+  CHECK(contains(junit(open), "<skipped message="));
+  CHECK(contains(markdown(open), "### Performance gate: inconclusive"));
+}
+
+TEST_CASE("gate: a history can be read again") {
+  std::stringstream file;
+  for (int i = 0; i < 3; ++i)
+    file << history_line(one_problem("a\"b", 1 + i), "r" + std::to_string(i), 86400 * i).dump()
+         << "\n\n";
+  const std::vector<benchmark_history> all = read_history(file, "h");
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].name == "a\"b");
+  CHECK(all[0].machine == "a processor");
+  CHECK(all[0].revisions == std::vector<std::string>{"r0", "r1", "r2"});
+  CHECK(all[0].times[1] == "1970-01-02T00:00:00Z");
+  CHECK(all[0].ns == std::vector<double>{100, 200, 300});
+  CHECK(all[0].changes.empty());
+  CHECK(level(all[0], 0) == 200);
+}
+
+TEST_CASE("gate: machines have histories of their own") {
+  gate_result here = one_problem("a", 1), there = one_problem("a", 1);
+  there.machine.processor = "another";
+  std::stringstream file;
+  file << history_line(here, "", 0).dump() << '\n' << history_line(there, "", 0).dump() << '\n';
+  CHECK(read_history(file, "h").size() == 2);
+}
+
+TEST_CASE("gate: a history that no gate has written") {
+  const auto message_of = [](const std::string& line) -> std::string {
+    std::stringstream file("\n" + line + "\n");
+    try {
+      read_history(file, "h");
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string good = history_line(one_problem("a", 1), "r", 0).dump();
+  CHECK(message_of(good).empty());
+  for (std::size_t size = 1; size < good.size(); ++size)
+    CHECK(message_of(good.substr(0, size)).find("\"h\", line 2: ") == 0);
+  for (const std::string wrong : {"0", "-1", "\"x\"", "null", "1e999"}) {
+    std::string line = good;
+    const std::size_t at = line.find("100.0");
+    CHECK_FALSE(message_of(line.replace(at, 5, wrong)).empty());
+  }
+  std::string line = good;
+  CHECK(contains(message_of(line.replace(line.find("1970"), 4, "<svg")), "expected as 2026"));
+}
+
+TEST_CASE("gate: the history's page escapes what it shows") {
+  benchmark_history series;
+  series.name = "<script>";
+  series.machine = "m&m";
+  for (int i = 0; i < 4; ++i) {
+    series.times.push_back("2026-01-01T00:00:00Z");
+    series.revisions.push_back("<b>");
+    series.ns.push_back(i < 2 ? 100 : 150);
+  }
+  series.changes = {2};
+  std::ostringstream out;
+  write_history_page(out, {series});
+  CHECK_FALSE(contains(out.str(), "<script>"));
+  CHECK_FALSE(contains(out.str(), "<b>"));
+  CHECK(contains(out.str(), "m&amp;m"));
+  CHECK(contains(out.str(), "+50.0%"));
+}
