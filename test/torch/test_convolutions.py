@@ -382,7 +382,7 @@ class OtherModules(Case):
         self.assertIs(type(vecdet.torch.restore(net)), nn.Sequential)
         # Nothing to fuse.
         other = vecdet.torch.accelerate_convolutions(nn.Sequential(nn.ReLU(),
-                                                             nn.Conv2d(16, 16, 3, padding=1)))
+                                                                   nn.Conv2d(16, 16, 3, padding=1)))
         self.assertIs(type(other), nn.Sequential)
 
     def test_leaves_users_convolutions_alone(self):
