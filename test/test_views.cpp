@@ -161,10 +161,10 @@ TEST_CASE("views: pointers and sizes of any integer type, in braces too") {
   memory.resize(10);
   const std::string place = std::string(__FILE__) + ":" + std::to_string(__LINE__ + 2);
   fails(("the container's size at " + place + " is 10, expected a multiple of 4").c_str(),
-        [&] { [[maybe_unused]] const boxes view = memory; });
+        [&] { [[maybe_unused]] const boxes lasting_view = memory; });
   const std::string member_place = std::string(__FILE__) + ":" + std::to_string(__LINE__ + 2);
   fails(("the container's size at " + member_place + " is 10").c_str(),
-        [&] { [[maybe_unused]] const lasting<boxes> view = memory; });
+        [&] { [[maybe_unused]] const lasting<boxes> lasting_view = memory; });
   fails("labels_view: data is null", [&] { labels_view(static_cast<const int*>(nullptr), 1); });
 }
 

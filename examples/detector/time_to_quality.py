@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures time to quality over seeds, as in MLPerf Training: trains with --loss torch and --loss vecdet,
-and creates a table and plots of AP50 over time and over steps.
+"""Measures time to quality over seeds, as in MLPerf Training: trains with loss and convolutions of libtorch and
+of vecdet, and creates a table and plots of AP50 over time and over steps.
 
-    time_to_quality.py train build/torch/examples/detector/detector <folder of VOC> runs --seeds 0 1 2
-    time_to_quality.py report runs --json quality.json --svg docs/time_to_quality.svg \\
+    time_to_quality.py train build/torch/examples/detector/detector <folder of VOC> runs --seeds 0 1 2 \\
+                             --threads 2 --types bfloat16 float
+    time_to_quality.py report runs/float --json quality.json --svg docs/time_to_quality.svg \\
                                    --page docs/time_to_quality.md
 
-`train` runs both losses of a seed side by side, each with one thread on its own core; they swap cores from
-seed to seed. A run ends at the highest target or after all epochs. Finished runs are kept if `train` is
-called again.
+With one thread, `train` runs both kinds of a seed side by side, each on its own core; they swap cores from
+seed to seed. With more threads, it runs them in turn. A run ends at the highest target or after all epochs.
+Finished runs are kept if `train` is called again. Runs of a type are in a folder of that name; `report` takes one
+such folder.
 
 Seconds count from the start of the run to the end of the evaluation that reached the target, including
 all evaluations and checkpoints.
@@ -28,7 +30,7 @@ from pages import COLOURS, processor, put
 
 LOSSES = ("torch", "vecdet")
 RECIPE = ("--backbone resnet18 --norm group --channels 64 --anchor-size 16 --size 320 240 --batch 8 --epochs 16 "
-          "--rate 4e-4 --hflip 0.5 --vflip 0.5 --bfloat16 --channels-last").split()
+          "--rate 4e-4 --hflip 0.5 --vflip 0.5 --channels-last").split()
 WIDTH, HEIGHT, TOP = 350, 260, 40  # of a plot, and the margin above it
 
 
@@ -42,18 +44,24 @@ def train(options):
     lists = options.data / "ImageSets/Main"
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
-        sys.exit("two runs side by side need two cores")
-    for seed in options.seeds:
+        sys.exit("two runs side by side, or a run on two threads, need two cores")
+    for seed, kind in ((seed, kind) for seed in options.seeds for kind in options.types):
         running = []
         for core, loss in zip(cores, LOSSES):
-            folder = options.folder / f"{loss}-{seed}"
+            folder = options.folder / kind / f"{loss}-{seed}"
             if has_ended(folder):
                 continue
             command = [str(options.detector), "train", "--train", str(lists / "trainval.txt"),
                        "--test", str(lists / "test.txt"), "--out", str(folder), "--loss", loss,
-                       "--seed", str(seed), "--threads", "1", "--loader-threads", "1",
-                       "--target-ap50", str(max(options.targets)), *RECIPE]
-            running.append(subprocess.Popen(["taskset", "-c", str(core), *command]))
+                       "--convolutions", loss, "--seed", str(seed), "--threads", str(options.threads),
+                       "--loader-threads", "1", "--target-ap50", str(max(options.targets)), *RECIPE]
+            if kind == "bfloat16":
+                command.append("--bfloat16")
+            if options.threads == 1:
+                command = ["taskset", "-c", str(core), *command]
+            running.append(subprocess.Popen(command))
+            if options.threads > 1 and running[-1].wait():
+                break
         if any([process.wait() for process in running]):
             sys.exit(f"a run of seed {seed} failed")
         cores.reverse()
@@ -78,7 +86,7 @@ class Run:
                 steps.append(event["step_seconds"])
         self.loss = re.search(r"loss (\w+)", recipe)[1]
         self.seed = int(re.search(r"seed (\d+)", recipe)[1])
-        self.recipe = re.sub(r"loss \w+, |seed \d+, ", "", recipe)
+        self.recipe = re.sub(r"loss \w+, |convolutions \w+, |seed \d+, ", "", recipe)
         self.step_seconds = statistics.median(steps)
         self.evaluation_seconds = sum(evaluations)
 
@@ -180,8 +188,9 @@ def plot(runs, targets):
 def report(options):
     runs = read_runs(options.folder)
     apart = differences(runs)
-    text = (f"{processor()}, {datetime.date.today()}; the two losses of a seed ran side by side on "
-            f"{runs[0].threads} thread each.\n{runs[0].recipe}.\n\n{table(runs, options.targets)}\n\n"
+    text = (f"{processor()}, {datetime.date.today()}; the runs of a seed ran "
+            + ("side by side on 1 thread each" if runs[0].threads == 1 else f"in turn on {runs[0].threads} threads")
+            + f".\n{runs[0].recipe}.\n\n{table(runs, options.targets)}\n\n"
             "| at the same step | difference |\n|---|--:|\n"
             + "".join(f"| {name} | {value:.2g} |\n" for name, value in apart.items() if value is not None))
     print(text)
@@ -208,6 +217,8 @@ def main():
     training.add_argument("data", type=pathlib.Path, help="folder with Annotations, ImageSets/Main, JPEGImages")
     training.add_argument("folder", type=pathlib.Path, help="of the runs")
     training.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    training.add_argument("--threads", type=int, default=1, help="of a run; 1: two runs side by side")
+    training.add_argument("--types", nargs="+", choices=("bfloat16", "float"), default=["bfloat16"])
     training.set_defaults(action=train)
     reporting = commands.add_parser("report")
     reporting.add_argument("folder", type=pathlib.Path, help="of the runs")

@@ -129,8 +129,8 @@ class Boxes(unittest.TestCase):
         for dtype in (np.float32, np.float64):
             a, b = some_boxes(20, dtype=dtype), some_boxes(30, dtype=dtype)
             self.assertTrue(np.array_equal(vecdet.box_iou(a, b), iou(a, b)))
-            hull = np.maximum(a[:, None, 2:], b[None, :, 2:]) - np.minimum(a[:, None, :2],
-                                                                          b[None, :, :2])
+            hull = (np.maximum(a[:, None, 2:], b[None, :, 2:])
+                    - np.minimum(a[:, None, :2], b[None, :, :2]))
             hull_area = hull[..., 0] * hull[..., 1]
             areas = vecdet.box_area(a)[:, None] + vecdet.box_area(b)[None]
             union = areas / (1 + iou(a, b))
@@ -144,8 +144,8 @@ class Boxes(unittest.TestCase):
             v = 4 / np.pi**2 * (angles[0][:, None] - angles[1][None])**2
             ciou = diou - v**2 / (1 - iou(a, b) + v + 1e-7)
             np.testing.assert_allclose(vecdet.complete_box_iou(a, b), ciou, atol=1e-5)
-            np.testing.assert_allclose(vecdet.elementwise_iou(a, b[:20], "ciou"), np.diag(ciou[:, :20]),
-                                       atol=1e-5)
+            np.testing.assert_allclose(vecdet.elementwise_iou(a, b[:20], "ciou"),
+                                       np.diag(ciou[:, :20]), atol=1e-5)
 
     def test_formats(self):
         boxes = some_boxes(50, dtype=np.float64)

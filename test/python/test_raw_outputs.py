@@ -115,8 +115,8 @@ def check_yolo(model, boxes, classes, confidence, iou, multi_label, agnostic, ex
         [vecdet.LetterboxTransform.centred(image, size)], score_threshold=confidence,
         iou_threshold=iou, multi_label=multi_label, class_agnostic=agnostic, extras=extras,
         keypoint_size=keypoint, classes=None if model == "10" else classes)
-    found = np.concatenate([given.boxes, given.scores[:, None], given.labels[:, None], given.extras],
-                           1)
+    found = np.concatenate([given.boxes, given.scores[:, None], given.labels[:, None],
+                            given.extras], 1)
     what = (model, boxes, classes, confidence, iou, multi_label, agnostic, extras, keypoint)
     assert len(found) == len(expected), (what, len(found), len(expected))
     assert np.array_equal(found, expected), what
@@ -193,8 +193,8 @@ def check_merging(count, classes, smaller_area, transitive, threshold, ties):
     assert len(found.boxes) == len(expected), (what, len(found.boxes), len(expected))
     for box, (keep, *others) in zip(found.boxes, found.groups()):
         assert np.array_equal(others, expected[keep]), (what, keep)
-        assert np.array_equal(box, merged(boxes, keep, others, smaller_area, threshold)), (what,
-                                                                                          keep)
+        expected_box = merged(boxes, keep, others, smaller_area, threshold)
+        assert np.array_equal(box, expected_box), (what, keep)
     # The drop-in functions have the dictionaries and lists of SAHI and supervision.
     rows = np.concatenate([boxes, scores[:, None], labels[:, None]], 1)
     drop_in = vecdet.sahi.batched_nmm if transitive else vecdet.sahi.batched_greedy_nmm

@@ -364,7 +364,7 @@ class OtherModules(Case):
         self.assertFalse(_convolutions.has_replaced(net))
 
     def test_fuses_a_relu_in_a_sequence(self):
-        net = vecdet.accelerate_convolutions(self.network())
+        net = vecdet.torch.accelerate_convolutions(self.network())
         x = torch.randn(2, 20, 14, 15)
         self.assertIs(type(net), _convolutions.Sequential)
         names, fused = operators_of(lambda: net(x))
@@ -379,10 +379,10 @@ class OtherModules(Case):
         net[1] = nn.LeakyReLU()
         self.assertFalse(torch.equal(net(x), fused))
         self.assertEqual(len(net[:2]), 2)
-        self.assertIs(type(vecdet.restore(net)), nn.Sequential)
+        self.assertIs(type(vecdet.torch.restore(net)), nn.Sequential)
         # Nothing to fuse.
-        other = vecdet.accelerate_convolutions(nn.Sequential(nn.ReLU(),
-                                                             nn.Conv2d(16, 16, 3, padding=1)))
+        other = vecdet.torch.accelerate_convolutions(nn.Sequential(nn.ReLU(),
+                                                                   nn.Conv2d(16, 16, 3, padding=1)))
         self.assertIs(type(other), nn.Sequential)
 
     def test_leaves_users_convolutions_alone(self):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Revisions of a repository: built in work trees of their own, which are gone afterwards.
 . "$(dirname "$0")/common.sh"
+command -v git >/dev/null || { echo "git is not installed"; exit 77; }
 export TMPDIR=$scratch/tmp GIT_CONFIG_GLOBAL=/dev/null
 mkdir "$TMPDIR" repository
 cd repository
