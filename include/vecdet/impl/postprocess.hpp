@@ -255,9 +255,9 @@ template <class Call>
 detections_view run_postprocess(const Call& call, const image_sizes_view& image_sizes,
                                 index_t images, isa target, const postprocess_params& params,
                                 postprocess_buffers& buffers, threading policy) {
-  collect_candidates(
-      buffers, images, policy,
-      [&](index_t i, auto& out, threading inner) { call.collect(i, image_sizes[i], out, inner); });
+  collect_candidates(buffers, images, policy, [&](index_t i, auto& out, threading inner) {
+    call.collect(i, image_sizes[i], out, inner);
+  });
   return best_detections(buffers, images, params, target, policy);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profiler for Python: torch.ops.vecdet._profile_*, called by the package's vecdet.torch.profile.
-// A part of vecdet::torch.
+// The profiler for Python: torch.ops.vecdet._profile_*, called by the package's
+// vecdet.torch.profile. A part of vecdet::torch.
 #include <vecdet/impl/torch/translated.hpp>
 #include <vecdet/profile/control.hpp>
 #include <vecdet/profile/output.hpp>
