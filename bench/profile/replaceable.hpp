@@ -36,7 +36,10 @@ struct replaceable {
 /// Is shown the operators of each thread in the order in which they begin.
 class replacement_finder {
  public:
-  void begin_thread() { chain_.clear(); }
+  void begin_thread() {
+    chain_.clear();
+    attention_.is_open = false;
+  }
 
   /// `e` is the operator's entry; `is_outermost`, whether no other operator is around it.
   void visit(const torch_operator& o, const entry& e, const trace_record& record,
@@ -52,6 +55,7 @@ class replacement_finder {
       found_[tied->second].has_backward = true;
       return;
     }
+    if (attention_.is_open) visit_after_attention(o);
     chain_.push_back({&o, ns, record.sequence, is_view(o.name)});
     if (chain_.size() > longest_chain) chain_.pop_front();
     if (!chain_.back().is_view) visit_chains();
@@ -60,6 +64,16 @@ class replacement_finder {
   /// What was found, by observed time, largest first.
   std::vector<replaceable> take() {
     for (replaceable& each : found_) {
+      if (each.by == "deformable_attention") {
+        if (!each.problems.empty()) each.why_unknown.clear();
+        if (!each.has_backward) continue;
+        each.by += ", deformable_attention_grad";
+        each.what += " and its backward";
+        if (each.problems.empty()) continue;
+        each.problems.push_back(each.problems[0]);
+        each.problems[1].function = "deformable_attention_grad";
+        continue;
+      }
       if (each.by != "sigmoid_focal_loss" || !each.has_backward) continue;
       each.by = "sigmoid_focal_loss_and_grad";
       each.what += " and its backward";
@@ -263,30 +277,91 @@ class replacement_finder {
 
   /// Each level is sampled once; `last` is the sampling of the last one.
   void visit_attention(std::size_t last) {
-    std::vector<const tensor_sizes*> levels;
+    std::vector<const tensor_sizes*> levels, grids;
     std::size_t first = last;
     for (std::size_t i = last + 1; i-- > 0;) {
       if (chain_[i].is_view) continue;
       if (chain_[i].call->name != "aten::grid_sampler") break;
       levels.insert(levels.begin(), &chain_[i].call->sizes(0));
+      grids.insert(grids.begin(), &chain_[i].call->sizes(1));
       first = i;
     }
-    levels.push_back(&chain_[first].call->sizes(1));
-    finish(first, "deformable attention by grid_sample", *chain_[first].call, levels,
-           [](replaceable& made) {
-             made.by = "-";
-             made.why_unknown = "this version of vecdet has no deformable attention";
-           });
+    const torch_operator& sampler = *chain_[first].call;
+    attention_ = attention_of(type_of(sampler), levels, grids);
+    const bool is_uniform = std::all_of(
+        grids.begin(), grids.end(), [&](const tensor_sizes* grid) { return *grid == *grids[0]; });
+    if (is_uniform) grids.resize(1);
+    levels.insert(levels.end(), grids.begin(), grids.end());
+    attention_.group = finish(
+        first, "deformable attention by grid_sample", sampler, levels, [](replaceable& made) {
+          made.by = "deformable_attention";
+          made.why_unknown = "its shapes, or how many heads it has, were not recorded";
+        });
+  }
+
+  /// Deformable attention whose images and heads, which it samples alike, are still to be told
+  /// apart.
+  struct open_attention {
+    bool is_open = false;
+    std::size_t group = 0;
+    std::string type;
+    std::int64_t images_and_heads = 0, queries = 0, channels = 0, locations = 0, points = 0;
+  };
+
+  /// Values are (images x heads) x channels x height x width, grids (images x heads) x queries x
+  /// points x 2. Not open if they are something else.
+  static open_attention attention_of(const std::string& type,
+                                     const std::vector<const tensor_sizes*>& levels,
+                                     const std::vector<const tensor_sizes*>& grids) {
+    constexpr std::int64_t most = std::int64_t{1} << 31;
+    open_attention a;
+    a.type = type;
+    for (std::size_t l = 0; l < levels.size(); ++l) {
+      const tensor_sizes &value = *levels[l], &grid = *grids[l];
+      if (value.size() != 4 || grid.size() != 4 || value[0] != grid[0] || grid[3] != 2) return a;
+      for (const tensor_sizes* sizes : {&value, &grid}) {
+        for (const std::int64_t size : *sizes) {
+          if (size < 1 || size >= most) return a;
+        }
+      }
+      if (l > 0 &&
+          (value[0] != a.images_and_heads || value[1] != a.channels || grid[1] != a.queries))
+        return a;
+      a.images_and_heads = value[0];
+      a.channels = value[1];
+      a.queries = grid[1];
+      a.locations += value[2] * value[3];
+      a.points += grid[2];
+      if (a.locations >= most || a.points >= most) return a;
+    }
+    a.is_open = true;
+    return a;
+  }
+
+  /// Models view the sum as images x (heads x channels) x queries, and transpose that.
+  void visit_after_attention(const torch_operator& o) {
+    if (o.name == "aten::view" || o.name == "aten::reshape") return;
+    attention_.is_open = false;
+    if (o.name != "aten::transpose" && o.name != "aten::permute") return;
+    const tensor_sizes& sum = o.sizes(0);
+    if (sum.size() != 3 || sum[0] < 1 || attention_.images_and_heads % sum[0] != 0) return;
+    const std::int64_t heads = attention_.images_and_heads / sum[0];
+    if (sum[1] != heads * attention_.channels || sum[2] != attention_.queries) return;
+    std::vector<entry>& problems = found_[attention_.group].problems;
+    if (!problems.empty()) return;
+    problems.push_back(problem(
+        "deformable_attention", "points" + std::to_string(attention_.points), attention_.type,
+        {sum[0], attention_.locations, attention_.queries, heads, attention_.channels}));
   }
 
   static std::string type_of(const torch_operator& o) {
     return o.inputs.empty() ? std::string() : short_type(o.inputs[0].type);
   }
 
-  /// Notes the chain from link `first` on, and forgets it.
+  /// Notes the chain from link `first` on, and forgets it. Returns its number in `found_`.
   template <class Describe>
-  void finish(std::size_t first, const std::string& name, const torch_operator& typed,
-              const std::vector<const tensor_sizes*>& shapes, const Describe& describe) {
+  std::size_t finish(std::size_t first, const std::string& name, const torch_operator& typed,
+                     const std::vector<const tensor_sizes*>& shapes, const Describe& describe) {
     std::string what = name;
     const std::string type = type_of(typed);
     if (!type.empty()) what += "/" + type;
@@ -302,11 +377,13 @@ class replacement_finder {
       if (chain_[i].sequence >= 0) chain_of_[chain_[i].sequence] = number;
     }
     chain_.clear();
+    return number;
   }
 
   std::vector<replaceable> found_;
   std::map<std::string, std::size_t> by_name_;
   std::deque<link> chain_;
+  open_attention attention_;
   std::unordered_map<std::int64_t, std::size_t> chain_of_;
 };
 

@@ -211,11 +211,17 @@ inline replayed measure_call(const std::string& name, const replay_call& call,
 /// Runs the problem alone; throws std::runtime_error when its variant, type or shape is unknown.
 inline replayed replay(const entry& e, const replay_options& options) {
   // Of operands: five arrays or so, of which each element of a list is a box. Convolutions have
-  // images, channels, height, width and output channels.
+  // images, channels, height, width and output channels; attention has images, locations, queries,
+  // heads and channels.
   double bytes = 5 * (e.type == "f64" ? 8 : 4) * (e.shape.size() == 1 ? 4 : 1);
   if (e.shape.size() == 5) {
     const auto d = [&](std::size_t i) { return static_cast<double>(e.shape[i]); };
-    bytes *= d(0) * d(2) * d(3) * (d(1) + d(4)) + 9 * d(1) * d(4);
+    if (e.function.rfind("deformable_attention", 0) == 0) {
+      const auto points = test::number_after<double>("points", e.variant, 1);
+      bytes *= d(0) * d(3) * ((d(1) + d(2)) * d(4) + 3 * d(2) * points);
+    } else {
+      bytes *= d(0) * d(2) * d(3) * (d(1) + d(4)) + 9 * d(1) * d(4);
+    }
   } else {
     for (const std::int64_t dimension : e.shape) bytes *= static_cast<double>(dimension);
   }

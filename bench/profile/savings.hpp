@@ -88,10 +88,9 @@ inline void write_savings(std::ostream& out, const savings& all, std::size_t row
   const auto share = [&](double ns) {
     return all.step_ns > 0 ? fixed(100 * ns / all.step_ns, 1) + " %" : std::string("-");
   };
-  double observed = 0, saved = 0;
+  double saved = 0;
   for (const saving& s : all.parts) {
     if (!s.why_not.empty() || s.saved_ns() <= 0) continue;
-    observed += s.observed_ns;
     saved += s.saved_ns();
   }
   out << "\nvecdet can replace parts of this trace. Its time was measured on this machine, alone, "

@@ -274,7 +274,60 @@ TEST_CASE("trace: files of PyTorch 1.13 and 2.14 with what vecdet can replace") 
     const profile::replaceable* const attention =
         find_part(in, "deformable attention by grid_sample/f32/4x8x8x8,4x8x4x4,4x20x4x2");
     REQUIRE(attention != nullptr);
-    CHECK(attention->problems.empty());
-    CHECK_FALSE(attention->why_unknown.empty());
+    CHECK(attention->by == "deformable_attention");
+    CHECK(attention->calls == 2);
+    CHECK(attention->why_unknown.empty());
+    REQUIRE(attention->problems.size() == 1);
+    CHECK(attention->problems[0].variant == "points8");
+    CHECK(attention->problems[0].shape == std::vector<std::int64_t>{4, 80, 20, 1, 8});
+  }
+}
+
+TEST_CASE("trace: deformable attention with heads, levels of their own points and a backward") {
+  // What the models' functions for the CPU do, from the samples on.
+  const auto step = [](const std::string& transposed, const std::string& value,
+                       const std::string& after) {
+    const std::string types = R"(,"Input type":["float","float"],"Sequence number":)";
+    return trace({
+        op("aten::grid_sampler", 0, 10,
+           R"("Input Dims":[)" + value + R"(,[6,20,4,2]])" + types + "1"),
+        op("aten::grid_sampler", 20, 10, R"("Input Dims":[[6,8,4,5],[6,20,3,2]])" + types + "2"),
+        op("aten::cat", 40, 10, R"("Input Dims":[[]])" + types + "3"),
+        op("aten::mul", 60, 10, R"("Input Dims":[[6,8,20,7],[6,1,20,7]])" + types + "4"),
+        op("aten::sum", 80, 10, R"("Input Dims":[[6,8,20,7]])" + types + "5"),
+        op("aten::reshape", 100, 10, R"("Input Dims":[[6,8,20]])" + types + "6"),
+        op(after, 120, 10, R"("Input Dims":[)" + transposed + "]" + types + "7"),
+        op("autograd::engine::evaluate_function: SumBackward1", 140, 7, R"("Sequence number":5)"),
+    });
+  };
+  const std::string transposed = "[2,24,20]", value = "[6,8,8,9]";
+  const auto in = import(step(transposed, value, "aten::permute"));
+  REQUIRE(in.parts.size() == 1);
+  const profile::replaceable& part = in.parts[0];
+  CHECK(part.what ==
+        "deformable attention by grid_sample/f32/6x8x8x9,6x8x4x5,6x20x4x2,6x20x3x2 and its "
+        "backward");
+  CHECK(part.by == "deformable_attention, deformable_attention_grad");
+  CHECK(part.why_unknown.empty());
+  CHECK(part.observed_ns == 57000);
+  REQUIRE(part.problems.size() == 2);
+  CHECK(part.problems[0].function == "deformable_attention");
+  CHECK(part.problems[1].function == "deformable_attention_grad");
+  for (const profile::entry& problem : part.problems) {
+    CHECK(problem.variant == "points7");
+    CHECK(problem.type == "f32");
+    CHECK(problem.shape == std::vector<std::int64_t>{2, 92, 20, 3, 8});
+  }
+
+  // Without what tells images from heads, or with sizes that do not fit.
+  for (const std::string& unknown :
+       {step(transposed, value, "aten::add"), step("[2,23,20]", value, "aten::permute"),
+        step("[0,24,20]", value, "aten::permute"), step("[2,24,21]", value, "aten::permute"),
+        step("[24,20]", value, "aten::permute"), step(transposed, "[3,8,8,9]", "aten::permute"),
+        step(transposed, "[6,8,4000000000,4000000000]", "aten::permute")}) {
+    const auto found = import(unknown);
+    REQUIRE(found.parts.size() == 1);
+    CHECK(found.parts[0].problems.empty());
+    CHECK_FALSE(found.parts[0].why_unknown.empty());
   }
 }

@@ -7,8 +7,8 @@
 A callable is `module:name` or `path/to/file.py:name`. It takes no arguments; a name may have dots.
 Exit codes: 0 head is not slower, 1 it is, by over 3 %, 2 error, 3 the machine is too noisy to tell.
 The options are those of `vecdet-gate callables --help`. The command vecdet-gate judges; it is
-searched for in $VECDET_GATE, beside this file and in $PATH. This module needs only the standard
-library.
+searched for in $VECDET_GATE, beside this file and in $PATH. Run as a file, python gate.py, this
+module needs only the standard library; with -m, Python also imports vecdet, to find it.
 
 Both callables run in one new process for each set of rounds, on one processor, in pieces of about a
 millisecond of the thread's CPU time, in random order, and base runs again as the control. Work on
@@ -124,7 +124,9 @@ def _count_calls(base: Call, head: Call, calls: int) -> None:
 
 def _measure(job: dict[str, Any]) -> None:
     """The measuring process's side of bench/gate/callables.hpp. Writes to file descriptor 3."""
-    sys.path.insert(0, os.getcwd())
+    # This file runs as a script. The modules beside it, torch among them, must not hide others.
+    beside = os.path.dirname(os.path.realpath(__file__))
+    sys.path[:] = [os.getcwd(), *(p for p in sys.path if os.path.realpath(p) != beside)]
     base, head = _load(job["base"]), _load(job["head"])
     if job["pairs"] == 0:
         _count_calls(base, head, job["counted_calls"])

@@ -290,7 +290,7 @@ class set_loss_call {
     const set_loss_layer<T>& layer = layers_[l];
     const matrix_view<const T>& logits = layer.outputs.logits;
     if (logits.empty()) return 0;
-    if (is_softmax()) return cross_entropy_loss(target, layer, labels);
+    if (is_softmax()) return weighted_cross_entropy(target, layer, labels);
     const vector_view<const index_t> classes(labels, logits.rows());
     const double scale = divided(params_.class_weight * params_.scale, divisor(layer));
     if (params_.class_loss == set_class_loss::focal) {
@@ -310,8 +310,8 @@ class set_loss_call {
   }
 
   /// The rows with a box first, then the others, which have another weight.
-  double cross_entropy_loss(isa target, const set_loss_layer<T>& layer,
-                            const index_t* labels) const {
+  double weighted_cross_entropy(isa target, const set_loss_layer<T>& layer,
+                                const index_t* labels) const {
     const matrix_view<const T>& logits = layer.outputs.logits;
     const index_t count = logits.rows(), cols = logits.cols();
     index_t* const rows = buffers_.rows.data();

@@ -137,7 +137,7 @@ class HungarianMatcher(nn.Module):
     """The matcher of DETR, Deformable DETR, RT-DETR and their descendants: the same call and the
     same result.
 
-        criterion.matcher = vecdet.ops.HungarianMatcher(2, 5, 2)
+        criterion.matcher = vecdet.torch.ops.HungarianMatcher(2, 5, 2)
 
     Args:
         cost_class, cost_bbox, cost_giou: weights of the costs; 1, 5, 2 in DETR.
@@ -194,7 +194,7 @@ class SetCriterion(nn.Module):
     """The criterion of RT-DETR and its like: matches all decoder layers in one call, and computes
     the losses of all layers and denoising groups in another.
 
-        criterion = vecdet.ops.SetCriterion(vecdet.ops.HungarianMatcher())
+        criterion = vecdet.torch.ops.SetCriterion(vecdet.torch.ops.HungarianMatcher())
 
     Args:
         matcher: a HungarianMatcher of this module.

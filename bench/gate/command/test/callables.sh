@@ -32,6 +32,11 @@ same = json.load(open("same.json"))["problems"][0]["counts"]
 assert same["head"] == same["base"] and same["base"]["allocations"] >= 10, same
 END
 
+# The modules beside gate.py do not hide others of their names.
+mkdir others
+echo 'def run(): return sum(range(2000))' | tee others/torch.py >others/sahi.py
+PYTHONPATH=others expect 0 compare torch:run sahi:run --pairs 20 --control 1000 --threshold 100
+
 expect 2 compare kernel:run kernel:walk
 has err '"kernel:walk": "kernel" has no "walk"'
 expect 2 compare kernel:run nowhere.py:run
