@@ -188,11 +188,11 @@ TEST_CASE("The focal loss of a head's levels in place") {
 
 TEST_CASE("The whole loss of RetinaNet equals that of its parts") {
   at::manual_seed(25);
-  const std::int64_t classes = 4, count = 3 * (30 + 6 + 1);
+  const std::int64_t class_count = 4, count = 3 * (30 + 6 + 1);
   const Tensor anchors = some_boxes(count), boxes = some_boxes(5), classes = at::arange(5) % 4;
   for (const bool channels_last : {false, true}) {
     for (const ops::regression kind : {ops::regression::smooth_l1, ops::regression::giou}) {
-      const head x(classes, channels_last), d(4, channels_last);
+      const head x(class_count, channels_last), d(4, channels_last);
       std::vector<Tensor> logits = x.tracked(), deltas = d.tracked();
       Tensor classification, regression;
       CHECK(copies([&] {
@@ -207,8 +207,8 @@ TEST_CASE("The whole loss of RetinaNet equals that of its parts") {
       const Tensor foreground = (matches >= 0).sum(1).clamp_min(1);
       const Tensor weights =
           (0.5 / foreground.to(at::kDouble)).unsqueeze(-1).expand({2, count}).to(at::kFloat);
-      const Tensor expected = ops::sigmoid_focal_loss(rows_of(plain_logits, classes), labels, 0.3,
-                                                      1.5, sum, 1, weights.contiguous());
+      const Tensor expected = ops::sigmoid_focal_loss(rows_of(plain_logits, class_count), labels,
+                                                      0.3, 1.5, sum, 1, weights.contiguous());
       const Tensor expected_boxes =
           ops::regression_loss(rows_of(plain_deltas, 4).reshape({-1, 4}), anchors.repeat({2, 1}),
                                boxes, matches.flatten(), {}, kind, 0.1, 1e-7, {2, 2, 1, 1},
@@ -269,12 +269,12 @@ TEST_CASE("Training's operators: the same bits for any number of threads") {
   at::manual_seed(31);
   const Tensor anchors = some_boxes(20000), boxes = some_boxes(9), bins = at::randn({20000, 9});
   const Tensor targets = at::rand({20000}) * 8, classes = at::randint(0, 4, {2, 10000}, at::kLong);
-  const Tensor classes = at::arange(9) % 3, level = at::randn({2, 3 * 3, 60, 50});
+  const Tensor box_classes = at::arange(9) % 3, level = at::randn({2, 3 * 3, 60, 50});
   const Tensor deltas = at::randn({2, 3 * 4, 60, 50});
   const auto results = [&] {
     const Tensor x = level.detach().requires_grad_(), d = deltas.detach().requires_grad_();
     const auto losses =
-        ops::retinanet_loss({x}, {d}, anchors.slice(0, 0, 9000), boxes, classes, {4, 5});
+        ops::retinanet_loss({x}, {d}, anchors.slice(0, 0, 9000), boxes, box_classes, {4, 5});
     const auto grads = torch::autograd::grad({std::get<0>(losses) + std::get<1>(losses)}, {x, d});
     return std::vector<Tensor>{std::get<0>(losses).detach(),
                                std::get<1>(losses).detach(),
