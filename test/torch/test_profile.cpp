@@ -114,7 +114,7 @@ TEST_CASE("Denormals in operands are counted on request, once for nested operato
     profile::enable();
     at::relu(x);  // clamp_min inside of it has the same operand
     at::neg(y);
-    at::neg(x.t()[0]);  // with gaps in memory
+    at::neg(x.t()[0]);  // with gaps in memory, and views count nothing
     profile::disable();
   };
   profile::reset();

@@ -319,7 +319,9 @@ TEST_CASE("Errors of training's operators have the library's text") {
       {[&] {
          ops::decode_distribution_boxes(at::rand({2, 4, 8}), at::rand({3, 2}), at::rand({2}));
        },
-       "vecdet::decode_distribution_boxes: points.shape is [3, 2], expected [..., 2], a point"},
+       "vecdet::decode_distribution_boxes: points.shape is [3, 2], expected [..., 2], one point "
+       "per "
+       "box"},
       {[&] { ops::sigmoid_focal_loss_levels({}, labels); },
        "vecdet::sigmoid_focal_loss_levels: logits.size() is 0, expected 1 or more levels"},
       {[&] {

@@ -45,6 +45,7 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 #include <sys/mman.h>

@@ -197,8 +197,17 @@ inline const known_operator* find_operator(const at::RecordFunction& function) {
   return &known.emplace(key, describe(function)).first->second;
 }
 
-/// Adds the denormals in the operator's operands; false if it has no such operands.
+/// Whether the operator returns a view of an operand, and so reads no numbers itself.
+inline bool returns_view(const at::RecordFunction& function) {
+  const auto schema = function.operator_schema();
+  if (!schema || schema->returns().empty()) return false;
+  const auto* const alias = schema->returns()[0].alias_info();
+  return alias != nullptr && !alias->isWrite();
+}
+
+/// Adds the denormals in the operands that the operator reads; false if it has no such operands.
 inline bool search_operands(const at::RecordFunction& function, fault_counts& counts) {
+  if (returns_view(function)) return false;
   bool has_operands = false;
   visit_tensors(function, [&](const at::Tensor& tensor) {
     const std::optional<std::uint64_t> found = denormals_in(tensor);
