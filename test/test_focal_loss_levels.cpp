@@ -111,6 +111,11 @@ TEST_CASE_TEMPLATE("focal loss of levels: bit-identical to a matrix", T, float, 
         focal_loss_params params;
         params.reduction = reduction::mean;
         head<T>(layout, 1, 1, 3, {{150, 120}, {0, 5}, {16, 8}}, ++seed).check(params, scored);
+        // NCHW planes divided by anchors, by classes and, if huge, by locations.
+        head<T>(layout, 1, 3, 4, {{150, 120}}, ++seed).check(params, scored);
+        head<T>(layout, 1, 1, 7, {{150, 120}}, ++seed, 0.1).check(params, scored);
+        head<T>(layout, 1, 1, 2, {{260, 257}}, ++seed, 0.1).check(params, scored);
+        head<T>(layout, 2, 70, 1, {{3, 2}}, ++seed).check(params, scored);
         head<T>(layout, 3, 9, 1, {{17, 16}}, ++seed, 0.5).check(params, scored);
         head<T>(layout, 1, 2, 80, {{13, 9}}, ++seed).check(params, scored);
         head<T>(layout, 2, 3, 8, {{9, 13}, {5, 7}}, ++seed, 0.02, 5).check(params, scored);

@@ -42,12 +42,18 @@ struct focal_loss_args {
   index_t upstream_stride;
 };
 
-/// Locations of one anchor whose classes are in consecutive planes. Element p of class c is
-/// logits[c * plane + p], and its label is labels[first_label + p * label_step].
+/// The greatest number of anchors in one call of compute_planes.
+constexpr index_t most_focal_anchors = 64;
+
+/// Locations whose classes are in consecutive planes, one set of planes per anchor. Element p of
+/// class c of anchor k is logits[k * logits_stride * plane + c * plane + p]; the output has its own
+/// stride. The element's label is labels[first_label + p * anchors + k].
 struct focal_planes {
-  index_t classes, plane;
-  index_t size;  ///< number of locations
-  index_t label_step;
+  index_t plane;                       ///< size of a plane
+  index_t size;                        ///< number of locations
+  index_t anchors;                     ///< at each location
+  index_t first_anchor, anchor_count;  ///< those to compute
+  index_t first_class, class_count;    ///< those to compute
 };
 
 template <class T>
@@ -58,7 +64,7 @@ struct focal_loss_kernels {
                                 index_t ignore);
   /// Computes rows [first, last) and returns the sum of their weighted losses.
   double (*compute_rows)(const focal_loss_args<T>&, index_t first, index_t last);
-  /// Computes the planes and returns the sum of their weighted losses.
+  /// Computes planes and returns the sum of their weighted losses.
   double (*compute_planes)(const focal_loss_args<T>&, const focal_planes&);
 };
 
