@@ -142,7 +142,8 @@ inline void write_otava(const std::string& folder, const std::vector<benchmark_h
     // A string in JSON is one in YAML. A benchmark has a test for each machine.
     const int use = ++uses[series.name];
     const std::string name = series.name + (use == 1 ? "" : " #" + std::to_string(use));
-    tests << "  " << nlohmann::json(name).dump() << ":  # on " << series.machine
+    tests << "  " << nlohmann::json(name).dump() << ":  # on "
+          << nlohmann::json(series.machine).dump()
           << "\n    type: csv\n    file: " << nlohmann::json(path).dump()
           << "\n    time_column: time\n    attributes: [commit]\n"
              "    metrics:\n      ns: {direction: -1, scale: 1}\n"

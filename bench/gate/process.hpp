@@ -32,6 +32,7 @@ inline void end_on_signals() {
   action.sa_handler = [](int number) { interrupted = number; };  // no SA_RESTART: wait4 returns
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, there is no status to wait for
 }
 
 /// A file in memory that a program writes and this process then reads.
@@ -111,8 +112,8 @@ inline finished_program run_program(const program_start& start) {
   const pid_t child = fork();
   if (child < 0)
     throw std::runtime_error("cannot start a process: " + std::string(strerror(errno)));
+  setpgid(child, child);  // here and in the child, since either may run first
   if (child == 0) {
-    setpgid(0, 0);
     const int nothing = open("/dev/null", O_RDONLY);
     // Copies above the numbers that they go to, which are then free.
     const int sources[5] = {nothing, output.number(), errors.number(), results.number(),
@@ -132,9 +133,10 @@ inline finished_program run_program(const program_start& start) {
   rusage usage{};
   bool told = false;
   while (wait4(child, &ended.status, 0, &usage) < 0) {
+    if (errno != EINTR)
+      throw std::runtime_error("cannot wait for a process: " + std::string(strerror(errno)));
     if (interrupted != 0 && !start.cleaning_up && !told) {
-      kill(-child, SIGTERM);
-      told = true;
+      told = kill(-child, SIGTERM) == 0;
     }
   }
   if (interrupted != 0 && !start.cleaning_up) throw std::runtime_error("interrupted");

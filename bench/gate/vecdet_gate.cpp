@@ -123,17 +123,24 @@ CLI::App* add_run(CLI::App& app, program_options& given) {
   CLI::App* const command = app.add_subcommand(
       "run", "Compares two programs built with Google Benchmark, or two revisions of one");
   CLI::Option* const base = command->add_option("--base", given.base, "program to compare with");
-  command->add_option("--head", given.head, "program to judge");
+  CLI::Option* const head = command->add_option("--head", given.head, "program to judge");
   CLI::Option* const revision = command->add_option(
       "--base-revision", given.base_revision, "revision of this git repository to compare with");
-  command->add_option("--head-revision", given.head_revision,
-                      "revision to judge (default: HEAD and the changes that are not committed)");
-  command->add_option("--build", given.build,
-                      "command that builds a revision, run in the root of its work tree");
-  command->add_option("--benchmark", given.benchmark,
-                      "program to measure, relative to the root of the work tree");
+  command
+      ->add_option("--head-revision", given.head_revision,
+                   "revision to judge (default: HEAD and the changes that are not committed)")
+      ->needs(revision);
+  command
+      ->add_option("--build", given.build,
+                   "command that builds a revision, run in the root of its work tree")
+      ->needs(revision);
+  command
+      ->add_option("--benchmark", given.benchmark,
+                   "program to measure, relative to the root of the work tree")
+      ->needs(revision);
   command->add_option("--filter", given.filter, "Google Benchmark's filter, a regular expression");
   base->excludes(revision);
+  head->excludes(revision);
   return command;
 }
 

@@ -56,6 +56,9 @@ class replacement_finder {
       return;
     }
     if (attention_.is_open) visit_after_attention(o);
+    // Calls without a gradient carry the number of the next call with one, whose backward is not
+    // theirs.
+    if (record.sequence >= 0) chain_of_.erase(record.sequence);
     chain_.push_back({&o, ns, record.sequence, is_view(o.name)});
     if (chain_.size() > longest_chain) chain_.pop_front();
     if (!chain_.back().is_view) visit_chains();

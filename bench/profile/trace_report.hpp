@@ -107,7 +107,8 @@ class trace_nesting {
     process.command = "PyTorch";
     process.rank = trace_.header.rank;
     process.threads = static_cast<int>(std::min<std::size_t>(trace_.threads.size(), 1u << 20));
-    process.wall_ns = begin_ns_ < end_ns_ ? static_cast<double>(end_ns_ - begin_ns_) : 0;
+    process.wall_ns =
+        begin_ns_ < end_ns_ ? static_cast<double>(end_ns_) - static_cast<double>(begin_ns_) : 0;
     process.recorded_ns = r.whole_ns();
     if (!trace_.threads.empty()) {
       const long pid = std::strtol(trace_.threads.begin()->first.first.c_str(), nullptr, 10);

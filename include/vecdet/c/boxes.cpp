@@ -5,6 +5,7 @@
 #include <vecdet/box_ops.hpp>
 #include <vecdet/c/support.hpp>
 #include <vecdet/distribution_focal_loss.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/iou.hpp>
 
 namespace vecdet_c {
@@ -259,6 +260,8 @@ VECDET_C vecdet_status vecdet_decode_boxes(vecdet_dtype type, const void* deltas
           decode_boxes(in, from, vector_view<const image_size>(sizes), out, p, policy);
           return;
         }
+        detail::check_apart_or_same("decode_boxes", "boxes", out, "deltas", in);
+        detail::check_apart("decode_boxes", "boxes", out, "anchors", from);
         for (index_t i = 0; i < images; ++i) {
           const index_t first = i * anchor_count;
           decode_boxes(boxes_view<const T>(in[first], anchor_count), from,

@@ -326,6 +326,7 @@ void deformable_attention(vector_view<T> value, vector_view<const compute_type<v
   detail::check_apart(function, "out", out, "value", value);
   detail::check_apart(function, "out", out, "points", points);
   detail::check_apart(function, "out", out, "weights", weights);
+  if (out.empty()) return;
   detail::attention_call<stored> call(function, shape, detail::workspace_access::buffers(workspace),
                                       policy);
   call.args().value = value.data();

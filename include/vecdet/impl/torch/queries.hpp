@@ -234,6 +234,7 @@ inline set_loss_tensors set_loss(at::TensorList logits, at::TensorList boxes, at
                                  const at::Tensor&, const optional_tensor&, at::IntArrayRef,
                                  set_class_loss, double, double, double, double, double, double,
                                  double, double, bool needs_grad) {
+  TORCH_CHECK(!logits.empty(), "vecdet::set_loss: logits is empty, expected a tensor per layer");
   const std::vector<c10::SymInt> sizes{static_cast<std::int64_t>(logits.size()), 3};
   const at::Tensor losses =
       logits[0].new_empty_symint(sizes, logits[0].options().dtype(at::kFloat));
