@@ -70,7 +70,7 @@ class head_view {
   }
 
   /// Valid as long as this view.
-  vector_view<const head_level<T>> levels() const noexcept VECDET_LIFETIMEBOUND {
+  vector_view<const head_level<T>> levels() const VECDET_LIFETIMEBOUND {
     return is_one_level_ ? vector_view<const head_level<T>>(&level_, 1) : list_;
   }
   index_t images() const noexcept { return images_; }

@@ -126,7 +126,7 @@ class query_match_call {
   static constexpr const char* function = "match_queries";
 
   void check_arguments() const {
-    check(layers_.size() >= 1, function, "layers.size()", layers_.size(), "1 or more");
+    check(!layers_.empty(), function, "layers.size()", layers_.size(), "1 or more");
     check(params_.groups >= 1 && params_.groups <= std::numeric_limits<std::int32_t>::max(),
           function, "params.groups", params_.groups, "1 to 2147483647");
     check(is_within(params_.alpha, 0, 1), function, "params.alpha", params_.alpha,

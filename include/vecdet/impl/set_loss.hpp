@@ -105,7 +105,7 @@ class set_loss_call {
   }
 
   void check_sizes() const {
-    check(layers_.size() >= 1, function, "layers.size()", layers_.size(), "1 or more");
+    check(!layers_.empty(), function, "layers.size()", layers_.size(), "1 or more");
     check_size(function, "losses.size()", losses_.size(), layers_.size(), "the number of layers");
     check(truth_.regions.empty(), function, "truth.regions.size()", truth_.regions.size(),
           "0: this loss does not support ignore regions");

@@ -34,5 +34,8 @@ const Kernels& kernels() noexcept {
 #else
 #define VECDET_KERNELS(name)
 #endif
+// A template's name cannot stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define VECDET_KERNELS_OF_ALL_TYPES(name) \
   VECDET_KERNELS(name<float>) VECDET_KERNELS(name<bfloat16>) VECDET_KERNELS(name<double>)
+// NOLINTEND(bugprone-macro-parentheses)

@@ -108,15 +108,15 @@ class assignment {
     costs_pack least = infinity<double>;
     for (index_t j = 0; j < padded_; j += lanes) {
       costs_pack distance = (base + load_costs(costs + j)) - load_pack<N>(column_potential_ + j);
-      costs_pack before = number;
-      if constexpr (!First) {
+      if constexpr (First) {
+        store_pack<N>(before_ + j, number);
+      } else {
         const costs_pack known = load_pack<N>(distance_ + j);
         const auto nearer = distance < known;
-        before = select(nearer, before, load_pack<N>(before_ + j));
+        store_pack<N>(before_ + j, select(nearer, number, load_pack<N>(before_ + j)));
         distance = select(nearer, distance, known);
       }
       store_pack<N>(distance_ + j, distance);
-      store_pack<N>(before_ + j, before);
       least = min(distance, least);
     }
     alignas(64) double lane[batch_lanes<double>];
