@@ -93,7 +93,7 @@ static void test_errors(void) {
   FAILS("set is 3", vecdet_set_isa((vecdet_isa)3));
   CHECK(count == 5 && kept[0] == 5);
   double loss = 5;
-  FAILS("size is -1",
+  FAILS("rows is -1",
         vecdet_sigmoid_focal_loss(VECDET_FLOAT32, boxes, -1, 4, 4,
                                   &(vecdet_focal_targets){kept, NULL, NULL}, NULL, &loss));
   FAILS("targets is null",

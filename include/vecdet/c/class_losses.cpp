@@ -120,6 +120,7 @@ namespace {
 /// Parameters with a weight per row.
 template <class Params, class C>
 Params weighted(const C* c, int64_t rows, const char* function) {
+  detail::check(rows >= 0, function, "rows", rows, "0 or more");
   Params params = params_of<Params>(c, function);
   if (c != nullptr) params.row_weights = optional_view(c->row_weights, rows);
   return params;
