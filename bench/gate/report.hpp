@@ -114,23 +114,32 @@ inline void write_table(std::ostream& out, const gate_result& result) {
     plain = plain || problem.with_plain_loop;
     counted = counted || problem.base_counts.page_faults || problem.head_counts.page_faults;
   }
-  const auto name_width = static_cast<int>(longest);
-  out << std::left << std::setw(name_width) << "problem" << std::right << std::setw(12) << "base"
-      << std::setw(12) << "head" << std::setw(9) << "change" << std::setw(10) << "control";
-  if (plain) out << std::setw(17) << "x plain (before)";
-  if (counted) out << std::setw(15) << "allocations" << std::setw(15) << "page faults";
-  out << std::setw(11) << "processes"
-      << "  verdict\n";
+  // Columns stay apart even if a text is longer than its column.
+  const auto column = [&](int width, const std::string& text) {
+    out << ' ' << std::setw(width - 1) << text;
+  };
+  const auto name = [&](const std::string& text) {
+    out << std::left << std::setw(static_cast<int>(longest)) << text << std::right;
+  };
+  name("problem");
+  column(12, "base");
+  column(12, "head");
+  column(9, "change");
+  column(10, "control");
+  if (plain) column(17, "x plain (before)");
+  if (counted) {
+    column(15, "allocations");
+    column(15, "page faults");
+  }
+  column(11, "processes");
+  out << "  verdict\n";
   for (const judged_problem& problem : result.problems) {
     const bool compared = problem.in_base && !problem.measurements.empty();
-    const auto time = [&](double measurement::*field) {
-      return time_text(problem.over_processes(field));
-    };
-    out << std::left << std::setw(name_width) << problem.full_name() << std::right << std::setw(12)
-        << (compared ? time(&measurement::base_ns) : "-") << std::setw(12)
-        << time(&measurement::head_ns) << std::setw(9)
-        << (compared ? percent(change_of(problem)) : "-") << std::setw(10)
-        << (compared ? percent(problem.over_processes(&measurement::control_to_base)) : "-");
+    name(problem.full_name());
+    column(12, compared ? time_text(problem.over_processes(&measurement::base_ns)) : "-");
+    column(12, time_text(problem.over_processes(&measurement::head_ns)));
+    column(9, compared ? percent(change_of(problem)) : "-");
+    column(10, compared ? percent(problem.over_processes(&measurement::control_to_base)) : "-");
     if (plain) {
       std::ostringstream ratio;
       if (problem.with_plain_loop) {
@@ -138,14 +147,15 @@ inline void write_table(std::ostream& out, const gate_result& result) {
               << problem.over_processes(&measurement::plain_to_head);
         if (problem.recorded_ratio > 0) ratio << " (" << problem.recorded_ratio << ')';
       }
-      out << std::setw(17) << ratio.str();
+      column(17, ratio.str());
     }
     if (counted) {
       const call_counts &base = problem.base_counts, &head = problem.head_counts;
-      out << std::setw(15) << count_text(base.allocations, head.allocations) << std::setw(15)
-          << count_text(base.page_faults, head.page_faults);
+      column(15, count_text(base.allocations, head.allocations));
+      column(15, count_text(base.page_faults, head.page_faults));
     }
-    out << std::setw(11) << problem.measurements.size() << "  " << verdict_of(problem);
+    column(11, std::to_string(problem.measurements.size()));
+    out << "  " << verdict_of(problem);
     if (verdict_of(problem) == "faster") {
       out << ", " << std::fixed << std::setprecision(0) << 100 * (change_of(problem) - 1) << " %";
     }

@@ -31,6 +31,11 @@ expect 3 "${run[@]}" --base restless --head steady
 grep -q '^sum/1024 .* 6  inconclusive$' out || fail "6 series"
 expect 0 "${run[@]}" --base restless --head steady --control 1000
 
+# Columns stay apart, however long the times.
+program long 'sum/1024 1e21'
+expect 0 "${run[@]}" --base long --head long
+grep -q '^sum/1024 1000000000000.00 s 1000000000000.00 s *+0.0% ' out || fail "long times"
+
 # A skipped benchmark is named.
 program skipping 'sum/1024 100' 'copy<int>/8 5000 skip'
 expect 0 "${run[@]}" --base base --head skipping
