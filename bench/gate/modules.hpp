@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares the problems of two modules, shared objects as of bench/gate/module, in one process.
+// Compares the problems of two modules: shared objects built as in bench/gate/module.
 #pragma once
 
-#include "measure.hpp"
 #include "ratios.hpp"
 #include "report.hpp"
 #include "verdict.hpp"
 #include "worker.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <iostream>
 #include <regex>
 #include <stdexcept>
@@ -31,35 +30,29 @@ struct module_options {
 
 /// All problems that both revisions can run on this machine, and those that base lacks.
 inline gate_result make_problems(const module_options& given) {
-  const revisions modules{loaded_module(given.base), loaded_module(given.base),
-                          loaded_module(given.head)};
+  const module_list listed = ask_worker({given.base, given.head, given.rule.pairs, {}});
   gate_result result{{processor_name(), "baseline", compiler_name()}, given.rule, {}, {}};
-  for (const char* isa : {"baseline", "avx2", "avx512"}) {
-    if (modules.head.set_isa(isa)) result.machine.isa = isa;
-  }
+  if (!listed.head_isas.empty()) result.machine.isa = listed.head_isas.back();
   recorded_ratios ratios(given.ratios);
   const nlohmann::ordered_json* recorded =
       given.ratios.empty() || given.record_ratios ? nullptr : ratios.of(result.machine);
   const std::regex filter(given.filter);
-  for (std::int64_t i = 0; i < modules.head.one().count; ++i) {
-    const std::string name = modules.head.one().name(i);
-    if (!std::regex_search(name, filter)) continue;
-    const bool in_base = modules.base.find(name.c_str()).has_value();
-    if (!in_base) result.skipped.push_back(name + ": not in base");
+  for (const listed_problem& each : listed.problems) {
+    if (!std::regex_search(each.name, filter)) continue;
+    if (!each.in_base) result.skipped.push_back(each.name + ": not in base");
     for (const std::string& isa : given.isas) {
-      if (!modules.set_isa(isa.c_str())) continue;
+      if (std::find(listed.isas.begin(), listed.isas.end(), isa) == listed.isas.end()) continue;
       // The plain loop is compiled for this machine, so only the best instruction set is compared
       // with it.
-      const bool with_plain_loop =
-          isa == result.machine.isa && modules.head.one().has_plain_loop(i);
+      const bool with_plain_loop = isa == result.machine.isa && each.has_plain_loop;
       const double ratio =
-          with_plain_loop && recorded != nullptr ? recorded->value(name, 0.0) : 0.0;
-      if (given.record_ratios ? !with_plain_loop : !in_base && ratio == 0) continue;
+          with_plain_loop && recorded != nullptr ? recorded->value(each.name, 0.0) : 0.0;
+      if (given.record_ratios ? !with_plain_loop : !each.in_base && ratio == 0) continue;
       judged_problem problem;
-      problem.name = name;
+      problem.name = each.name;
       problem.isa = isa;
-      problem.index = i;
-      problem.in_base = in_base;
+      problem.index = each.index;
+      problem.in_base = each.in_base;
       problem.recorded_ratio = ratio;
       problem.with_plain_loop = with_plain_loop;
       result.problems.push_back(problem);
@@ -77,7 +70,7 @@ inline void measure_once(const module_options& given,
   for (const judged_problem* problem : problems) {
     job.tasks.push_back({problem->index, problem->isa, problem->with_plain_loop});
   }
-  const std::vector<measurement> found = measure_in_fresh_process(job);
+  const auto found = ask_worker(job).get<std::vector<measurement>>();
   for (std::size_t i = 0; i < problems.size(); ++i)
     problems[i]->measurements.push_back(found.at(i));
 }

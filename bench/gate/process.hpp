@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -24,16 +25,46 @@
 namespace vecdet {
 namespace gate {
 
-/// Set by the first SIGINT or SIGTERM. The gate then ends the running program and cleans up.
+/// Not 0 after a SIGINT or SIGTERM: run_program() then throws, so that destructors clean up.
 inline volatile std::sig_atomic_t interrupted = 0;
 
+/// The process group of the program that runs and that an interruption ends; 0: none.
+inline volatile std::sig_atomic_t running_group = 0;
+
+/// The first signal asks the running program to end. One that has not ended after five seconds, or
+/// at the second signal, is killed.
+inline void interrupt(int number) {
+  const bool is_first = interrupted == 0;
+  if (number != SIGALRM) interrupted = number;
+  if (running_group == 0 || interrupted == 0) return;
+  kill(-running_group, is_first ? SIGTERM : SIGKILL);
+  if (is_first) alarm(5);
+}
+
+/// From here on, SIGINT and SIGTERM end the running program first and then this process.
 inline void end_on_signals() {
   struct sigaction action {};
-  action.sa_handler = [](int number) { interrupted = number; };  // no SA_RESTART: wait4 returns
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = interrupt;
+  for (const int number : {SIGINT, SIGTERM, SIGALRM}) sigaction(number, &action, nullptr);
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, there is no status to wait for
 }
+
+/// Holds these signals back while it lives.
+class signals_held_back {
+ public:
+  signals_held_back() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (const int number : {SIGINT, SIGTERM, SIGALRM}) sigaddset(&held, number);
+    sigprocmask(SIG_BLOCK, &held, &before_);
+  }
+  signals_held_back(const signals_held_back&) = delete;
+  signals_held_back& operator=(const signals_held_back&) = delete;
+  ~signals_held_back() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
 
 /// A file in memory that a program writes and this process then reads.
 class memory_file {
@@ -100,52 +131,88 @@ struct program_start {
   bool cleaning_up = false;                                      ///< run although interrupted
 };
 
-/// Runs a program until it ends, in a process group of its own, without input.
-inline finished_program run_program(const program_start& start) {
-  if (interrupted != 0 && !start.cleaning_up) throw std::runtime_error("interrupted");
-  const memory_file output("output"), errors("errors"), results("results"), counts("counts");
+namespace detail {
+
+/// The files that a program writes to its descriptors 1, 2, 3 and 4.
+using written_files = std::array<memory_file, 4>;
+
+/// In the new process: becomes the program.
+[[noreturn]] inline void become(const program_start& start, const written_files& files) {
+  int sources[5] = {open("/dev/null", O_RDONLY)};
+  for (int i = 0; i < 4; ++i) sources[i + 1] = files[i].number();
+  // Copies above the numbers that they go to, which are then free.
+  int copies[5];
+  for (int i = 0; i < 5; ++i) copies[i] = fcntl(sources[i], F_DUPFD_CLOEXEC, 10);
+  for (int i = 0; i < 5; ++i) dup2(copies[i], i);
+  for (const auto& variable : start.environment)
+    setenv(variable.first.c_str(), variable.second.c_str(), 1);
   std::vector<char*> arguments;
   for (const std::string& argument : start.command)
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  const auto begin = std::chrono::steady_clock::now();
+  if (start.folder.empty() || chdir(start.folder.c_str()) == 0)
+    execvp(arguments[0], arguments.data());
+  const std::string reason = std::string("cannot be run: ") + strerror(errno) + "\n";
+  if (write(STDERR_FILENO, reason.data(), reason.size()) < 0) _exit(126);
+  _exit(127);
+}
+
+/// Starts the program in a process group of its own, which an interruption ends.
+inline pid_t begin_program(const program_start& start, const written_files& files) {
+  // A signal that came between fork and execvp would be lost in the child, and one before
+  // running_group is set would not reach it.
+  const signals_held_back held;
+  if (interrupted != 0 && !start.cleaning_up) throw std::runtime_error("interrupted");
   const pid_t child = fork();
   if (child < 0)
     throw std::runtime_error("cannot start a process: " + std::string(strerror(errno)));
   setpgid(child, child);  // here and in the child, since either may run first
   if (child == 0) {
-    const int nothing = open("/dev/null", O_RDONLY);
-    // Copies above the numbers that they go to, which are then free.
-    const int sources[5] = {nothing, output.number(), errors.number(), results.number(),
-                            counts.number()};
-    int copies[5];
-    for (int i = 0; i < 5; ++i) copies[i] = fcntl(sources[i], F_DUPFD_CLOEXEC, 10);
-    for (int i = 0; i < 5; ++i) dup2(copies[i], i);
-    for (const auto& variable : start.environment)
-      setenv(variable.first.c_str(), variable.second.c_str(), 1);
-    if (start.folder.empty() || chdir(start.folder.c_str()) == 0)
-      execvp(arguments[0], arguments.data());
-    const std::string reason = std::string("cannot be run: ") + strerror(errno) + "\n";
-    if (write(STDERR_FILENO, reason.data(), reason.size()) < 0) _exit(126);
-    _exit(127);
+    for (const int number : {SIGINT, SIGTERM, SIGALRM}) std::signal(number, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    become(start, files);
   }
-  finished_program ended;
-  rusage usage{};
-  bool told = false;
-  while (wait4(child, &ended.status, 0, &usage) < 0) {
-    if (errno != EINTR)
-      throw std::runtime_error("cannot wait for a process: " + std::string(strerror(errno)));
-    if (interrupted != 0 && !start.cleaning_up && !told) {
-      told = kill(-child, SIGTERM) == 0;
-    }
+  if (!start.cleaning_up) running_group = child;
+  return child;
+}
+
+/// Waits until the program has ended, and returns its status and resources.
+inline std::pair<int, rusage> wait_for(pid_t child) {
+  siginfo_t info;
+  int waited;
+  // It stays a zombie until no signal can go to its group, whose number could be used again.
+  while ((waited = waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT)) < 0 &&
+         errno == EINTR) {
   }
+  if (interrupted != 0 && running_group == child) kill(-child, SIGKILL);  // what it has started
+  running_group = 0;
+  alarm(0);
+  std::pair<int, rusage> ended{};
+  if (waited < 0 || wait4(child, &ended.first, 0, &ended.second) < 0)
+    throw std::runtime_error("cannot wait for a process: " + std::string(strerror(errno)));
+  return ended;
+}
+
+}  // namespace detail
+
+/// Runs a program until it ends, without input. Throws if the gate was or is interrupted.
+inline finished_program run_program(const program_start& start) {
+  const detail::written_files files{memory_file("output"), memory_file("errors"),
+                                    memory_file("results"), memory_file("counts")};
+  const auto begin = std::chrono::steady_clock::now();
+  const pid_t child = detail::begin_program(start, files);
+  const std::pair<int, rusage> end = detail::wait_for(child);
   if (interrupted != 0 && !start.cleaning_up) throw std::runtime_error("interrupted");
+  finished_program ended;
+  ended.status = end.first;
   ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  ended.preemptions = usage.ru_nivcsw;
-  ended.output = output.content();
-  ended.errors = errors.content();
-  ended.results = results.content();
-  ended.counts = counts.content();
+  ended.preemptions = end.second.ru_nivcsw;
+  ended.output = files[0].content();
+  ended.errors = files[1].content();
+  ended.results = files[2].content();
+  ended.counts = files[3].content();
   return ended;
 }
 

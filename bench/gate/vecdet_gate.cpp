@@ -239,11 +239,11 @@ int main(int argc, char** argv) try {
     work_on(job);
     return 0;
   }
-  end_on_signals();
   if (show->parsed()) {
     show_history(history);
     return 0;
   }
+  end_on_signals();
   rule.slow = 1 + percent.threshold / 100;
   rule.stray = 1 + percent.control / 100;
   modules.rule = rule;

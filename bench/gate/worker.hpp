@@ -4,16 +4,16 @@
 #pragma once
 
 #include "measure.hpp"
-#include "verdict.hpp"
+#include "process.hpp"
 
-#include <iostream>
+#include <cstdint>
+#include <fstream>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace vecdet {
 namespace gate {
@@ -32,52 +32,68 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(task, index, isa, with_plain_loop)
 struct worker_input {
   std::string base, head;  ///< paths
   int rounds;
-  std::vector<task> tasks;
+  std::vector<task> tasks;  ///< none: the modules' problems are listed
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(worker_input, base, head, rounds, tasks)
 
-/// The worker's side of measure_in_fresh_process.
+/// A problem of head.
+struct listed_problem {
+  std::int64_t index;
+  std::string name;
+  bool in_base, has_plain_loop;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(listed_problem, index, name, in_base, has_plain_loop)
+
+/// The problems, and the instruction sets of this machine that head and that both modules have.
+struct module_list {
+  std::vector<listed_problem> problems;
+  std::vector<std::string> head_isas, isas;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(module_list, problems, head_isas, isas)
+
+inline module_list list_problems(const revisions& modules) {
+  module_list found;
+  for (const char* isa : {"baseline", "avx2", "avx512"}) {
+    if (modules.head.set_isa(isa)) found.head_isas.emplace_back(isa);
+    if (modules.set_isa(isa)) found.isas.emplace_back(isa);
+  }
+  const vecdet_gate_module& head = modules.head.one();
+  for (std::int64_t i = 0; i < head.count; ++i) {
+    const std::string name = head.name(i);
+    found.problems.push_back(
+        {i, name, modules.base.find(name.c_str()).has_value(), head.has_plain_loop(i)});
+  }
+  return found;
+}
+
+/// The worker's side of ask_worker().
 inline void work_on(const std::string& input) {
   const worker_input job = nlohmann::json::parse(input);
   pin_to_this_processor();
   const revisions modules{loaded_module(job.base), loaded_module(job.base),
                           loaded_module(job.head)};
+  std::ofstream answer("/dev/fd/3");
+  if (job.tasks.empty()) {
+    answer << nlohmann::json(list_problems(modules)) << std::flush;
+    return;
+  }
   std::mt19937 random{std::random_device{}()};
   std::vector<measurement> found;
   for (const task& next : job.tasks) {
     if (!modules.set_isa(next.isa.c_str())) throw std::runtime_error("no " + next.isa + " here");
     found.push_back(measure(modules, next.index, next.with_plain_loop, job.rounds, random));
   }
-  std::cout << nlohmann::json(found) << std::flush;
+  answer << nlohmann::json(found) << std::flush;
 }
 
-/// Runs this program again as `<program> measure-modules <input>` and returns its measurements.
-inline std::vector<measurement> measure_in_fresh_process(const worker_input& job) {
-  int ends[2];
-  if (pipe(ends) != 0) throw std::runtime_error("cannot make a pipe");
-  const std::string input = nlohmann::json(job).dump();
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("cannot start a process");
-  if (child == 0) {
-    dup2(ends[1], STDOUT_FILENO);
-    close(ends[0]);
-    close(ends[1]);
-    execl("/proc/self/exe", "vecdet-gate", "measure-modules", input.c_str(), nullptr);
-    _exit(127);
-  }
-  close(ends[1]);
-  std::string output;
-  char buffer[4096];
-  for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;) {
-    output.append(buffer, static_cast<std::size_t>(size));
-  }
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    throw std::runtime_error("a measuring process failed");
-  }
-  return nlohmann::json::parse(output).get<std::vector<measurement>>();
+/// Runs this program again as `vecdet-gate measure-modules <input>` and returns its answer. No code
+/// of a module runs in this process.
+inline nlohmann::json ask_worker(const worker_input& job) {
+  program_start start;
+  start.command = {"/proc/self/exe", "measure-modules", nlohmann::json(job).dump()};
+  const finished_program ended = run_program(start);
+  if (!ended.succeeded()) throw std::runtime_error("the measuring process: " + ended.failure());
+  return nlohmann::json::parse(ended.results);
 }
 
 }  // namespace gate

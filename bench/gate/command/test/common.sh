@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# For the tests of vecdet-gate: <test>.sh GATE SCRIPTED_BENCHMARK SAMPLE_BENCHMARK PYTHON.
-# Each works in a new folder.
-# shellcheck shell=bash disable=SC2034 # some tests need no sample and no Python
+# For the tests of vecdet-gate: <test>.sh GATE SCRIPTED_BENCHMARK SAMPLE_BENCHMARK PYTHON
+# ENDLESS_MODULE. Each works in a new folder.
+# shellcheck shell=bash disable=SC2034 # some tests do not need all of them
 set -euo pipefail
-gate=$1 scripted=$2 sample=$3 python=$4
+gate=$1 scripted=$2 sample=$3 python=$4 endless=${5:-}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"

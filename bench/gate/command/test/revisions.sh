@@ -44,14 +44,3 @@ expect 2 "${run[@]}" --build "$build" --head-revision nowhere
 has err 'no revision "nowhere" in this repository'
 expect 2 "${run[@]}"
 has err '--base-revision needs --build'
-
-# Interrupted, it ends the build and cleans up.
-"${run[@]}" --build 'touch ../../started; sleep 60' 2>err &
-for _ in $(seq 600); do [ -e "$TMPDIR/started" ] && break || sleep 0.1; done
-kill -TERM $!
-code=0
-wait $! || code=$?
-[ $code = 2 ] || fail "exit code $code after an interruption"
-has err interrupted
-rm "$TMPDIR/started"
-clean
