@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deformable attention with 4 heads of 32 channels on levels of 24 x 24, 12 x 12 and 6 x 6 with 4
+// Deformable attention with 2 heads of 32 channels on levels of 16 x 16, 8 x 8 and 4 x 4 with 4
 // points each: an encoder's layer, whose queries are the locations, and a decoder's of 60 queries.
 #include "../../plain/deformable_attention.hpp"
 
@@ -16,7 +16,7 @@ namespace vecdet {
 namespace gate {
 namespace {
 
-constexpr std::int64_t heads = 4, channels = 32, locations = 24 * 24 + 12 * 12 + 6 * 6;
+constexpr std::int64_t heads = 2, channels = 32, locations = 16 * 16 + 8 * 8 + 4 * 4;
 constexpr std::int64_t points = 12;  // of a query and head
 
 template <std::int64_t Queries>
@@ -37,7 +37,7 @@ struct layer {
     const auto away = uniform<float>(Queries * heads * points * 2, -0.1f, 0.1f, 5);
     for (std::int64_t i = 0; i < Queries * heads * points * 2; ++i) {
       const std::int64_t query = i / (heads * points * 2), axis = i % 2;
-      const float ordered = axis == 0 ? static_cast<float>(query % 24) / 24
+      const float ordered = axis == 0 ? static_cast<float>(query % 16) / 16
                                       : static_cast<float>(query) / static_cast<float>(Queries);
       const float start =
           Queries == locations ? ordered : starts[static_cast<std::size_t>(2 * query + axis)];
@@ -48,7 +48,7 @@ struct layer {
 
 template <std::int64_t Queries>
 void run(layer<Queries>& d, bool backward) {
-  static const std::vector<attention_level> levels{{24, 24, 4}, {12, 12, 4}, {6, 6, 4}};
+  static const std::vector<attention_level> levels{{16, 16, 4}, {8, 8, 4}, {4, 4, 4}};
   attention_shape shape;
   shape.images = 1;
   shape.queries = Queries;
@@ -71,7 +71,7 @@ void run(layer<Queries>& d, bool backward) {
 
 template <std::int64_t Queries>
 void plain(layer<Queries>& d, bool backward) {
-  const bench::plain_attention_level levels[] = {{24, 24, 4}, {12, 12, 4}, {6, 6, 4}};
+  const bench::plain_attention_level levels[] = {{16, 16, 4}, {8, 8, 4}, {4, 4, 4}};
   if (backward) {
     bench::native::plain_deformable_attention_grad(
         d.upstream.data(), d.value.data(), d.places.data(), d.weights.data(), levels, 3, locations,
@@ -86,13 +86,13 @@ using encoder = layer<locations>;
 using decoder = layer<60>;
 
 const problems added{
-    {"deformable_attention/f32/756x4x32x12", make<encoder>(), VECDET_GATE_CALL(run(d, false)),
+    {"deformable_attention/f32/336x2x32x12", make<encoder>(), VECDET_GATE_CALL(run(d, false)),
      VECDET_GATE_CALL(plain(d, false))},
-    {"deformable_attention/f32/60x4x32x12", make<decoder>(), VECDET_GATE_CALL(run(d, false)),
+    {"deformable_attention/f32/60x2x32x12", make<decoder>(), VECDET_GATE_CALL(run(d, false)),
      VECDET_GATE_CALL(plain(d, false))},
-    {"deformable_attention_grad/f32/756x4x32x12", make<encoder>(), VECDET_GATE_CALL(run(d, true)),
+    {"deformable_attention_grad/f32/336x2x32x12", make<encoder>(), VECDET_GATE_CALL(run(d, true)),
      VECDET_GATE_CALL(plain(d, true))},
-    {"deformable_attention_grad/f32/60x4x32x12", make<decoder>(), VECDET_GATE_CALL(run(d, true)),
+    {"deformable_attention_grad/f32/60x2x32x12", make<decoder>(), VECDET_GATE_CALL(run(d, true)),
      VECDET_GATE_CALL(plain(d, true))},
 };
 
