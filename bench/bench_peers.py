@@ -3,7 +3,7 @@
 NonMaxSuppression, in alternating calls in one process. Writes a run file for bench/plot_peers.py.
 
     PYTHONPATH=<build tree>/python python3 bench/bench_peers.py [--json FILE] [--threads 1 2]
-        [--allocator installed tuned] [--rounds N]
+        [--allocator installed tuned] [--rounds N] [--families operators queries attention]
 
 Needs PyTorch, torchvision, onnx and onnxruntime (Debian's newest suite: python3-torchvision python3-onnx
 python3-onnxruntime); bench/peers.sh creates such a root directory, builds there, and runs this.
@@ -17,6 +17,7 @@ Differing results are an error.
 """
 
 import argparse
+import functools
 import json
 import os
 import platform
@@ -96,18 +97,19 @@ def retinanet_anchors(torch):
     return _default_anchorgen()(ImageList(torch.empty(1, 3, 800, 800), [(800, 800)]), maps)[0]
 
 
-def problems(torch, threads):
+def check_same(torch, a, b, tolerance=1e-4, least=1e-6):
+    if not torch.allclose(a.double(), b.double(), rtol=tolerance, atol=least, equal_nan=True):
+        raise SystemExit("results differ")
+
+
+def operator_problems(torch, threads):
     """Yields names and calls by implementation, vecdet first, after checking that the results agree."""
     import loss_formulas as formulas
     from torchvision import ops as theirs
     from torchvision.models.detection._utils import BoxCoder, Matcher
     from vecdet.torch import ops as ours
 
-    def same(a, b, tolerance=1e-4, least=1e-6):
-        if not torch.allclose(a.double(), b.double(), rtol=tolerance, atol=least, equal_nan=True):
-            raise SystemExit("results differ")
-
-    torch.manual_seed(0)
+    same = functools.partial(check_same, torch)
     rows, classes = 120087, 91
     logits = (torch.randn(rows, classes) - 4).requires_grad_()
     labels = torch.full((rows,), -1)
@@ -220,13 +222,12 @@ def problems(torch, threads):
         raise SystemExit("batched NMS: far from torchvision's boxes")
     yield "NMS of 80 classes, 8000 boxes", calls
 
-    yield from query_problems(torch, ours)
 
-
-def query_problems(torch, ours):
+def query_problems(torch, threads):
     """The matching of RT-DETR's queries, as its matcher does: one cost matrix for the batch, then SciPy."""
     from loss_formulas import query_costs
     from scipy.optimize import linear_sum_assignment
+    from vecdet.torch import ops as ours
 
     matcher = ours.HungarianMatcher(2, 5, 2)
     for images, queries, count in ((16, 300, 7), (16, 300, 50), (8, 3900, 7)):
@@ -250,16 +251,66 @@ def query_problems(torch, ours):
             "vecdet": lambda: matcher(outputs, targets), "PyTorch and SciPy": published}
 
 
-def measure(threads, allocator, rounds):
+def attention_problems(torch, threads):
+    """Deformable attention of 8 heads of 32 channels: an encoder's layer for a picture of 800 x 1066, and a decoder's
+    of 300 queries for one of 640 x 640."""
+    from loss_formulas import deformable_attention
+    from vecdet.torch import ops as ours
+
+    encoder, decoder = [(100, 134), (50, 67), (25, 34), (13, 17)], [(80, 80), (40, 40), (20, 20)]
+    for what, sizes in (("encoder, 17821", encoder), ("decoder, 300", decoder)):
+        locations = sum(height * width for height, width in sizes)
+        value = torch.rand(1, locations, 8, 32) * 2 - 1
+        if sizes is encoder:  # around each query's own location
+            around = torch.cat([torch.stack(torch.meshgrid((torch.arange(height) + 0.5) / height,
+                                                           (torch.arange(width) + 0.5) / width, indexing="ij"), -1)
+                                .flip(-1).view(-1, 2) for height, width in sizes])
+            widths = torch.tensor(sizes).flip(-1)[:, None]
+        else:
+            around, widths = torch.rand(300, 2), torch.tensor([5.0, 5.0])
+        points = around[None, :, None, None, None] + torch.randn(1, len(around), 8, len(sizes), 4, 2) * 2 / widths
+        weights = torch.rand(points.shape[:-1]).flatten(3).softmax(-1).view(points.shape[:-1])
+        tensors = [value.requires_grad_(), points.requires_grad_(), weights.requires_grad_()]
+        upstream = torch.randn(1, len(around), 256)
+
+        def forward(function):
+            def call():
+                with torch.no_grad():
+                    return function(*tensors)
+            return call
+
+        def backward(function):
+            return lambda: torch.autograd.grad(function(*tensors), tensors, upstream)
+
+        def by_vecdet(v, p, w, sizes=sizes):
+            return ours.ms_deform_attn_core_pytorch(v, sizes, p, w)
+
+        def by_torch(v, p, w, sizes=sizes):
+            return deformable_attention(v, sizes, p, w)
+
+        for name, kind in (("", forward), (" and gradients", backward)):
+            calls = {"vecdet": kind(by_vecdet), "PyTorch": kind(by_torch)}
+            for found, expected in zip(calls["vecdet"](), calls["PyTorch"]()):
+                check_same(torch, found, expected, 1e-3, 1e-4 * expected.abs().max().item())
+            yield f"deformable attention{name}, {what} queries", calls
+
+
+FAMILIES = {"operators": operator_problems, "queries": query_problems, "attention": attention_problems}
+
+
+def measure(threads, allocator, rounds, families):
     import torch
 
     torch.set_num_threads(threads)
     # One thread: CPU time, which does not include other programs' turns.
     clock = time.process_time if threads == 1 else time.perf_counter
     rows = []
-    for name, calls in problems(torch, threads):
-        least, median = alternate(calls, rounds, clock)
-        rows.append({"problem": name, "threads": threads, "allocator": allocator, "ms": least, "median_ms": median})
+    for family in families:
+        torch.manual_seed(0)
+        for name, calls in FAMILIES[family](torch, threads):
+            least, median = alternate(calls, rounds, clock)
+            rows.append({"problem": name, "threads": threads, "allocator": allocator, "ms": least,
+                         "median_ms": median})
     return rows
 
 
@@ -276,10 +327,11 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--allocator", nargs="+", default=["installed", "tuned"], choices=["installed", "tuned"])
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=FAMILIES)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:  # a separate process, because of the allocator
-        print(json.dumps(measure(given.threads[0], given.allocator[0], given.rounds)))
+        print(json.dumps(measure(given.threads[0], given.allocator[0], given.rounds, given.families)))
         return
 
     import onnxruntime
@@ -295,8 +347,8 @@ def main():
         for threads in given.threads:
             environment = dict(os.environ, OMP_NUM_THREADS=str(threads), **(TUNED if allocator == "tuned" else {}))
             done = subprocess.run([sys.executable, __file__, "--one", "1", "--threads", str(threads), "--allocator",
-                                   allocator, "--rounds", str(given.rounds)], env=environment, check=True,
-                                  stdout=subprocess.PIPE, text=True)
+                                   allocator, "--rounds", str(given.rounds), "--families", *given.families],
+                                  env=environment, check=True, stdout=subprocess.PIPE, text=True)
             run["results"] += json.loads(done.stdout.splitlines()[-1])
     print("| problem | threads | allocator | implementation | ms | vecdet ms | ratio |\n|---|--:|---|---|--:|--:|--:|")
     for row in run["results"]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses in the forms that are fastest with torch.compile. The focal loss has a hand-written gradient and no
-one-hot targets; the IoU losses avoid masks, which torch.compile cannot compile."""
+"""Losses in the forms that are fastest with torch.compile, and what DETRs compute on a CPU. The focal loss has a
+hand-written gradient and no one-hot targets; the IoU losses avoid masks, which torch.compile cannot compile."""
 
 import torch
 from torch.nn import functional as F
@@ -50,3 +50,18 @@ def query_costs(logits, boxes, labels, truth):
     joint = area_a[:, None] + area_b - shared
     hull = (torch.max(a[:, None, 2:], b[:, 2:]) - torch.min(a[:, None, :2], b[:, :2])).prod(-1)
     return 2 * by_class + 5 * torch.cdist(boxes, truth, p=1) - 2 * (shared / joint - (hull - joint) / hull)
+
+
+def deformable_attention(value, sizes, points, weights):
+    """Deformable attention as models compute it on a CPU: one grid_sample per level. The value is images x locations
+    x heads x channels, points have levels before the points of a level."""
+    images, _, heads, channels = value.shape
+    queries = points.shape[1]
+    samples = []
+    for level, maps in enumerate(value.split([height * width for height, width in sizes], 1)):
+        maps = maps.flatten(2).transpose(1, 2).reshape(images * heads, channels, *sizes[level])
+        grid = (2 * points[:, :, :, level] - 1).transpose(1, 2).flatten(0, 1)
+        samples.append(F.grid_sample(maps, grid, align_corners=False))
+    factors = weights.transpose(1, 2).reshape(images * heads, 1, queries, -1)
+    out = (torch.stack(samples, -2).flatten(-2) * factors).sum(-1)
+    return out.view(images, heads * channels, queries).transpose(1, 2).contiguous()

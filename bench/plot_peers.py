@@ -18,7 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLOURS = {"light": {"text": "#1f2328", "grid": "#d0d7de", "bar": "#0969da", "other": "#8250df", "onnx": "#bf8700"},
            "dark": {"text": "#e6edf3", "grid": "#30363d", "bar": "#4493f8", "other": "#ab7df8", "onnx": "#d29922"}}
-KINDS = {"torchvision": "bar", "PyTorch and SciPy": "bar", "torch.compile": "other", "ONNX Runtime": "onnx"}
+KINDS = {"torchvision": "bar", "PyTorch": "bar", "PyTorch and SciPy": "bar", "torch.compile": "other", "ONNX Runtime": "onnx"}
 LABELS, LEFT, WIDTH, ROW, TOP = 252, 262, 800, 19, 58
 
 

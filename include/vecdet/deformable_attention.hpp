@@ -53,9 +53,9 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Scratch memory: some 300 bytes per point of a query and thread; for the value's gradient also
-/// its locations and channels in one head in the compute type, per thread. It grows to the needs of
-/// the largest call and is reused. Only one call at a time may use it.
+/// Scratch memory: about 300 bytes per point of a query and thread. The value's gradient also needs
+/// the locations and channels of one head in the compute type, per thread. The memory grows to the
+/// needs of the largest call and is reused. Only one call at a time may use it.
 class deformable_attention_workspace {
   friend detail::workspace_access;
   detail::deformable_attention_buffers buffers_;

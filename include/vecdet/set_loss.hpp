@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole loss of a DETR in one call: the class loss of all queries, and L1 and GIoU of matched
-// queries, of all images, decoder layers and denoising groups, with the gradients of each layer.
+// The whole loss of a DETR and its gradients in one call: the class loss of all queries, and L1 and
+// GIoU of matched queries, for all images, decoder layers and denoising groups.
 // Carion et al.: "End-to-End Object Detection with Transformers", arXiv 2005.12872, section 3.1;
 // RT-DETR: Zhao et al., arXiv 2304.08069. A layer's losses are
 //
@@ -13,9 +13,10 @@
 //   L1             l1_weight / N sum of |p - t| over cx, cy, w and h of matched queries
 //   GIoU           giou_weight / N sum of 1 - GIoU of matched queries, as in iou_loss.hpp
 //
-// N = max(1, boxes) x groups, where each box is matched once per group. IoU and the GIoU loss are
-// those of iou.hpp and iou_loss.hpp; the loss adds 1e-16 to its divisors, so a box without area has
-// IoU 0 and finite gradients. If coordinates are NaN, the box losses are NaN and the IoU is 0.
+// N = max(1, boxes) x groups, where each box is matched once per group. If no image has a box, no
+// match tells the number of groups, and it counts as 1. IoU and the GIoU loss are those of iou.hpp
+// and iou_loss.hpp; the loss adds 1e-16 to its divisors, so a box without area has IoU 0 and finite
+// gradients. If coordinates are NaN, the box losses are NaN and the IoU is 0.
 //
 // Losses are sums in double. The gradients of class losses are bit-identical to those of the
 // functions named above with the same weights. GIoU has the accuracy of iou_loss.hpp, and L1 is
@@ -43,7 +44,7 @@ struct set_loss_params {
   double class_weight = 1, l1_weight = 5, giou_weight = 2;
   /// The number of boxes by which sums are divided, if it is above 0, instead of that of the ground
   /// truth. Trainers with several ranks use the mean over ranks. It is multiplied by the number of
-  /// groups, which follows from the matches; without ground-truth boxes it counts as 1.
+  /// groups, which follows from the matches; if no image has a box, groups count as 1.
   double boxes = 0;
   double scale = 1;  ///< factor on losses and gradients, for loss scaling
 

@@ -63,7 +63,7 @@ struct placed_boxes : placed<T> {
   placed_boxes(placed<T> numbers) : placed<T>(std::move(numbers)) {}
   boxes_view<const T> in() const { return {this->data(), this->size() / 4}; }
   boxes_view<T> out() const { return {this->data(), this->size() / 4}; }
-  /// The same numbers as four arrays, one a coordinate.
+  /// The same numbers as four arrays, one per coordinate.
   boxes_soa_view<const T> in_planes() const { return planes<const T>(); }
   boxes_soa_view<T> out_planes() const { return planes<T>(); }
 

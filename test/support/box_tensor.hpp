@@ -44,7 +44,7 @@ class marked {
   boxes_view<T> boxes() { return {data(), size_ / 4}; }
   boxes_view<const T> boxes() const { return {data(), size_ / 4}; }
   vector_view<T> each() { return {data(), size_}; }
-  /// The same memory as four arrays, one a coordinate.
+  /// The same memory as four arrays, one per coordinate.
   boxes_soa_view<T> planes() {
     const index_t n = size_ / 4;
     return {data(), data() + n, data() + 2 * n, data() + 3 * n, n};

@@ -13,6 +13,9 @@ except ImportError as error:
     sys.exit(77)
 
 import vecdet.torch
+from detr_forms import CHANNELS
+from test_attention import LOCATIONS, SIZES, operands
+from test_detr import FORMS
 
 OPS = torch.ops.vecdet
 ROWS, CLASSES = 64, 7
@@ -150,6 +153,55 @@ class Operators(unittest.TestCase):
             self.assert_compiles(
                 convolve, lambda: ([torch.randn(2, 16, side, side).to(memory_format=layout)
                                     .requires_grad_() for side in (16, 8)],))
+
+    def test_opcheck_of_attention(self):
+        value, points, weights = operands()
+        narrow = [each.detach().bfloat16().requires_grad_() for each in (value, weights)]
+        sizes = [side for size in SIZES for side in size]
+        for arguments in ((value, sizes, points, weights, [2, 2, 2]),
+                          (value, sizes, points, weights, [4, 0, 2]),
+                          (value, sizes, *(each.detach().unflatten(3, (3, 2)).requires_grad_()
+                                           for each in (points, weights))),
+                          (narrow[0], sizes, points, narrow[1], [2, 2, 2]),
+                          tuple(each.detach() if isinstance(each, torch.Tensor) else each
+                                for each in (value, sizes, points, weights, [2, 2, 2]))):
+            opcheck(OPS.deformable_attention.default, arguments)
+
+    def test_compile_attention(self):
+        def attend(value, points, weights):
+            return [vecdet.torch.ops.deformable_attention(value, SIZES, points, weights)]
+
+        self.assert_compiles(attend, operands)
+
+    def test_compile_queries(self):
+        classes = [torch.tensor([1, 2]), torch.tensor([0, 3, 4])]
+        boxes = [torch.rand(2, 4) * 0.4 + 0.1, torch.rand(3, 4) * 0.4 + 0.1]
+
+        def losses(logits, predicted):
+            with torch.no_grad():
+                matches = vecdet.torch.ops.match_queries(logits, predicted, boxes, classes)
+                column = vecdet.torch.ops.assign_least_cost(predicted[0][0, :3])
+            return [vecdet.torch.ops.set_loss(logits, predicted, list(matches), boxes, classes),
+                    column]
+
+        self.assert_compiles(
+            losses, lambda: ([torch.randn(2, 30, CLASSES).requires_grad_() for _ in range(2)],
+                             [torch.rand(2, 30, 4).requires_grad_() for _ in range(2)]))
+
+    def test_compile_accelerated_detrs(self):
+        torch.manual_seed(0)
+        for name, form in FORMS.items():
+            with self.subTest(name):
+                module = vecdet.torch.accelerate(form())
+
+                def layer(query, points, value):
+                    return [module(query, points, value, SIZES)]
+
+                self.assert_compiles(
+                    layer, lambda: [torch.randn(2, 7, CHANNELS).requires_grad_(),
+                                    torch.rand(2, 7, 2).requires_grad_(),
+                                    torch.randn(2, LOCATIONS, CHANNELS).requires_grad_()],
+                    ("aot_eager",))
 
     def test_opcheck_of_two_stages(self):
         rois = torch.cat([torch.randint(0, 2, (9, 1)).float(), some_boxes(9)], 1)

@@ -246,6 +246,26 @@ class Losses(unittest.TestCase):
         for a, b in zip(found, gradients(inputs)):
             self.check_close(a, b)
 
+    def test_number_of_boxes_and_groups(self):
+        """Sums are divided by the number of boxes, at least 1, times the groups, unless no image
+        has a box."""
+        torch.manual_seed(8)
+        logits, boxes = torch.randn(2, 9, CLASSES), torch.rand(2, 9, 4)
+        some, none = [torch.rand(1, 4), torch.rand(2, 4)], [torch.zeros(0, 4)] * 2
+        for truth, num_boxes, divisor in ((some, 0, 6), (some, 5, 10), (some, 0.5, 2), (none, 0, 1),
+                                          (none, 5, 5)):
+            count = sum(map(len, truth))
+            # The boxes have class 0, and a query of their own in each group.
+            matches = torch.arange(2 * count).view(2, count)
+            labels = torch.full((2, 9), -1)
+            for image, of_image in enumerate(matches.split([len(t) for t in truth], 1)):
+                labels[image, of_image.flatten()] = 0
+            found = ops.set_loss(logits, boxes, matches, truth, None, "focal", alpha=0.25,
+                                 num_boxes=num_boxes)[0, 0]
+            total = ops.sigmoid_focal_loss(logits.flatten(0, 1), labels=labels.flatten(),
+                                           reduction="sum")
+            torch.testing.assert_close(found, total / divisor)
+
     def test_no_boxes(self):
         outputs, targets = some_outputs(2, 7), some_targets((0, 0))
         inputs = leaves(outputs)

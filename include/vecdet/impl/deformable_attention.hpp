@@ -159,7 +159,7 @@ class attention_call {
         const index_t end = level.height * (band + 1) / bands;
         rows[band * shape_.levels.size() + l] = {location + first * level.width,
                                                  location + end * level.width, at};
-        // Of the value all locations are read; sums have only those of the band.
+        // All locations of the value are read, but sums have only those of the band.
         const index_t origin = bands == 1 ? location : at - first * level.width;
         for (index_t k = 0; k < level.points; ++k, ++point)
           set_level(of_band, point, level, first, end, origin);

@@ -15,6 +15,7 @@
 #include <vecdet/views.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -227,7 +228,7 @@ class query_match_call {
     for (index_t l = 0; l < layers_.size(); ++l) most = std::max(most, group_queries(l));
     return most;
   }
-  /// Of the groups that may have fewer queries than an image has boxes.
+  /// The queries of the largest group that may have fewer than an image has boxes.
   index_t most_fewer_queries(index_t boxes) const {
     index_t most = 0;
     for (index_t l = 0; l < layers_.size(); ++l)

@@ -2,7 +2,7 @@
 """vecdet for PyTorch: torchvision's operators and detectors on vecdet's kernels.
 
     vecdet.torch.ops                torchvision's functions: its names, arguments and defaults
-    vecdet.torch.accelerate(model)  switches a torchvision detector to vecdet
+    vecdet.torch.accelerate(model)  switches a torchvision detector or a public DETR to vecdet
     vecdet.torch.accelerate_convolutions(module)  switches the 3x3 convolutions of any module
     vecdet.torch.restore(model)     switches it back
     with vecdet.torch.patched():    torchvision.ops runs on vecdet inside

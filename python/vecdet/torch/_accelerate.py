@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs torchvision's detectors on vecdet: replaces matching, losses and postprocessing in place.
+"""Runs torchvision's detectors and public DETRs on vecdet: replaces matching, losses,
+postprocessing and deformable attention in place.
 
-A module's class changes to a subclass of it, and back. Parameters, hooks, names and state_dict do
-not change, and the model can be copied and pickled as before.
+The class of a torchvision module changes to a subclass of it, and back. Parameters, hooks, names
+and state_dict do not change, and the model can be copied and pickled as before.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from torchvision.models.detection import fcos, retinanet, roi_heads, rpn, ssd
 
 from . import _fcos, _rcnn, _retinanet, _ssd  # noqa: F401 (fills ORIGINALS)
 from ._convolutions import Conv2d, Sequential, has_fusible_relu, is_3x3
+from ._detr import replace_attention, restore_attention
 from ._parts import ORIGINALS, is_a
 
 _Model = TypeVar("_Model", bound=nn.Module)
@@ -21,7 +23,7 @@ _Model = TypeVar("_Model", bound=nn.Module)
 # Convolutions and sequences are replaced on their own: only some of them fit.
 _REPLACEMENTS = {theirs: ours for ours, theirs in ORIGINALS.items()
                  if ours not in (Conv2d, Sequential)}
-# A model must contain one of these.
+# A model must contain one of these, or deformable attention.
 _DETECTORS = (fcos.FCOS, retinanet.RetinaNet, roi_heads.RoIHeads, rpn.RegionProposalNetwork,
               ssd.SSD)
 _KNOWN = ("FCOS", "FasterRCNN", "KeypointRCNN", "MaskRCNN", "RetinaNet", "SSD")
@@ -59,9 +61,10 @@ def accelerate_convolutions(module: _Model) -> _Model:
 
 def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
     """Switches every torchvision detector in ``model``, itself included, to vecdet's matching,
-    losses, postprocessing and convolutions, in place. Matches are identical, and losses agree with
-    torchvision's within 1e-4. Without convolutions, losses agree within 1e-5, and detections are
-    the same boxes, except for the order of ties.
+    losses, postprocessing and convolutions, and every public DETR to vecdet's deformable attention
+    and convolutions, in place. Matches are identical, and losses agree with the model's own within
+    1e-4. Without convolutions, losses agree within 1e-5, and detections are the same boxes, except
+    for the order of ties.
 
     Parts may be replaced at any time, before or after. A head, box coder, anchor generator, matcher
     or transform that is not of torchvision's class, or has an overridden method, is called as
@@ -80,9 +83,16 @@ def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
     and that of an RPN, have one call for all levels. Hooks of a head's convolutions are called once
     for each level, as without vecdet.
 
+    Multi-scale deformable attention is recognised by the names and parameters of its module and
+    function: RT-DETR, RT-DETRv2 (except for its method "discrete"), Hugging Face's Deformable DETR,
+    RT-DETR and others, and modules whose forward() calls ms_deform_attn_core_pytorch or
+    multi_scale_deformable_attn_pytorch. Its matching and losses belong to the trainer: see
+    vecdet.torch.ops.HungarianMatcher and SetCriterion.
+
     Supported: torchvision.models.detection's RetinaNet, FCOS, SSD, FasterRCNN, MaskRCNN and
-    KeypointRCNN, and models with their RegionProposalNetwork or RoIHeads, on the CPU. TorchScript
-    compiles a model only after restore().
+    KeypointRCNN, models with their RegionProposalNetwork or RoIHeads, and models with deformable
+    attention in a form named above, on the CPU. TorchScript compiles a model, and ONNX's exporter
+    takes it, only after restore().
 
     Args:
         convolutions: whether the model's 3x3 convolutions are replaced, too.
@@ -91,13 +101,15 @@ def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
         The model.
 
     Raises:
-        TypeError: ``model`` contains no supported detector; the message lists them.
+        TypeError: ``model`` contains no supported detector; the message lists them. It is
+            unchanged.
     """
     modules = list(model.modules())
-    if not any(is_a(module, *_DETECTORS) for module in modules):
+    attends = [replace_attention(module) for module in modules]
+    if not (any(attends) or any(is_a(module, *_DETECTORS) for module in modules)):
         raise TypeError(f"vecdet.torch.accelerate: a {type(model).__name__}, expected one of "
-                        f"torchvision.models.detection's {', '.join(_KNOWN)}, or a model that "
-                        "contains one")
+                        f"torchvision.models.detection's {', '.join(_KNOWN)}, a DETR with "
+                        "deformable attention in a known form, or a model that contains one")
     _replace(modules, _REPLACEMENTS)
     return accelerate_convolutions(model) if convolutions else model
 
@@ -105,5 +117,7 @@ def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
 def restore(model: _Model) -> _Model:
     """Undoes accelerate() and accelerate_convolutions(). A model that was not accelerated does not
     change."""
+    for module in model.modules():
+        restore_attention(module)
     _replace(model.modules(), ORIGINALS)
     return model

@@ -14,7 +14,7 @@ _ops = torch.ops.vecdet
 LevelSizes = Union[Tensor, Sequence[Sequence[int]]]
 
 
-def _flat(level_sizes: LevelSizes) -> list[int]:
+def flat_sizes(level_sizes: LevelSizes) -> list[int]:
     if isinstance(level_sizes, Tensor):
         return level_sizes.flatten().tolist()
     return [int(size) for level in level_sizes for size in level]
@@ -44,7 +44,7 @@ def deformable_attention(value: Tensor, level_sizes: LevelSizes, points: Tensor,
     Raises:
         RuntimeError: shapes that differ.
     """
-    return _ops.deformable_attention(value, _flat(level_sizes), points, weights,
+    return _ops.deformable_attention(value, flat_sizes(level_sizes), points, weights,
                                      list(level_points or ()))
 
 
@@ -53,7 +53,7 @@ def ms_deform_attn_core_pytorch(value: Tensor, value_spatial_shapes: LevelSizes,
     """deformable_attention with the signature of Deformable DETR's function for the CPU. RT-DETR's
     deformable_attention_core_func and Hugging Face's multi_scale_deformable_attention have the
     same."""
-    return _ops.deformable_attention(value, _flat(value_spatial_shapes), sampling_locations,
+    return _ops.deformable_attention(value, flat_sizes(value_spatial_shapes), sampling_locations,
                                      attention_weights)
 
 
@@ -70,5 +70,5 @@ def deformable_attention_core_func_v2(value: Tensor, value_spatial_shapes: Level
     if method != "default":
         raise ValueError(f"deformable_attention_core_func_v2: method is {method!r}, expected "
                          "'default'")
-    return _ops.deformable_attention(value, _flat(value_spatial_shapes), sampling_locations,
+    return _ops.deformable_attention(value, flat_sizes(value_spatial_shapes), sampling_locations,
                                      attention_weights, list(num_points_list))

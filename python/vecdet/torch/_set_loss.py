@@ -95,7 +95,8 @@ def set_loss(
         logits, boxes, targets, classes: as in match_queries. Layers may have different numbers of
             queries.
         matches: one tensor per layer, [groups, M]: the query of each ground-truth box in its image,
-            or -1. Sums are divided by the number of boxes times that of the layer's groups.
+            or -1. Sums are divided by the number of boxes, at least 1, times that of the layer's
+            groups. If no image has a box, groups count as 1.
         class_loss: "focal", "varifocal" (the IoU is the target) or "cross_entropy" (the last column
             of logits is "no object").
         alpha: weight of positives (focal) or negatives (varifocal).

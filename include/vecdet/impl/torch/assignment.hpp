@@ -50,7 +50,7 @@ class truth_tensors {
     truth_.boxes = boxes_.view();
     truth_.image_offsets = boxes_.offsets();
     if (!classes.has_value() || !classes->defined()) return;
-    classes_.emplace_back(function, "classes", *classes, boxes_.size(), "an integer a box");
+    classes_.emplace_back(function, "classes", *classes, boxes_.size(), "one integer per box");
     truth_.classes = classes_.back().view();
   }
   truth_tensors(const truth_tensors&) = delete;

@@ -69,7 +69,7 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
       });
     };
     if (label_of.has_value() && label_of->defined()) {
-      const labels chosen(function, "labels", *label_of, boxes_given, "an integer a box");
+      const labels chosen(function, "labels", *label_of, boxes_given, "one integer per box");
       run(box_selection(chosen.view(), background, ignore),
           count_foreground(chosen.view(), background, ignore));
     } else {

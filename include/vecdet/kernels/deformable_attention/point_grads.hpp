@@ -60,7 +60,7 @@ struct attention_products {
     }
   }
 
-  /// Of the points of a block, four numbers each.
+  /// Writes four numbers per point of a block.
   VECDET_INLINE void of_block(const detail::attention_levels& level,
                               const detail::attention_corners<real>& block, real* to) const {
     for (int i = 0; i < 4 * row_lanes; ++i) to[i] = real(0);
@@ -140,7 +140,7 @@ VECDET_INLINE void finish_point_grads(const detail::attention_levels& level,
   }
 }
 
-/// Rows as of attention_products.
+/// `Rows` is as in attention_products.
 template <int Rows, class T, class From>
 void attention_point_grads_of(const detail::attention_args<T>& a,
                               const detail::attention_source<From>& source,

@@ -59,6 +59,7 @@ class focal_cost {
 
 /// Column `label` of 16 rows, the last of which is repeated if there are fewer. Prefetches the same
 /// column of the 16 rows that follow: they are far apart, and the processor does not foresee them.
+/// After the last rows, these addresses are past the end: a prefetch is a hint and never faults.
 template <class T>
 VECDET_INLINE float_row logits_of(const T* rows, index_t stride, int count, index_t label) {
   alignas(64) float lane[row_lanes];
