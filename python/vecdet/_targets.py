@@ -26,7 +26,8 @@ def grid_sizes(function: str, sizes: Any) -> NDArray[np.int64]:
     array = np.ascontiguousarray(sizes)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"vecdet.{function}: level_sizes has {array.dtype}, expected integers")
-    array = array.astype(np.int64)
+    if array.dtype is not int64:
+        array = array.astype(int64)
     if array.ndim != 2 or array.shape[1] != 2:
         raise wrong_shape(function, "level_sizes", array, "[levels, 2]: (height, width) per level")
     return array
@@ -68,7 +69,7 @@ def make_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[int]]
             at.ratios, at.ratio_count = address(own[1]), own[1].size
     count = c_int64()
     check(library.vecdet_count_anchors(table, address(grids), levels, byref(count)))
-    out = np.empty((count.value, 4), np.float32)
+    out = empty((count.value, 4), float32)
     check(library.vecdet_make_anchors(table, _c.grid_size(*image_size), address(grids), levels,
                                       address(out), count.value))
     return out
@@ -85,7 +86,7 @@ def make_ssd_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[i
     grids = grid_sizes("make_ssd_anchors", level_sizes)
     count = c_int64()
     check(library.vecdet_count_ssd_anchors(None, address(grids), len(grids), byref(count)))
-    out = np.empty((count.value, 4), np.float32)
+    out = empty((count.value, 4), float32)
     check(library.vecdet_make_ssd_anchors(None, _c.grid_size(*image_size), address(grids),
                                           len(grids), address(out), count.value))
     return out
@@ -102,7 +103,7 @@ def make_points(level_sizes: Sequence[Sequence[int]],
     steps = np.ascontiguousarray(strides, np.float64)
     if steps.shape != (len(grids),):
         raise wrong_shape("make_points", "strides", steps, f"[{len(grids)}], one per level")
-    out = np.empty((int((grids[:, 0] * grids[:, 1]).sum()), 2), np.float32)
+    out = empty((sum(height * width for height, width in grids.tolist()), 2), float32)
     check(library.vecdet_make_points(address(grids), address(steps), len(grids), address(out),
                                      len(out)))
     return out
