@@ -98,9 +98,9 @@ class CMakeBuild(build_ext):
         for name in self.FILES:
             (package / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(build / "python/vecdet" / name, package / name)
-        if shutil.which("strip"):
-            subprocess.run(["strip", "--strip-unneeded", str(package / "libvecdet.so.0")],
-                           check=True)
+        strip = os.environ.get("STRIP", "strip")  # another one if this is cross-compiled
+        if shutil.which(strip):
+            subprocess.run([strip, "--strip-unneeded", str(package / "libvecdet.so.0")], check=True)
 
     def get_outputs(self):
         return [str(pathlib.Path(self.build_lib) / "vecdet" / name) for name in self.FILES]

@@ -10,6 +10,7 @@
 #
 # Needs qemu-user-static, and g++-aarch64-linux-gnu for Arm; exits with 77 where they are absent.
 set -euo pipefail
+source "$(dirname "$0")/arm_packages.sh"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -45,21 +46,11 @@ run_x86() {
   done
 }
 
-# Debian's arm64 oneTBB, unpacked into the scratch folder: nothing is installed.
-fetch_arm_tbb() {
-  local apt="-o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o Dir::State::lists=$scratch/lists
-             -o Dir::State::status=/dev/null -o Dir::Cache=$scratch/cache -o APT::Sandbox::User=root"
-  mkdir -p "$scratch/lists/partial" "$scratch/cache/archives/partial"
-  (cd "$scratch" && apt-get -qq $apt update && apt-get -qq $apt download libtbb12 libtbb-dev)
-  local package
-  for package in "$scratch"/*.deb; do dpkg -x "$package" "$scratch/sysroot"; done
-}
-
 run_aarch64() {
   need qemu-aarch64-static aarch64-linux-gnu-g++ apt-get
   local source=$1 xsimd=$2 digest=$3 start=$SECONDS
   local lib=$scratch/sysroot/usr/lib/aarch64-linux-gnu
-  fetch_arm_tbb
+  fetch_arm_packages "$scratch/sysroot" libtbb-dev
   mkdir "$scratch/xsimd" # a folder of its own: /usr/include is this machine's
   ln -s "$xsimd/xsimd" "$scratch/xsimd/xsimd"
   local file

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The wheel in empty root directories without a compiler: Debian 12 with Python 3.11, and sid, with
-# their NumPys. Runs the tests of the NumPy package there.
+# their NumPys. Runs the tests of the NumPy package there; those of a wheel for 64-bit Arm, under
+# emulation, with Debian 12's arm64 Python and NumPy.
 #
-#   wheel.sh [<wheel>]      default: packaging/wheel.sh builds it
+#   wheel.sh [<wheel>]         default: packaging/wheel.sh builds it
+#   wheel.sh --arch arm64      builds the wheel for 64-bit Arm
 #
 # Needs root, debootstrap and 1 GB. ROOTS=folder keeps the root directories for the next time.
 set -euo pipefail
@@ -15,41 +17,82 @@ if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf --one-file-system "$scratch"' EXIT
-wheel=${1:-}
-if [ -z "$wheel" ]; then
-  "$source/packaging/wheel.sh" "$scratch/wheel"
+if [ $# = 1 ]; then
+  wheel=$1
+else
+  "$source/packaging/wheel.sh" "$@" "$scratch/wheel"
   wheel=$(echo "$scratch"/wheel/*.whl)
 fi
-[[ $(basename "$wheel") =~ ^vecdet-[0-9.]+-py3-none-manylinux_[0-9]+_[0-9]+_x86_64.whl$ ]]
+[[ $(basename "$wheel") =~ ^vecdet-[0-9.]+-py3-none-manylinux_[0-9]+_[0-9]+_(x86_64|aarch64).whl$ ]]
+machine=${BASH_REMATCH[1]}
 [ "$(stat -c %s "$wheel")" -le $((5 << 20)) ]
 
-for suite in bookworm sid; do
-  at=${ROOTS:-$scratch}/$suite-wheel
+# make_root <suite> <folder> <packages>
+make_root() {
+  at=${ROOTS:-$scratch}/$2
   if [ ! -e "$at/ccache" ]; then
-    debootstrap_root "$suite" ca-certificates,python3-numpy,python3-pip >"$scratch/log" ||
-      { tail "$scratch/log"; exit 1; }
+    debootstrap_root "$1" "$3" >"$scratch/log" || { tail "$scratch/log"; exit 1; }
     mkdir "$at/ccache" # last: the sign that the root is complete
   fi
-  cp "$wheel" "$at/tmp"
   if run sh -c 'command -v gcc || command -v c++'; then
-    echo "$suite's root directory has a compiler"
+    echo "$2 has a compiler"
     exit 1
   fi
-  run python3 -m pip install -q --no-index --no-deps --break-system-packages --force-reinstall \
-    --root-user-action=ignore "/tmp/$(basename "$wheel")"
-  run python3 -c 'import sys, time
+  cp "$wheel" "$at/tmp"
+}
+
+# test_package <tests>: where python() has the wheel.
+test_package() {
+  python -c 'import platform, sys, time
 before = time.perf_counter()
 import numpy
 between = time.perf_counter()
 import vecdet
 print(f"Python {sys.version.split()[0]}, NumPy {numpy.__version__}, vecdet {vecdet.__version__} on "
-      f"{vecdet.active_isa()}, imported in {1e3 * (time.perf_counter() - between):.0f} ms")
+      f"{platform.machine()}, {vecdet.active_isa()}, imported in "
+      f"{1e3 * (time.perf_counter() - between):.0f} ms")
 assert "torch" not in sys.modules
 try:
     import vecdet.torch
 except ImportError as error:
     assert "vecdet.torch needs PyTorch" in str(error), error'
-  for name in functions arguments raw_outputs docstrings; do
-    run env PYTHONDONTWRITEBYTECODE=1 python3 "/src/test/python/test_$name.py"
+  local name
+  for name in functions queries arguments raw_outputs docstrings; do
+    python "/src/test/python/test_$name.py"
   done
+}
+
+if [ "$machine" = aarch64 ]; then
+  make_root bookworm bookworm-wheel-emulated ca-certificates,qemu-user-static
+  run rm -rf /arm
+  run bash -c 'source /src/test/arm_packages.sh && fetch_arm_packages /arm python3-numpy'
+  lib=/arm/usr/lib/aarch64-linux-gnu
+  # Debian's alternatives choose BLAS and LAPACK when packages are installed.
+  python() {
+    run qemu-aarch64-static -L /arm -E PYTHONHOME=/arm/usr -E PYTHONDONTWRITEBYTECODE=1 \
+      -E PYTHONPATH=/arm/vecdet:/arm/usr/lib/python3/dist-packages \
+      -E "LD_LIBRARY_PATH=$lib:$lib/blas:$lib/lapack" /arm/usr/bin/python3 "$@"
+  }
+  python -m zipfile -e "/tmp/$(basename "$wheel")" /arm/vecdet
+  test_package
+  exit
+fi
+
+python() { run env PYTHONDONTWRITEBYTECODE=1 python3 "$@"; }
+for suite in bookworm sid; do
+  packages=ca-certificates,python3-numpy,python3-pip
+  [ $suite = bookworm ] || packages=$packages,python3-ml-dtypes # Debian 12 has none
+  make_root $suite $suite-wheel $packages
+  python -m pip install -q --no-index --no-deps --break-system-packages --force-reinstall \
+    --root-user-action=ignore "/tmp/$(basename "$wheel")"
+  test_package
+  # What users without NumPy see.
+  python -c 'import sys
+sys.modules["numpy"] = None
+try:
+    import vecdet
+except ImportError as error:
+    assert "pip install numpy" in str(error), error
+else:
+    sys.exit("imported without NumPy")'
 done

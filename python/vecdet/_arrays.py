@@ -9,6 +9,8 @@ float16 is converted to float32. Arguments of different types are promoted as in
 from __future__ import annotations
 
 import ctypes
+import functools
+import itertools
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
@@ -19,6 +21,8 @@ from ._c import BFLOAT16, FLOAT32, FLOAT64
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+ndarray = np.ndarray  # names that are found without looking into the module numpy
+empty = np.empty
 float32 = np.dtype(np.float32)
 float64 = np.dtype(np.float64)
 int64 = np.dtype(np.int64)
@@ -54,13 +58,12 @@ def optional(array: Any) -> int | None:
     return None if array is None else address(array)
 
 
-def _shape_text(array: Any) -> str:
-    return "[" + ", ".join(map(str, array.shape)) + "]"
+def shape_error(function: str, argument: str, shape: Sequence[int], expected: str) -> ValueError:
+    return ValueError(f"vecdet.{function}: {argument}.shape is {list(shape)}, expected {expected}")
 
 
 def wrong_shape(function: str, argument: str, array: Any, expected: str) -> ValueError:
-    return ValueError(f"vecdet.{function}: {argument}.shape is {_shape_text(array)}, expected "
-                      f"{expected}")
+    return shape_error(function, argument, array.shape, expected)
 
 
 def as_array(function: str, argument: str, value: Any) -> NDArray[Any]:
@@ -83,7 +86,7 @@ def _is_bfloat16(dtype: Any) -> bool:
 
 def floats(function: str, argument: str, value: Any) -> NDArray[Any]:
     """A contiguous array of a type in TYPES."""
-    if type(value) is np.ndarray and value.dtype in TYPES and value.flags.c_contiguous:
+    if type(value) is ndarray and value.dtype in TYPES and value.flags.c_contiguous:
         return value
     array = as_array(function, argument, value)
     if not array.dtype.isnative:
@@ -106,15 +109,22 @@ def floats(function: str, argument: str, value: Any) -> NDArray[Any]:
 def same_floats(function: str, *named: Any) -> tuple[int, list[NDArray[Any]]]:
     """Arrays of the same type from pairs of name and value; None stays None. Returns the type's
     number, too."""
-    arrays: list[Any] = [None if value is None else floats(function, name, value)
-                         for name, value in named]
-    present = [array.dtype for array in arrays if array is not None]
-    common = present[0]
-    for dtype in present:
-        if dtype != common:
-            common = np.result_type(*present)
-            arrays = [None if a is None else a.astype(common, copy=False) for a in arrays]
-            break
+    arrays: list[Any] = []
+    common: Any = None
+    is_mixed = False
+    for name, value in named:
+        if value is not None:
+            # Most arguments need no conversion, and this costs less than a call of floats().
+            if not (type(value) is ndarray and value.dtype in TYPES and value.flags.c_contiguous):
+                value = floats(function, name, value)
+            if common is None:
+                common = value.dtype
+            elif value.dtype != common:
+                is_mixed = True
+        arrays.append(value)
+    if is_mixed:
+        common = np.result_type(*(array.dtype for array in arrays if array is not None))
+        arrays = [None if a is None else a.astype(common, copy=False) for a in arrays]
     return TYPES[common], arrays
 
 
@@ -135,7 +145,9 @@ def same_small_floats(function: str, *named: Any) -> tuple[int, list[NDArray[Any
 def float32s(function: str, argument: str, value: Any, shape: str = "",
              last: int | None = None) -> NDArray[Any]:
     """A contiguous array of float32 whose last dimension is `last`."""
-    array = floats(function, argument, value).astype(np.float32, copy=False)
+    array = floats(function, argument, value)
+    if array.dtype is not float32:
+        array = array.astype(float32, copy=False)
     if last is not None and (array.ndim < 1 or array.shape[-1] != last):
         if array.size == 0:
             return array.reshape(0, last)
@@ -145,7 +157,7 @@ def float32s(function: str, argument: str, value: Any, shape: str = "",
 
 def integers(function: str, argument: str, value: Any, count: int | None = None) -> NDArray[Any]:
     """A contiguous array of int64, flat if it must have `count` elements."""
-    if type(value) is np.ndarray and value.dtype is int64 and value.flags.c_contiguous:
+    if type(value) is ndarray and value.dtype is int64 and value.flags.c_contiguous:
         array = value
     else:
         array = _as_integers(function, argument, value)
@@ -183,7 +195,7 @@ def numbers_per_box(function: str, argument: str, array: NDArray[Any], count: in
 
 def image_sizes_of(function: str, sizes: Any, images: int | None = None) -> NDArray[Any]:
     """[images, 2] of float64: (height, width) of each image."""
-    array = np.ascontiguousarray(sizes, dtype=np.float64)
+    array = np.ascontiguousarray(sizes, dtype=float64)
     if array.size == 0:
         array = array.reshape(0, 2)
     if array.ndim != 2 or array.shape[1] != 2 or images is not None and len(array) != images:
@@ -191,6 +203,24 @@ def image_sizes_of(function: str, sizes: Any, images: int | None = None) -> NDAr
                           f"[{'images' if images is None else images}, 2]: (height, width) of each "
                           "image")
     return array
+
+
+def offsets_of(parts: Sequence[Any]) -> NDArray[np.int64]:
+    """Where the rows of each part begin in the joined parts, and where the last ends."""
+    return np.array([0, *itertools.accumulate(map(len, parts))], int64)
+
+
+def joined(parts: Sequence[Any], shape: Any, dtype: Any) -> NDArray[Any]:
+    """The parts one after the other; an empty array of the shape if there are none."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else empty(shape, dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def kept_params(struct: Any, *values: Any) -> Any:
+    """The argument for a struct of parameters, which many calls share."""
+    return ctypes.byref(struct(*values))
 
 
 def choice(names: Sequence[str], function: str, argument: str, name: str) -> int:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Sequence
 import numpy as np
 
 from . import _c
-from ._arrays import (address, as_array, box_rows, choice, float32s, floats, image_sizes_of,
-                      optional, same_floats, wrong_shape)
+from ._arrays import (TYPES, address, as_array, box_rows, choice, empty, float32, float32s, floats,
+                      image_sizes_of, int64, kept_params, ndarray, optional,
+                      same_floats, wrong_shape)
 from ._library import check, library
 
 if TYPE_CHECKING:
@@ -21,11 +22,12 @@ IOU_KINDS = ("iou", "giou", "diou", "ciou")
 SIZE_LIMIT = 4.135166556742356  # log(1000 / 16): torchvision's bound of dw and dh
 
 _pairwise_iou = library.vecdet_pairwise_iou
+_convert_boxes = library.vecdet_convert_boxes
 
 
 def with_floats(boxes: Any, function: str, argument: str) -> Any:
     """Integers as float32, as in torchvision's functions of boxes."""
-    if type(boxes) is np.ndarray and boxes.dtype.kind == "f":
+    if type(boxes) is ndarray and boxes.dtype in TYPES:
         return boxes
     array = as_array(function, argument, boxes)
     return array.astype(np.float32) if array.dtype.kind in "iu" else array
@@ -35,9 +37,10 @@ def _overlaps(function: str, kind: int, boxes1: Any, boxes2: Any) -> NDArray[Any
     type_, (a, b) = same_floats(function, ("boxes1", with_floats(boxes1, function, "boxes1")),
                                 ("boxes2", with_floats(boxes2, function, "boxes2")))
     a, b = box_rows(function, "boxes1", a), box_rows(function, "boxes2", b)
-    out = np.empty((len(a), len(b)), a.dtype)
-    check(_pairwise_iou(type_, address(a), len(a), address(b), len(b), kind, _c.EMPTY_IOU_NAN,
-                        address(out), len(b)))
+    rows, cols = len(a), len(b)
+    out = empty((rows, cols), a.dtype)
+    check(_pairwise_iou(type_, address(a), rows, address(b), cols, kind, _c.EMPTY_IOU_NAN,
+                        address(out), cols))
     return out
 
 
@@ -79,7 +82,7 @@ def elementwise_iou(boxes1: ArrayLike, boxes2: ArrayLike, kind: str = "iou") -> 
     a, b = box_rows(function, "boxes1", a), box_rows(function, "boxes2", b)
     if len(a) != len(b):
         raise wrong_shape(function, "boxes2", b, f"[{len(a)}, 4], the shape of boxes1")
-    out = np.empty(len(a), a.dtype)
+    out = empty(len(a), a.dtype)
     check(library.vecdet_elementwise_iou(type_, address(a), address(b), len(a),
                                          choice(IOU_KINDS, function, "kind", kind),
                                          _c.EMPTY_IOU_NAN, address(out)))
@@ -96,10 +99,6 @@ def _flat_boxes(function: str, argument: str, value: Any) -> tuple[int, Any]:
     return array.size // 4, array
 
 
-def _type(array: Any) -> int:
-    return same_floats("", ("", array))[0]
-
-
 def box_convert(boxes: ArrayLike, in_fmt: str, out_fmt: str) -> NDArray[Any]:
     """Converts ``boxes`` [..., 4] from the format ``in_fmt`` to ``out_fmt``: ``"xyxy"`` (corners),
     ``"xywh"`` (top left corner and size) or ``"cxcywh"`` (centre and size).
@@ -110,13 +109,11 @@ def box_convert(boxes: ArrayLike, in_fmt: str, out_fmt: str) -> NDArray[Any]:
     source = choice(FORMATS, "box_convert", "in_fmt", in_fmt)
     target = choice(FORMATS, "box_convert", "out_fmt", out_fmt)
     count, array = _flat_boxes("box_convert", "boxes", boxes)
-    out = np.empty_like(array)
+    out, type_ = empty(array.shape, array.dtype), TYPES[array.dtype]
     if source and target and source != target:  # through corners, to round as in torchvision
-        check(library.vecdet_convert_boxes(_type(array), address(array), count, source, _c.XYXY,
-                                           address(out)))
+        check(_convert_boxes(type_, address(array), count, source, _c.XYXY, address(out)))
         array, source = out, _c.XYXY
-    check(library.vecdet_convert_boxes(_type(array), address(array), count, source, target,
-                                       address(out)))
+    check(_convert_boxes(type_, address(array), count, source, target, address(out)))
     return out
 
 
@@ -127,9 +124,9 @@ def clip_boxes_to_image(boxes: ArrayLike, size: Sequence[float]) -> NDArray[Any]
     [[0.0, 0.0, 40.0, 10.0]]
     """
     count, array = _flat_boxes("clip_boxes_to_image", "boxes", boxes)
-    out = np.empty_like(array)
+    out = empty(array.shape, array.dtype)
     height, width = size
-    check(library.vecdet_clip_boxes(_type(array), address(array), count,
+    check(library.vecdet_clip_boxes(TYPES[array.dtype], address(array), count,
                                     _c.image_size(height, width), address(out)))
     return out
 
@@ -141,8 +138,8 @@ def box_area(boxes: ArrayLike) -> NDArray[Any]:
     [20.0]
     """
     array = box_rows("box_area", "boxes", _flat_boxes("box_area", "boxes", boxes)[1])
-    out = np.empty(len(array), array.dtype)
-    check(library.vecdet_box_areas(_type(array), address(array), len(array), address(out)))
+    out = empty(len(array), array.dtype)
+    check(library.vecdet_box_areas(TYPES[array.dtype], address(array), len(array), address(out)))
     return out
 
 
@@ -154,22 +151,22 @@ def remove_small_boxes(boxes: ArrayLike, min_size: float) -> NDArray[np.int64]:
     """
     array = box_rows("remove_small_boxes", "boxes",
                      _flat_boxes("remove_small_boxes", "boxes", boxes)[1])
-    kept = np.empty(len(array), np.int64)
+    kept = empty(len(array), int64)
     count = c_int64()
-    check(library.vecdet_large_boxes(_type(array), address(array), len(array), min_size,
+    check(library.vecdet_large_boxes(TYPES[array.dtype], address(array), len(array), min_size,
                                      address(kept), byref(count)))
     kept.resize(count.value, refcheck=False)
     return kept
 
 
 def coder_params(function: str, weights: Sequence[float], size_limit: float = SIZE_LIMIT,
-                 anchor_format: str = "xyxy") -> Any:
-    """A coder with weights of dx, dy, dw, dh; size_limit infinite: no clamp."""
+                 anchor_format: str = "xyxy") -> tuple[Any, ...]:
+    """The fields of a coder with weights of dx, dy, dw, dh; size_limit infinite: no clamp."""
     if len(weights) != 4:
         raise ValueError(f"vecdet.{function}: weights has {len(weights)} numbers, expected 4")
     clamp = _c.CLAMP_NONE if size_limit == float("inf") else _c.CLAMP_ABOVE
-    return _c.coder_params(*weights, clamp, 0 if clamp == _c.CLAMP_NONE else size_limit,
-                           choice(FORMATS, function, "anchor_format", anchor_format))
+    return (*weights, clamp, 0 if clamp == _c.CLAMP_NONE else size_limit,
+            choice(FORMATS, function, "anchor_format", anchor_format))
 
 
 def _coded(function: str, first: Any, first_name: str, anchors: Any) -> Any:
@@ -177,7 +174,7 @@ def _coded(function: str, first: Any, first_name: str, anchors: Any) -> Any:
     b = box_rows(function, "anchors", b)
     if a.shape != b.shape:
         raise wrong_shape(function, first_name, a, f"[{len(b)}, 4], one per anchor")
-    return type_, a, b, np.empty_like(a)
+    return type_, a, b, empty(a.shape, a.dtype)
 
 
 def encode_boxes(boxes: ArrayLike, anchors: ArrayLike,
@@ -189,9 +186,10 @@ def encode_boxes(boxes: ArrayLike, anchors: ArrayLike,
     [[0.1, 0.0, 0.0, 0.0]]
     """
     type_, targets, anchors, out = _coded("encode_boxes", boxes, "boxes", anchors)
-    params = coder_params("encode_boxes", weights, anchor_format=anchor_format)
+    params = kept_params(_c.coder_params, *coder_params("encode_boxes", weights,
+                                                        anchor_format=anchor_format))
     check(library.vecdet_encode_boxes(type_, address(targets), address(anchors), len(targets),
-                                      byref(params), address(out)))
+                                      params, address(out)))
     return out
 
 
@@ -221,10 +219,11 @@ def decode_boxes(deltas: ArrayLike, anchors: ArrayLike,
         sizes = np.asarray(image_size, np.float64)
         sizes = image_sizes_of("decode_boxes", np.broadcast_to(sizes, (images, 2))
                                if sizes.ndim == 1 else sizes, images)
-    params = coder_params("decode_boxes", weights, size_limit, anchor_format)
-    out = np.empty_like(codes)
+    params = kept_params(_c.coder_params, *coder_params("decode_boxes", weights, size_limit,
+                                                        anchor_format))
+    out = empty(codes.shape, codes.dtype)
     check(library.vecdet_decode_boxes(type_, address(codes), images, address(priors), len(priors),
-                                      optional(sizes), byref(params), address(out)))
+                                      optional(sizes), params, address(out)))
     return out
 
 
@@ -265,7 +264,7 @@ def decode_distributions(logits: ArrayLike) -> NDArray[np.float32]:
     array = float32s("decode_distributions", "logits", logits)
     if array.ndim < 1:
         raise wrong_shape("decode_distributions", "logits", array, "[..., bins]")
-    out = np.empty(array.shape[:-1], np.float32)
+    out = empty(array.shape[:-1], float32)
     bins = array.shape[-1]
     check(library.vecdet_decode_distributions(address(array), out.size, bins, bins, address(out)))
     return out
@@ -290,7 +289,7 @@ def decode_distribution_boxes(logits: ArrayLike, points: ArrayLike,
     units = float32s(function, "strides", with_floats(strides, function, "strides"))
     if units.shape != (count,):
         raise wrong_shape(function, "strides", units, f"[{count}]")
-    out = np.empty((count, 4), np.float32)
+    out = empty((count, 4), float32)
     check(library.vecdet_decode_distribution_boxes(address(array), count, bins, bins, address(at),
                                                    address(units), address(out)))
     return out

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 import numpy as np
 
 from . import _c
-from ._arrays import (TYPES, address, as_array, choice, float32s, image_sizes_of, optional,
-                      same_small_floats, small_floats, wrong_shape)
+from ._arrays import (TYPES, address, as_array, choice, empty, float32, float32s, float64,
+                      image_sizes_of, int64, joined, kept_params, offsets_of, optional,
+                      same_small_floats, shape_error, small_floats, wrong_shape)
 from ._boxes import FORMATS, SIZE_LIMIT, coder_params
 from ._library import check, library
 
@@ -94,11 +95,12 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
     ([3.0, 2.0], [0, 3])
     """
     array = small_floats("filter_topk", "logits", logits)
-    most = max(0, min(k, array.size))
-    values, positions = np.empty(most, np.float32), np.empty(most, np.int64)
+    size = array.size
+    most = max(0, min(k, size))
+    values, positions = empty(most, float32), empty(most, int64)
     count = c_int64()
     check(library.vecdet_filter_topk(
-        TYPES[array.dtype], address(array), 1, array.size, array.size, score_threshold, k,
+        TYPES[array.dtype], address(array), 1, size, size, score_threshold, k,
         choice(("logits", "probabilities"), "filter_topk", "kind", kind), None, address(values),
         address(positions), byref(count)))
     values.resize(count.value, refcheck=False)
@@ -106,38 +108,56 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
     return values, positions
 
 
-class _Results:
-    """Memory for the detections of a batch, which is split by image after the call. There are two
-    arrays, because their addresses and views cost most of a small call."""
+# The results of a batch are in two arrays, because the allocations, addresses and views of arrays
+# cost most of a small call: boxes, scores and extras; labels, sources and offsets. Named tuples are
+# made without their __new__, which costs as much as two views.
+_NO_EXTRAS = empty((1 << 40, 0), float32)
+_tuple: Any = tuple.__new__
 
-    def __init__(self, images: int, most: int, extras: int = 0) -> None:
-        total = images * max(0, most)
-        self._total, self._extras, self._images = total, extras, images
-        self._floats = np.empty(total * (5 + extras), np.float32)
-        self._integers = np.empty(total * 2 + images + 1, np.int64)
-        self.boxes = address(self._floats)
-        self.scores = self.boxes + 16 * total
-        self.extras = self.boxes + 20 * total
-        self.labels = address(self._integers)
-        self.sources = self.labels + 8 * total
-        self.offsets = self.labels + 16 * total
 
-    def detections(self) -> list[Detections]:
-        return [Detections(*found[:3]) for found in self.yolo_detections()]
+def _detections(floats: Any, numbers: Any, total: int) -> list[Detections]:
+    ends = numbers[total:].tolist()
+    found, a = [], 0
+    for b in ends[1:]:
+        found.append(_tuple(Detections, (
+            floats[4 * a:4 * b].reshape(b - a, 4), floats[4 * total + a:4 * total + b],
+            numbers[a:b])))
+        a = b
+    return found
 
-    def yolo_detections(self) -> list[YoloDetections]:
-        total, extras, floats, numbers = self._total, self._extras, self._floats, self._integers
-        ends = numbers[2 * total:].tolist()
-        found = []
-        for a, b in zip(ends, ends[1:]):
-            found.append(YoloDetections(
-                floats[4 * a:4 * b].reshape(b - a, 4), floats[4 * total + a:4 * total + b],
-                numbers[a:b], numbers[total + a:total + b],
-                floats[5 * total + extras * a:5 * total + extras * b].reshape(b - a, extras)))
-        return found
+
+def _yolo_detections(floats: Any, numbers: Any, total: int, extras: int) -> list[YoloDetections]:
+    ends = numbers[2 * total:].tolist()
+    found, a = [], 0
+    for b in ends[1:]:
+        found.append(_tuple(YoloDetections, (
+            floats[4 * a:4 * b].reshape(b - a, 4), floats[4 * total + a:4 * total + b],
+            numbers[a:b], numbers[total + a:total + b],
+            floats[5 * total + extras * a:5 * total + extras * b].reshape(b - a, extras)
+            if extras else _NO_EXTRAS[:b - a])))
+        a = b
+    return found
 
 
 _DETECTORS = ("retinanet", "fcos", "ssd", "rpn")
+_postprocess = library.vecdet_postprocess
+_postprocess_yolo = library.vecdet_postprocess_yolo
+_postprocess_detr = library.vecdet_postprocess_detr
+
+
+@functools.lru_cache(maxsize=256)
+def _dense_params(detector: str, weights: Any, size_limit: float, *options: Any) -> Any:
+    """Parameters that many calls share, and the greatest number of detections."""
+    params = getattr(library, f"vecdet_postprocess_params_{detector}")()
+    params.detector = _DETECTORS.index(detector)
+    for name, value in zip(("score_threshold", "max_candidates", "iou_threshold", "max_detections",
+                            "min_size"), options):
+        if value is not None:
+            setattr(params, name, value)
+    if weights is None:
+        weights = [getattr(params.coder, f"weight_{axis}") for axis in "xywh"]
+    params.coder = coder_params("postprocess", weights, size_limit)
+    return byref(params), max(0, params.max_detections)
 
 
 def postprocess(
@@ -179,7 +199,7 @@ def postprocess(
     ([[0.0, 0.0, 10.0, 10.0]], [0.9819999933242798], [0])
     """
     function = "postprocess"
-    number = choice(_DETECTORS, function, "detector", detector)
+    choice(_DETECTORS, function, "detector", detector)
     type_, (logits, deltas, centers) = same_small_floats(
         function, ("logits", logits), ("deltas", deltas), ("centerness", centerness))
     priors = float32s(function, "anchors", anchors, "[anchors, 4]", 4)
@@ -192,23 +212,17 @@ def postprocess(
         raise wrong_shape(function, "centerness", centers, f"[{images}, {count}]")
     sizes = image_sizes_of(function, image_sizes, images)
     levels = np.ascontiguousarray(level_sizes, dtype=np.int64) if len(level_sizes) else None
-    params = getattr(library, f"vecdet_postprocess_params_{detector}")()
-    params.detector = number
-    for name, value in (("score_threshold", score_threshold), ("max_candidates", max_candidates),
-                        ("iou_threshold", iou_threshold), ("max_detections", max_detections),
-                        ("min_size", min_size)):
-        if value is not None:
-            setattr(params, name, value)
-    if weights is None:
-        weights = [getattr(params.coder, f"weight_{axis}") for axis in "xywh"]
-    params.coder = coder_params(function, weights, size_limit)
-    out = _Results(images, min(params.max_detections, count * classes))
-    check(library.vecdet_postprocess(
+    params, most = _dense_params(detector, None if weights is None else tuple(weights), size_limit,
+                                 score_threshold, max_candidates, iou_threshold, max_detections,
+                                 min_size)
+    total = images * min(most, count * classes)
+    found, numbers = empty(total * 5, float32), empty(total + images + 1, int64)
+    corners, labels = address(found), address(numbers)
+    check(_postprocess(
         type_, address(logits), address(deltas), optional(centers), images, classes,
         address(priors), count, optional(levels), 0 if levels is None else len(levels),
-        address(sizes), byref(params), None, out.boxes, out.scores,
-        out.labels, out.offsets))
-    return out.detections()
+        address(sizes), params, None, corners, corners + 16 * total, labels, labels + 8 * total))
+    return _detections(found, numbers, total)
 
 
 def postprocess_box_head(
@@ -235,22 +249,23 @@ def postprocess_box_head(
     function = "postprocess_box_head"
     type_, (logits, deltas) = same_small_floats(function, ("logits", logits), ("deltas", deltas))
     parts = [float32s(function, "proposals", part, "[N, 4]", 4) for part in proposals]
-    boxes = np.concatenate(parts) if parts else np.empty((0, 4), np.float32)
-    offsets = np.cumsum([0] + [len(part) for part in parts], dtype=np.int64)
+    boxes, offsets = joined(parts, (0, 4), float32), offsets_of(parts)
     if logits.ndim != 2 or len(logits) != len(boxes):
         raise wrong_shape(function, "logits", logits, f"[{len(boxes)}, classes]")
     classes = logits.shape[1]
     if deltas.size != logits.size * 4:
         raise wrong_shape(function, "deltas", deltas, f"[{len(boxes)}, {classes * 4}]")
     sizes = image_sizes_of(function, image_sizes, len(parts))
-    params = _c.box_head_params(score_threshold, iou_threshold, max_detections,
-                                coder_params(function, weights, size_limit), min_size)
-    out = _Results(len(parts), min(max_detections, logits.size))
+    params = kept_params(_c.box_head_params, score_threshold, iou_threshold, max_detections,
+                         coder_params(function, weights, size_limit), min_size)
+    total = len(parts) * max(0, min(max_detections, logits.size))
+    found, numbers = empty(total * 5, float32), empty(total + len(parts) + 1, int64)
+    corners, labels = address(found), address(numbers)
     check(library.vecdet_postprocess_box_head(
         type_, address(logits), address(deltas), classes, address(boxes), len(boxes),
-        address(offsets), address(sizes), len(parts), byref(params), None, out.boxes,
-        out.scores, out.labels, out.offsets))
-    return out.detections()
+        address(offsets), address(sizes), len(parts), params, None, corners, corners + 16 * total,
+        labels, labels + 8 * total))
+    return _detections(found, numbers, total)
 
 
 # The presets of each family; models that are not listed have one of these outputs, too.
@@ -260,24 +275,30 @@ _PRESETS = {"yolov5": "v5", "yolov7": "v5", "yolox": "v5", "yolov8": "v8", "yolo
 
 
 @functools.lru_cache(maxsize=256)
-def _yolo_params(preset: str, results: int, extras: int, keypoint_size: int,
-                 *options: Any) -> Any:
-    """Parameters that many calls share."""
+def _yolo_call(shape: tuple[int, ...], model: str, results: str, classes: int | None, extras: int,
+               keypoint_size: int, *options: Any) -> Any:
+    """What calls with the same shape and options share: the parameters, and the greatest number of
+    detections of all images."""
+    function = "postprocess_yolo"
+    preset = tuple(_PRESETS.values())[choice(tuple(_PRESETS), function, "model", model)]
     params = getattr(library, f"vecdet_yolo_postprocess_params_{preset}")()
-    params.results, params.extras, params.keypoint_size = results, extras, keypoint_size
+    params.results = choice(FORMATS, function, "results", results)
+    params.extras, params.keypoint_size = extras, keypoint_size
     for name, value in zip(("score_threshold", "iou_threshold", "max_detections", "max_candidates",
                             "multi_label", "class_agnostic"), options):
         if value is not None:
             setattr(params, name, value)
-    return params
+    _check_yolo_shape(shape, params, classes)
+    images, rows, cols = shape
+    return byref(params), images * max(0, min(params.max_detections, rows * cols))
 
 
-def _check_yolo_shape(array: Any, params: Any, classes: int | None) -> None:
+def _check_yolo_shape(shape: tuple[int, ...], params: Any, classes: int | None) -> None:
     """Refuses a transposed output: it has more numbers per box than boxes."""
     by_rows = params.layout == _c.YOLO_ROWS
     is_scored = params.scores == _c.YOLO_SCORE_AND_CLASS
-    if array.ndim == 3:
-        boxes, numbers = array.shape[1:] if by_rows else array.shape[:0:-1]
+    if len(shape) == 3:
+        boxes, numbers = shape[1:] if by_rows else shape[:0:-1]
         found = numbers - 4 - params.scores - params.extras  # the objectness, or score and class
         if is_scored:
             is_right = found == 0
@@ -289,10 +310,10 @@ def _check_yolo_shape(array: Any, params: Any, classes: int | None) -> None:
             return
     names = ("4 + classes", "5 + classes", "6")[params.scores] + " + extras" * (params.extras > 0)
     expected = f"[images, boxes, {names}]" if by_rows else f"[images, {names}, boxes]"
-    if array.ndim == 3 and not is_scored:
+    if len(shape) == 3 and not is_scored:
         expected += (", and more boxes than numbers per box: is it transposed? If not, pass "
                      "classes=" if classes is None else f" with {classes} classes")
-    raise wrong_shape("postprocess_yolo", "output", array, expected)
+    raise shape_error("postprocess_yolo", "output", shape, expected)
 
 
 def postprocess_yolo(
@@ -353,28 +374,27 @@ def postprocess_yolo(
     ([[90.0, 45.0, 110.0, 55.0]], [1], [7])
     """
     function = "postprocess_yolo"
-    if model not in _PRESETS:
-        choice(tuple(_PRESETS), function, "model", model)
     array = small_floats(function, "output", output)
-    params = _yolo_params(_PRESETS[model], choice(FORMATS, function, "results", results), extras,
-                          keypoint_size, score_threshold, iou_threshold, max_detections,
-                          max_candidates, multi_label, class_agnostic)
-    _check_yolo_shape(array, params, classes)
-    images, rows, cols = array.shape
+    shape = array.shape
+    params, total = _yolo_call(shape, model, results, classes, extras, keypoint_size,
+                               score_threshold, iou_threshold, max_detections, max_candidates,
+                               multi_label, class_agnostic)
+    images, rows, cols = shape
     positions = None
     if transforms is not None:
-        positions = np.ascontiguousarray(transforms, dtype=np.float64)
+        positions = np.ascontiguousarray(transforms, dtype=float64)
         if positions.shape != (images, 6):
             raise wrong_shape(function, "transforms", positions,
                               f"[{images}, 6]: one LetterboxTransform per image")
-    out = _Results(images, min(params.max_detections, rows * cols), extras)
-    check(library.vecdet_postprocess_yolo(
+    floats, numbers = empty(total * (5 + extras), float32), empty(2 * total + images + 1, int64)
+    corners, labels = address(floats), address(numbers)
+    check(_postprocess_yolo(
         TYPES[array.dtype], address(array), images * rows, cols, cols, images,
-        optional(positions), byref(params), None, out.boxes, out.scores,
-        out.labels, out.sources, out.extras, out.offsets))
-    found = out.yolo_detections()
+        optional(positions), params, None, corners, corners + 16 * total, labels,
+        labels + 8 * total, corners + 20 * total, labels + 16 * total))
+    found = _yolo_detections(floats, numbers, total, extras)
     for image in found:
-        if len(image.scores) and image.scores[0] > 1.001:  # bfloat16 rounds 1 up to no more
+        if len(image[1]) and image[1].item(0) > 1.001:  # bfloat16 rounds 1 up to no more
             raise ValueError(f"vecdet.{function}: output has a score of {image.scores[0]}, "
                              "expected probabilities, not logits")
     return found
@@ -413,14 +433,15 @@ def postprocess_detr(
     if centres.shape != (images, queries, 4):
         raise wrong_shape(function, "boxes", centres, f"[{images}, {queries}, 4]")
     sizes = image_sizes_of(function, image_sizes, images)
-    params = _c.detr_postprocess_params(softmax, score_threshold, max_detections,
-                                        choice(FORMATS, function, "results", results))
-    out = _Results(images, min(max_detections, queries * classes))
-    check(library.vecdet_postprocess_detr(
-        type_, address(logits), address(centres), images, queries, classes, address(sizes),
-        byref(params), None, out.boxes, out.scores, out.labels,
-        out.sources, out.offsets))
-    return out.yolo_detections()
+    params = kept_params(_c.detr_postprocess_params, softmax, score_threshold, max_detections,
+                         choice(FORMATS, function, "results", results))
+    total = images * max(0, min(max_detections, queries * classes))
+    floats, numbers = empty(total * 5, float32), empty(2 * total + images + 1, int64)
+    corners, labels = address(floats), address(numbers)
+    check(_postprocess_detr(
+        type_, address(logits), address(centres), images, queries, classes, address(sizes), params,
+        None, corners, corners + 16 * total, labels, labels + 8 * total, labels + 16 * total))
+    return _yolo_detections(floats, numbers, total, 0)
 
 
 def letterbox(
@@ -479,9 +500,9 @@ def letterbox(
         raise wrong_shape(function, "out", out, f"{list(shape)}, contiguous, of float32")
     views = (_c.byte_image * len(arrays))(
         *[_c.byte_image(address(a), a.shape[0], a.shape[1], a.strides[0]) for a in arrays])
-    params = _c.letterbox_params(swap_channels, centred, upscale, fill, scale, tuple(mean),
-                                 tuple(deviation))
-    made = np.empty((len(arrays), 6), np.float64)
-    check(library.vecdet_letterbox(views, len(arrays), _c.grid_size(height, width), byref(params),
+    params = kept_params(_c.letterbox_params, swap_channels, centred, upscale, fill, scale,
+                         tuple(mean), tuple(deviation))
+    made = empty((len(arrays), 6), float64)
+    check(library.vecdet_letterbox(views, len(arrays), _c.grid_size(height, width), params,
                                    None, address(out), address(made)))
     return out, [LetterboxTransform(*row) for row in made.tolist()]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Sequence
 import numpy as np
 
 from . import _c
-from ._arrays import TYPES, address, floats, float32s, float64, integers, optional, wrong_shape
+from ._arrays import (TYPES, address, empty, float32, float32s, float64, floats, int64, integers,
+                      joined, kept_params, optional, wrong_shape)
 from ._library import check, library
 from ._targets import grid_sizes
 
@@ -43,8 +44,7 @@ class _Rois:
             for part in parts:
                 if part.size and (part.ndim != 2 or part.shape[1] != 4):
                     raise wrong_shape(function, "boxes", part, "[L, 4]")
-            joined = np.concatenate([part.reshape(-1, 4) for part in parts]) if parts else \
-                np.empty((0, 4), np.float32)
+            corners = joined([part.reshape(-1, 4) for part in parts], (0, 4), float32)
             self.images = np.repeat(np.arange(images, dtype=np.int64),
                                     [part.size // 4 for part in parts])
         else:
@@ -52,9 +52,8 @@ class _Rois:
             if rows.ndim != 2 or rows.shape[1] != 5:
                 raise wrong_shape(function, "boxes", rows,
                                   "[K, 5], the image first, or a list of [L, 4]")
-            joined, self.images = rows[:, 1:], rows[:, 0].astype(np.int64)
-        real = np.float64 if dtype == np.float64 else np.float32
-        self.boxes = np.ascontiguousarray(joined, dtype=real)
+            corners, self.images = rows[:, 1:], rows[:, 0].astype(int64)
+        self.boxes = np.ascontiguousarray(corners, dtype=float64 if dtype == float64 else float32)
         self.argument = _c.roi_boxes(address(self.boxes), len(self.boxes), address(self.images))
 
 
@@ -86,10 +85,10 @@ def roi_align(input: ArrayLike, boxes: Any, output_size: int | Sequence[int],
     function = "roi_align"
     array, features = _maps(function, "input", input)
     rois = _Rois(function, boxes, len(array), array.dtype)
-    out = np.empty((len(rois.boxes), array.shape[1], *_sides(output_size)), array.dtype)
-    params = _c.roi_align_params(spatial_scale, sampling_ratio, aligned, False)
+    out = empty((len(rois.boxes), array.shape[1], *_sides(output_size)), array.dtype)
+    params = kept_params(_c.roi_align_params, spatial_scale, sampling_ratio, aligned, False)
     check(library.vecdet_roi_align(TYPES[array.dtype], byref(features), byref(rois.argument),
-                                   byref(params), None, byref(_described(out))))
+                                   params, None, byref(_described(out))))
     return out
 
 
@@ -101,13 +100,13 @@ def roi_align_grad(grad: ArrayLike, boxes: Any, input_shape: Sequence[int],
     function = "roi_align_grad"
     array, upstream = _maps(function, "grad", grad)
     rois = _Rois(function, boxes, input_shape[0], array.dtype)
-    out = np.empty(tuple(input_shape), array.dtype)
+    out = empty(tuple(input_shape), array.dtype)
     if out.ndim != 4:
         raise ValueError(f"vecdet.{function}: input_shape is {tuple(input_shape)}, expected "
                          "(N, channels, height, width)")
-    params = _c.roi_align_params(spatial_scale, sampling_ratio, aligned, False)
+    params = kept_params(_c.roi_align_params, spatial_scale, sampling_ratio, aligned, False)
     check(library.vecdet_roi_align_grad(TYPES[array.dtype], byref(upstream), byref(rois.argument),
-                                        byref(params), None, byref(_described(out))))
+                                        params, None, byref(_described(out))))
     return out
 
 
@@ -136,11 +135,11 @@ def multiscale_roi_align(features: Sequence[ArrayLike], boxes: Any,
     if steps.shape != (len(maps),):
         raise wrong_shape(function, "scales", steps, f"[{len(maps)}], one per level")
     rois = _Rois(function, boxes, len(first), first.dtype)
-    out = np.empty((len(rois.boxes), first.shape[1], *_sides(output_size)), first.dtype)
+    out = empty((len(rois.boxes), first.shape[1], *_sides(output_size)), first.dtype)
     levels = (_c.features * len(maps))(*(described for _, described in maps))
-    params = _c.roi_align_params(1, sampling_ratio, aligned, False)
+    params = kept_params(_c.roi_align_params, 1, sampling_ratio, aligned, False)
     check(library.vecdet_multiscale_roi_align(
-        TYPES[first.dtype], levels, address(steps), len(maps), byref(rois.argument), byref(params),
+        TYPES[first.dtype], levels, address(steps), len(maps), byref(rois.argument), params,
         canonical_scale, canonical_level, None, byref(_described(out))))
     return out
 
@@ -154,7 +153,7 @@ class _Attention:
         if self.value.ndim != 4:
             raise wrong_shape(function, "value", self.value, "[N, locations, heads, channels]")
         images, locations, heads, channels = self.value.shape
-        real = np.float64 if self.value.dtype == float64 else np.float32
+        real: Any = float64 if self.value.dtype == float64 else float32
         self.points = floats(function, "points", points).astype(real, copy=False)
         self.weights = floats(function, "weights", weights).astype(real, copy=False)
         if (self.points.ndim not in (5, 6) or self.points.shape[-1] != 2
@@ -165,8 +164,8 @@ class _Attention:
         if self.weights.shape != self.points.shape[:-1]:
             raise wrong_shape(function, "weights", self.weights,
                               f"{list(self.points.shape[:-1])}, as points without x and y")
-        grids = grid_sizes(function, level_sizes)
-        expected = (grids[:, 0] * grids[:, 1]).sum()
+        grids = grid_sizes(function, level_sizes).tolist()
+        expected = sum(height * width for height, width in grids)
         if expected != locations:
             raise wrong_shape(function, "value", self.value,
                               f"[N, {expected}, heads, channels], the locations of all levels")
@@ -174,7 +173,7 @@ class _Attention:
         self.out_shape = (images, queries, heads, channels)
         self._levels = (_c.attention_level * len(grids))(*(
             _c.attention_level(height, width, count) for (height, width), count in zip(
-                grids.tolist(), self._counts(function, len(grids), level_points))))
+                grids, self._counts(function, len(grids), level_points))))
         self.shape = _c.attention_shape(images, queries, heads, channels, addressof(self._levels),
                                         len(grids))
 
@@ -223,7 +222,7 @@ def deformable_attention(value: ArrayLike, level_sizes: ArrayLike, points: Array
     [[[103.25]]]
     """
     of = _Attention("deformable_attention", value, level_sizes, points, weights, level_points)
-    out = np.empty(of.out_shape, of.value.dtype)
+    out = empty(of.out_shape, of.value.dtype)
     check(library.vecdet_deformable_attention(
         TYPES[of.value.dtype], byref(of.shape), address(of.value), address(of.points),
         address(of.weights), None, address(out)))
@@ -295,7 +294,7 @@ class Conv3x3:
     def __call__(self, input: ArrayLike) -> NDArray[np.float32]:
         """The convolution of ``input`` [N, input channels, H, W]."""
         array, described = _maps("Conv3x3", "input", float32s("Conv3x3", "input", input))
-        out = np.empty((len(array), self.output_channels, *array.shape[2:]), np.float32)
+        out = empty((len(array), self.output_channels, *array.shape[2:]), np.float32)
         check(library.vecdet_conv3x3(byref(described), self._handle, optional(self._bias),
                                      self._relu, None, byref(_described(out))))
         return out
@@ -318,7 +317,7 @@ def pyramid_levels(boxes: ArrayLike, levels: int, scale: float = 0.25,
         array = array.astype(np.float32)
     if array.ndim != 2 or array.shape[1] != 4:
         raise wrong_shape("pyramid_levels", "boxes", array, "[N, 4]")
-    out = np.empty(len(array), np.int64)
+    out = empty(len(array), np.int64)
     check(library.vecdet_pyramid_levels(TYPES[array.dtype], address(array), len(array), levels,
                                         scale, canonical_scale, canonical_level, address(out)))
     return out

@@ -4,7 +4,6 @@ number ("mean" or "sum"); X_and_grad returns the number and its gradient, comput
 
 from __future__ import annotations
 
-import functools
 import math
 from ctypes import byref, c_double
 from typing import TYPE_CHECKING, Any, Sequence
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Sequence
 import numpy as np
 
 from . import _c
-from ._arrays import (address, box_rows, choice, float32s, floats, integers, optional, same_floats,
-                      wrong_shape, TYPES)
+from ._arrays import (TYPES, address, box_rows, choice, empty, float32s, floats, integers,
+                      kept_params, optional, same_floats, wrong_shape)
 from ._boxes import SIZE_LIMIT, coder_params
 from ._library import check, library
 
@@ -22,12 +21,6 @@ if TYPE_CHECKING:
 
 _REDUCTIONS = ("none", "mean", "sum")
 _BOX_LOSSES = ("smooth_l1", "giou", "diou", "ciou")
-
-
-@functools.lru_cache(maxsize=256)
-def _params(struct: Any, *values: Any) -> Any:
-    """Parameters that many calls share."""
-    return byref(struct(*values))
 
 
 def _reduced(function: str, reduction: str, allowed: tuple[str, ...] = _REDUCTIONS) -> int:
@@ -40,7 +33,8 @@ def _rows(function: str, inputs: Any) -> tuple[int, int, int, Any]:
     array = floats(function, "inputs", inputs)
     if array.ndim < 1:
         raise wrong_shape(function, "inputs", array, "[..., classes]")
-    return TYPES[array.dtype], math.prod(array.shape[:-1]), array.shape[-1], array
+    shape = array.shape
+    return TYPES[array.dtype], math.prod(shape[:-1]), shape[-1], array
 
 
 def _per_row(function: str, argument: str, value: Any, inputs: Any) -> Any:
@@ -76,14 +70,14 @@ def _run(name: str, arguments: Sequence[Any], inputs: Any, reduction: str | None
     """Calls the form of a loss that the reduction asks for; None: with the gradient."""
     if reduction == "none":
         shape = inputs.shape if element_shape is None else element_shape
-        losses = np.empty(shape, inputs.dtype)
+        losses = empty(shape, inputs.dtype)
         check(_UNREDUCED[name](*arguments, address(losses)))
         return losses
     loss = c_double()
     if reduction is not None:
         check(_REDUCED[name](*arguments, byref(loss)))
         return loss.value
-    grad = np.empty(inputs.shape, inputs.dtype)
+    grad = empty(inputs.shape, inputs.dtype)
     check(_AND_GRAD[name](*arguments, byref(loss), address(grad)))
     return loss.value, grad
 
@@ -112,7 +106,7 @@ def _focal(function: str, inputs: Any, targets: Any, alpha: float, gamma: float,
     chosen = _c.focal_targets(optional(labels), optional(scores), optional(targets))
     return _run("sigmoid_focal_loss", (
         type_, address(array), rows, classes, classes, byref(chosen),
-        _params(_c.focal_loss_params, alpha, gamma, scale, number, background, ignore)
+        kept_params(_c.focal_loss_params, alpha, gamma, scale, number, background, ignore)
         if weights is None else
         byref(_c.focal_loss_params(alpha, gamma, scale, number, background, ignore,
                                    address(weights)))), array, None if with_grad else reduction)
@@ -191,8 +185,10 @@ def _soft(function: str, name: str, params: type, options: Sequence[Any], inputs
     scores = _per_row(function, "scores", scores, array)
     weights = _per_row(function, "row_weights", row_weights, array)
     options = (*options, scale, number, background, ignore)
-    chosen = _params(params, *options) if weights is None else byref(params(*options,
-                                                                            address(weights)))
+    if weights is None:
+        chosen = kept_params(params, *options)
+    else:
+        chosen = byref(params(*options, address(weights)))
     return _run(name, (type_, address(array), rows, classes, classes, address(labels),
                        address(scores), chosen), array, None if with_grad else reduction)
 
@@ -341,9 +337,9 @@ def softmax_cross_entropy_loss(inputs: ArrayLike, labels: ArrayLike, reduction: 
     if reduction == "mean":
         counted = _counted(labels, ignore)
         scale = scale / counted if counted else float("nan")
-    params = _c.softmax_cross_entropy_params(1.0 if scale != scale else scale, ignore)
+    params = kept_params(_c.softmax_cross_entropy_params, 1.0 if scale != scale else scale, ignore)
     loss = _run("softmax_cross_entropy_loss", (address(array), rows, classes, classes,
-                                               address(labels), byref(params)), array, reduction,
+                                               address(labels), params), array, reduction,
                 array.shape[:-1])
     return scale if scale != scale else loss
 
@@ -374,10 +370,9 @@ def softmax_cross_entropy_loss_and_grad(
         if array.ndim != 3:
             raise wrong_shape(function, "inputs", array, "[images, anchors, classes]")
         mining = byref(_c.hard_negative_mining(len(array), negatives_per_foreground, background))
-    params = _c.softmax_cross_entropy_params(scale, ignore)
+    params = kept_params(_c.softmax_cross_entropy_params, scale, ignore)
     return _run("softmax_cross_entropy_loss", (address(array), rows, classes, classes,
-                                               address(labels), mining, byref(params), None), array,
-                None)
+                                               address(labels), mining, params, None), array, None)
 
 
 def _distribution(function: str, inputs: Any, targets: Any, scale: float, row_weights: Any) -> Any:
@@ -587,12 +582,12 @@ def _regression(function: str, deltas: Any, anchors: Any, targets: Any, matches:
     selection = _selected(labels, background, ignore)
     if labels is None and matches is not None:
         selection = _selected(matches, -1, -2)
-    params = _c.regression_loss_params(kind, beta, eps, scale,
-                                       coder_params(function, weights, size_limit))
+    params = kept_params(_c.regression_loss_params, kind, beta, eps, scale,
+                         coder_params(function, weights, size_limit))
     factors = _box_weights(function, box_weights, count)
     return _run("regression_loss", (
         type_, address(codes), count, address(priors), len(priors), address(truth), len(truth),
-        optional(matches), None if selection is None else byref(selection), byref(params),
+        optional(matches), None if selection is None else byref(selection), params,
         optional(factors)), codes, None if with_grad else "sum")
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import _c
-from ._arrays import (address, box_rows, choice, integers, int64, numbers_per_box, optional,
-                      same_floats)
+from ._arrays import (address, box_rows, choice, empty, float32, float64, int64, integers,
+                      kept_params, numbers_per_box, optional, same_floats)
 from ._library import check, library
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _nms = library.vecdet_nms
 _batched_nms = library.vecdet_batched_nms
-_empty = np.empty
 
 _OVERLAPS = ("iou", "ios")
 _METHODS = ("hard", "linear", "gaussian")
@@ -72,7 +71,7 @@ def nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float,
     """
     type_, corners, numbers = _boxes_and_scores("nms", boxes, scores)
     total = len(numbers)
-    kept = _empty(total, int64)
+    kept = empty(total, int64)
     count = c_int64()
     check(_nms(type_, address(corners), address(numbers), total,
                _params("nms", iou_threshold, overlap), None, address(kept), byref(count)))
@@ -92,7 +91,7 @@ def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_thresh
     type_, corners, numbers = _boxes_and_scores("batched_nms", boxes, scores)
     total = len(numbers)
     classes = integers("batched_nms", "idxs", idxs, total)
-    kept = _empty(total, int64)
+    kept = empty(total, int64)
     count = c_int64()
     check(_batched_nms(type_, address(corners), address(numbers), address(classes), None, total,
                        _params("batched_nms", iou_threshold, overlap), None, address(kept),
@@ -105,7 +104,7 @@ def sahi_nms(boxes: Any, scores: Any, idxs: Any, match_threshold: float,
              smaller_area: bool) -> NDArray[np.int64]:
     """SAHI's NMS, which suppresses from the threshold on. Arguments are arrays."""
     type_, corners, numbers = _boxes_and_scores("sahi.nms", boxes, scores)
-    kept = _empty(len(numbers), int64)
+    kept = empty(len(numbers), int64)
     count = c_int64()
     check(_batched_nms(type_, address(corners), address(numbers), address(idxs), None, len(numbers),
                        _sahi(float(match_threshold), smaller_area), None, address(kept),
@@ -127,13 +126,13 @@ def soft_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
     type_, corners, numbers = _boxes_and_scores("soft_nms", boxes, scores)
     total = len(numbers)
     classes = None if idxs is None else integers("soft_nms", "idxs", idxs, total)
-    params = _c.soft_nms_params(choice(_METHODS, "soft_nms", "method", method), iou_threshold,
-                                sigma, min_score, 0)
-    kept = np.empty(total, np.int64)
-    reduced = np.empty(total, np.float64 if type_ == _c.FLOAT64 else np.float32)
+    params = kept_params(_c.soft_nms_params, choice(_METHODS, "soft_nms", "method", method),
+                         iou_threshold, sigma, min_score, 0)
+    kept = empty(total, int64)
+    reduced = empty(total, float64 if type_ == _c.FLOAT64 else float32)
     count = c_int64()
     check(library.vecdet_soft_nms(
-        type_, address(corners), address(numbers), optional(classes), None, total, byref(params),
+        type_, address(corners), address(numbers), optional(classes), None, total, params,
         None, address(kept), address(reduced), byref(count)))
     kept.resize(count.value, refcheck=False)
     reduced.resize(count.value, refcheck=False)
@@ -184,17 +183,16 @@ def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = No
     type_, corners, numbers = _boxes_and_scores("merge_boxes", boxes, scores)
     total = len(numbers)
     classes = None if idxs is None else integers("merge_boxes", "idxs", idxs, total)
-    params = _c.merge_params(
-        (_c.NMS_POSITIVE_AREA,
-         _c.NMS_SMALLER_AREA)[choice(_OVERLAPS, "merge_boxes", "overlap", overlap)],
-        match_threshold, transitive, rechecks)
-    real = np.float64 if type_ == _c.FLOAT64 else np.float32
-    merged, best = np.empty((total, 4), real), np.empty(total, real)
-    members, offsets = np.empty(total, np.int64), np.empty(total + 1, np.int64)
+    by = (_c.NMS_POSITIVE_AREA,
+          _c.NMS_SMALLER_AREA)[choice(_OVERLAPS, "merge_boxes", "overlap", overlap)]
+    params = kept_params(_c.merge_params, by, match_threshold, transitive, rechecks)
+    real: Any = float64 if type_ == _c.FLOAT64 else float32
+    merged, best = empty((total, 4), real), empty(total, real)
+    members, offsets = empty(total, int64), empty(total + 1, int64)
     count = c_int64()
     check(library.vecdet_merge_boxes(
-        type_, address(corners), address(numbers), optional(classes), None, total, byref(params),
+        type_, address(corners), address(numbers), optional(classes), None, total, params,
         None, address(merged), address(best), address(members), address(offsets), byref(count)))
     groups = count.value
-    return MergedBoxes(merged[:groups], best[:groups], members[:int(offsets[groups])],
+    return MergedBoxes(merged[:groups], best[:groups], members[:offsets.item(groups)],
                        offsets[:groups + 1])

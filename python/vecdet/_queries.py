@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _c
-from ._arrays import TYPES, address, choice, floats, integers, same_small_floats, wrong_shape
+from ._arrays import (TYPES, address, choice, empty, floats, int64, integers, kept_params,
+                      same_small_floats, wrong_shape)
 from ._library import check, library
 from ._targets import Truth
 
@@ -91,12 +92,13 @@ def match_queries(
     truth = Truth(function, targets, classes, name="targets")
     layers = _Layers(function, logits, boxes, truth.images)
     count = len(layers.arguments)
-    params = _c.query_match_params(choice(_CLASS_COSTS, function, "class_cost", class_cost), alpha,
-                                   gamma, epsilon, class_weight, l1_weight, giou_weight, groups)
-    matches = np.empty((count, max(0, groups), len(truth.boxes)), np.int64)
+    params = kept_params(
+        _c.query_match_params, choice(_CLASS_COSTS, function, "class_cost", class_cost), alpha,
+        gamma, epsilon, class_weight, l1_weight, giou_weight, groups)
+    matches = empty((count, max(0, groups), len(truth.boxes)), int64)
     check(library.vecdet_match_queries(
         layers.type, (_c.detr_outputs * count)(*layers.arguments), count, byref(truth.argument),
-        byref(params), None, address(matches)))
+        params, None, address(matches)))
     return matches
 
 
@@ -115,7 +117,7 @@ def assign_least_cost(costs: ArrayLike) -> NDArray[np.int64]:
     if array.ndim != 2:
         raise wrong_shape(function, "costs", array, "[rows, columns]")
     rows, cols = array.shape
-    columns, total = np.empty(rows, np.int64), c_double()
+    columns, total = empty(rows, np.int64), c_double()
     check(library.vecdet_assign_least_cost(TYPES[array.dtype], address(array), rows, cols, cols,
                                            None, address(columns), byref(total)))
     return columns
@@ -178,16 +180,17 @@ def set_loss_and_grad(
         if part.ndim != 2 or part.shape[1] != len(truth.boxes):
             raise wrong_shape(function, f"matches[{k}]", part,
                               f"[groups, {len(truth.boxes)}], the boxes of all targets")
-    params = _c.set_loss_params(choice(_CLASS_LOSSES, function, "class_loss", class_loss), alpha,
-                                gamma, no_object_weight, class_weight, l1_weight, giou_weight,
-                                num_boxes, scale)
-    grads = [[np.empty_like(array) for array in arrays] for arrays in (layers.logits, layers.boxes)]
+    params = kept_params(
+        _c.set_loss_params, choice(_CLASS_LOSSES, function, "class_loss", class_loss), alpha, gamma,
+        no_object_weight, class_weight, l1_weight, giou_weight, num_boxes, scale)
+    grads = [[empty(array.shape, array.dtype) for array in arrays]
+             for arrays in (layers.logits, layers.boxes)]
     parts = (_c.set_loss_layer * count)(*(
         _c.set_loss_layer(outputs, address(part), len(part), address(of_logits), address(of_boxes))
         for outputs, part, of_logits, of_boxes in zip(layers.arguments, used, *grads)))
-    losses = np.empty((count, 3))
+    losses = empty((count, 3))
     check(library.vecdet_set_loss_and_grad(layers.type, parts, count, byref(truth.argument),
-                                           byref(params), None, address(losses)))
+                                           params, None, address(losses)))
     logits_grads, boxes_grads = grads
     if _is_list(logits):
         return losses, logits_grads, boxes_grads

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import functools
 from ctypes import byref, c_int64, c_void_p
 from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
 from . import _c
-from ._arrays import address, as_array, choice, float32s, integers, optional, wrong_shape
+from ._arrays import (address, as_array, choice, empty, float32, float32s, int64, integers, joined,
+                      offsets_of, optional, wrong_shape)
 from ._boxes import with_floats
 from ._library import check, library
 
@@ -24,7 +26,8 @@ def grid_sizes(function: str, sizes: Any) -> NDArray[np.int64]:
     array = np.ascontiguousarray(sizes)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"vecdet.{function}: level_sizes has {array.dtype}, expected integers")
-    array = array.astype(np.int64)
+    if array.dtype is not int64:
+        array = array.astype(int64)
     if array.ndim != 2 or array.shape[1] != 2:
         raise wrong_shape(function, "level_sizes", array, "[levels, 2]: (height, width) per level")
     return array
@@ -66,7 +69,7 @@ def make_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[int]]
             at.ratios, at.ratio_count = address(own[1]), own[1].size
     count = c_int64()
     check(library.vecdet_count_anchors(table, address(grids), levels, byref(count)))
-    out = np.empty((count.value, 4), np.float32)
+    out = empty((count.value, 4), float32)
     check(library.vecdet_make_anchors(table, _c.grid_size(*image_size), address(grids), levels,
                                       address(out), count.value))
     return out
@@ -83,7 +86,7 @@ def make_ssd_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[i
     grids = grid_sizes("make_ssd_anchors", level_sizes)
     count = c_int64()
     check(library.vecdet_count_ssd_anchors(None, address(grids), len(grids), byref(count)))
-    out = np.empty((count.value, 4), np.float32)
+    out = empty((count.value, 4), float32)
     check(library.vecdet_make_ssd_anchors(None, _c.grid_size(*image_size), address(grids),
                                           len(grids), address(out), count.value))
     return out
@@ -100,7 +103,7 @@ def make_points(level_sizes: Sequence[Sequence[int]],
     steps = np.ascontiguousarray(strides, np.float64)
     if steps.shape != (len(grids),):
         raise wrong_shape("make_points", "strides", steps, f"[{len(grids)}], one per level")
-    out = np.empty((int((grids[:, 0] * grids[:, 1]).sum()), 2), np.float32)
+    out = empty((sum(height * width for height, width in grids.tolist()), 2), float32)
     check(library.vecdet_make_points(address(grids), address(steps), len(grids), address(out),
                                      len(out)))
     return out
@@ -143,10 +146,9 @@ class Truth:
             if len(parts) != self.images:
                 raise ValueError(f"vecdet.{function}: classes has {len(parts)} images, expected "
                                  f"{self.images}, as {name}")
-            counts = np.diff(self.offsets).tolist()
-            joined = [integers(function, "classes", part, count)
-                      for part, count in zip(parts, counts)]
-            self.classes = np.concatenate(joined) if joined else np.empty(0, np.int64)
+            ends = self.offsets.tolist()
+            self.classes = joined([integers(function, "classes", part, end - begin)
+                                   for part, begin, end in zip(parts, ends, ends[1:])], 0, int64)
         if regions is not None:
             self.regions, region_offsets = self._joined(function, "regions", regions)
         self._region_offsets = region_offsets
@@ -165,11 +167,10 @@ class Truth:
         for array in arrays:
             if array.ndim != 2:
                 raise wrong_shape(function, name, array, "[M, 4]")
-        joined = np.concatenate(arrays) if arrays else np.empty((0, 4), np.float32)
-        return joined, np.cumsum([0] + [len(array) for array in arrays], dtype=np.int64)
+        return joined(arrays, (0, 4), float32), offsets_of(arrays)
 
     def result(self, count: int, dtype: Any) -> NDArray[Any]:
-        return np.empty((self.images, count) if self.is_batch else count, dtype)
+        return empty((self.images, count) if self.is_batch else count, dtype)
 
 
 def _is_box_list(boxes: Any) -> bool:
@@ -177,6 +178,15 @@ def _is_box_list(boxes: Any) -> bool:
     return len(boxes) > 0 and all(isinstance(box, (list, tuple)) and len(box) == 4
                                   and all(isinstance(x, (int, float)) for x in box)
                                   for box in boxes)
+
+
+@functools.lru_cache(maxsize=256)
+def _matcher_params(**fields: Any) -> Any:
+    """Parameters that many calls share."""
+    params = library.vecdet_matcher_params_retinanet()
+    for name, value in fields.items():
+        setattr(params, name, value)
+    return byref(params)
 
 
 def match_anchors(
@@ -227,15 +237,15 @@ def match_anchors(
     """
     index = anchors if isinstance(anchors, AnchorIndex) else AnchorIndex(anchors)
     truth = Truth("match_anchors", boxes, classes, regions)
-    params = library.vecdet_matcher_params_retinanet()
-    params.high_threshold, params.low_threshold = high_threshold, low_threshold
-    params.allow_low_quality, params.skip_untouched = allow_low_quality, skip_untouched
-    params.force_best, params.empty = force_best, empty_iou_is_zero
-    params.region_threshold, params.ignore_matched = region_threshold, ignore_matched
-    params.background, params.ignore = background, ignore
-    matches, labels = truth.result(len(index), np.int64), truth.result(len(index), np.int64)
-    ious = truth.result(len(index), np.float32)
-    check(library.vecdet_match_anchors(index._handle, byref(truth.argument), byref(params), None,
+    params = _matcher_params(
+        high_threshold=high_threshold, low_threshold=low_threshold,
+        allow_low_quality=allow_low_quality, skip_untouched=skip_untouched, force_best=force_best,
+        empty=empty_iou_is_zero, region_threshold=region_threshold, ignore_matched=ignore_matched,
+        background=background, ignore=ignore)
+    count = len(index)
+    matches, labels = truth.result(count, int64), truth.result(count, int64)
+    ious = truth.result(count, float32)
+    check(library.vecdet_match_anchors(index._handle, byref(truth.argument), params, None,
                                        address(matches), address(labels), address(ious), None,
                                        None))
     return matches, labels, ious
@@ -359,16 +369,19 @@ def sample_balanced(
     if isinstance(labels, np.ndarray) and labels.ndim < 2:
         raise wrong_shape(function, "labels", labels, "a list with one array per image")
     parts = [integers(function, "labels", as_array(function, "labels", part)) for part in labels]
-    joined = np.concatenate([part.reshape(-1) for part in parts] or [np.empty(0, np.int64)])
-    begins = np.cumsum([0] + [part.size for part in parts], dtype=np.int64)
-    params = _c.balanced_sample_params(size, positive_share, seed, background, ignore)
-    indices = np.empty(min(len(joined), max(0, size) * len(parts)), np.int64)
-    offsets, positives = np.empty(len(parts) + 1, np.int64), np.empty(len(parts), np.int64)
+    flat = [part.reshape(-1) for part in parts]
+    all_labels, begins = joined(flat, 0, int64), offsets_of(flat)
+    params = byref(_c.balanced_sample_params(size, positive_share, seed, background, ignore))
+    images = len(parts)
+    indices = empty(min(len(all_labels), max(0, size) * images), int64)
+    offsets, positives = empty(images + 1, int64), empty(images, int64)
     check(library.vecdet_sample_balanced(
-        address(joined), address(begins), len(parts), byref(params), None, address(indices),
+        address(all_labels), address(begins), images, params, None, address(indices),
         address(offsets), address(positives)))
-    found = []
-    for k, begin in enumerate(begins[:-1]):
-        own = indices[offsets[k]:offsets[k + 1]] - begin
-        found.append((own[:positives[k]], own[positives[k]:]))
+    found, ends = [], offsets.tolist()
+    for begin, a, b, count in zip(begins.tolist(), ends, ends[1:], positives.tolist()):
+        own = indices[a:b]
+        if begin:
+            own -= begin
+        found.append((own[:count], own[count:]))
     return found
