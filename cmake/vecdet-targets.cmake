@@ -8,6 +8,8 @@
 #                      VECDET_C or the component c of find_package(vecdet)
 #   vecdet::torch      a shared library with functions and operators on PyTorch's tensors, if requested
 #                      by the option VECDET_TORCH or the component torch of find_package(vecdet)
+#   vecdet::onnxruntime  a shared library with ONNX Runtime's operators of the domain ai.vecdet, if requested
+#                      by the option VECDET_ONNXRUNTIME or the component onnxruntime of find_package(vecdet)
 include_guard(GLOBAL)
 
 find_package(TBB QUIET)
@@ -137,6 +139,33 @@ function(vecdet_add_c_target include_dir)
   target_link_options(vecdet_c PRIVATE "-Wl,--version-script=${exports}" -Wl,--no-undefined)
   target_include_directories(vecdet_c INTERFACE "${include_dir}")
   target_link_libraries(vecdet_c PRIVATE vecdet_dispatch)
+endfunction()
+
+# vecdet::onnxruntime: libvecdet_onnxruntime.so, which a session loads. It exports only RegisterCustomOps, and gets
+# the runtime's functions there, so it needs only the headers.
+function(vecdet_add_onnxruntime_target include_dir)
+  if(TARGET vecdet_onnxruntime)
+    return()
+  endif()
+  find_path(VECDET_ONNXRUNTIME_INCLUDE_DIR onnxruntime_cxx_api.h PATH_SUFFIXES onnxruntime onnxruntime/core/session
+            DOC "The folder that holds onnxruntime_cxx_api.h (1.17 or newer)")
+  if(NOT VECDET_ONNXRUNTIME_INCLUDE_DIR)
+    message(FATAL_ERROR "vecdet::onnxruntime needs ONNX Runtime, whose onnxruntime_cxx_api.h was not found: install "
+      "libonnxruntime-dev (not in Debian 12), or set VECDET_ONNXRUNTIME_INCLUDE_DIR to the folder that holds "
+      "onnxruntime_cxx_api.h")
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS "${include_dir}/vecdet/onnxruntime/*.cpp")
+  add_library(vecdet_onnxruntime MODULE ${sources})
+  add_library(vecdet::onnxruntime ALIAS vecdet_onnxruntime)
+  set_target_properties(vecdet_onnxruntime PROPERTIES PREFIX lib
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON INTERPROCEDURAL_OPTIMIZATION OFF)
+  target_compile_options(vecdet_onnxruntime PRIVATE -ffp-contract=off)
+  set(exports "${CMAKE_CURRENT_BINARY_DIR}/vecdet_onnxruntime.map")
+  file(WRITE "${exports}" "{ global: RegisterCustomOps; local: *; };\n")
+  # Not unloaded with a session: its threads may still hold the profiler's logs.
+  target_link_options(vecdet_onnxruntime PRIVATE "-Wl,--version-script=${exports}" -Wl,--no-undefined -Wl,-z,nodelete)
+  target_include_directories(vecdet_onnxruntime SYSTEM PRIVATE "${VECDET_ONNXRUNTIME_INCLUDE_DIR}")
+  target_link_libraries(vecdet_onnxruntime PRIVATE vecdet_dispatch)
 endfunction()
 
 # vecdet::torch, with the libtorch that find_package(Torch) finds.
