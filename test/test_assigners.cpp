@@ -469,6 +469,6 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   CHECK_THROWS_WITH_AS(
       assign_task_aligned(said, points.where(), levels, known, p.matches,
                           {p.predictions.data(), 2 * p.points.size()}, params, workspace),
-      doctest::Contains("targets is predictions.boxes, expected memory apart from it"),
+      doctest::Contains("targets is in the memory of predictions.boxes, expected separate memory"),
       std::invalid_argument);
 }

@@ -387,8 +387,8 @@ TEST_CASE("deformable attention: errors") {
     const std::string name = shared == &p.value    ? "value"
                              : shared == &p.points ? "points"
                                                    : "weights";
-    const std::string message =
-        "vecdet::deformable_attention: out is " + name + ", expected memory apart from it";
+    const std::string message = "vecdet::deformable_attention: out is in the memory of " + name +
+                                ", expected separate memory";
     shared->resize(336 + shared->size());
     const std::vector<float> value = p.value, points = p.points, weights = p.weights;
     const auto size = [&](const std::vector<float>& of, const std::vector<float>& like) {
@@ -423,22 +423,22 @@ TEST_CASE("deformable attention: errors") {
   grad_error(grads, "grads.weights.size() is 2, expected 0 or 252, the weights' size");
   grads = {};
   grads.value = p.value;
-  grad_error(grads, "grads.value is value, expected memory apart from it");
+  grad_error(grads, "grads.value is in the memory of value, expected separate memory");
   grads.value = {};
   grads.points = p.points;
-  grad_error(grads, "grads.points is points, expected memory apart from it");
+  grad_error(grads, "grads.points is in the memory of points, expected separate memory");
   grads.points = {};
   grads.weights = p.weights;
-  grad_error(grads, "grads.weights is weights, expected memory apart from it");
+  grad_error(grads, "grads.weights is in the memory of weights, expected separate memory");
   grads = {};
   grads.value = value;
   grads.points = vector_view<float>(value.data(), points.size());
-  grad_error(grads, "grads.points is grads.value, expected memory apart from it");
+  grad_error(grads, "grads.points is in the memory of grads.value, expected separate memory");
   grads.points = points;
   grads.weights = vector_view<float>(value.data() + 7, weights.size());
-  grad_error(grads, "grads.weights is grads.value, expected memory apart from it");
+  grad_error(grads, "grads.weights is in the memory of grads.value, expected separate memory");
   grads.weights = vector_view<float>(points.data() + 7, weights.size());
-  grad_error(grads, "grads.weights is grads.points, expected memory apart from it");
+  grad_error(grads, "grads.weights is in the memory of grads.points, expected separate memory");
   p.upstream.pop_back();
   grad_error({}, "upstream.size() is 335, expected 336, images x queries x heads x channels");
 }

@@ -339,13 +339,13 @@ TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write noth
   auto levels = t.distances_grad.levels;
   levels[1].data = t.distances.levels[0].data;
   head.distances_grad = {levels, 3, 1, 4, head_layout::nchw};
-  fails("head.distances_grad.levels()[1] is head.distances.levels()[0]", head, p.anchors, truth,
-        {});
+  fails("head.distances_grad.levels()[1] is in the memory of head.distances.levels()[0]", head,
+        p.anchors, truth, {});
   levels = t.distances_grad.levels;
   levels[2].data = t.logits_grad.levels[0].data;
   head.distances_grad = {levels, 3, 1, 4, head_layout::nchw};
-  fails("head.distances_grad.levels()[2] is head.logits_grad.levels()[0]", head, p.anchors, truth,
-        {});
+  fails("head.distances_grad.levels()[2] is in the memory of head.logits_grad.levels()[0]", head,
+        p.anchors, truth, {});
   std::vector<float> off = p.anchors;
   off[5] -= 1;
   fails("fcos_loss_and_grad: anchors[", t.head(), off, truth, {});
@@ -465,12 +465,12 @@ TEST_CASE("SSD's loss: bad arguments throw errors that name them and write nothi
   fails("head.logits.rows() is 40", head, truth, {});
   head = p.head();
   head.logits_grad = {p.logits.data(), 80, 4};
-  fails("head.logits_grad is head.logits", head, truth, {});
+  fails("head.logits_grad is in the memory of head.logits", head, truth, {});
   head.logits_grad = {p.logits_grad.data(), 80, 3};
   fails("head.logits_grad.cols() is 3", head, truth, {});
   head = p.head();
   head.deltas_grad = {p.logits_grad.data(), 80};
-  fails("head.deltas_grad is head.logits_grad", head, truth, {});
+  fails("head.deltas_grad is in the memory of head.logits_grad", head, truth, {});
   p.box_classes[1] = 0;
   fails("truth.classes[1] is 0, expected 1 to 3, as 0 is background", p.head(), truth, {});
   p.box_classes[1] = 4;

@@ -217,16 +217,19 @@ TEST_CASE("focal loss of levels: bad arguments throw errors that name them and w
   };
   auto shared = h.grad.levels;
   shared[1].data = shared[0].data + 700;
-  throws(with_levels(shared), "grad.levels()[1] is grad.levels()[0], expected memory apart");
+  throws(with_levels(shared),
+         "grad.levels()[1] is in the memory of grad.levels()[0], expected separate memory");
   shared = h.grad.levels;
   shared[1].data = h.logits.data[0].data() + 5;
-  throws(with_levels(shared), "grad.levels()[1] is logits.levels()[0], expected memory apart");
+  throws(with_levels(shared),
+         "grad.levels()[1] is in the memory of logits.levels()[0], expected separate memory");
   shared[1].data = h.logits.data[1].data() + 1;
-  throws(with_levels(shared), "grad.levels()[1] is logits.levels()[1], expected memory apart");
+  throws(with_levels(shared),
+         "grad.levels()[1] is in the memory of logits.levels()[1], expected separate memory");
   const vector_view<const float> in_grad(h.grad.data[1].data(), 2);
   throws(
       [&] { sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels, h.grad.view(), in_grad); },
-      "grad.levels()[1] is image_scales");
+      "grad.levels()[1] is in the memory of image_scales");
   std::vector<head_level<float>> levels{{nullptr, 1, 1}};
   throws([&] { head_view<float>(levels, 1, 1, 1, head_layout::nchw); }, "levels[0] is null");
   levels[0].height = index_t{1} << 40;

@@ -157,10 +157,11 @@ TEST_CASE_TEMPLATE("levels: smooth L1 and IoU losses are bit-identical to rows",
       CHECK(smooth_l1_loss_and_grad(p.in.const_view(), targets, box_selection::list(p.list),
                                     p.grad.view()) == doctest::Approx(sum).epsilon(1e-6));
       CHECK(same_bits(p.grad.flat(), expected));
-      CHECK_THROWS_WITH_AS(smooth_l1_loss_and_grad(p.in.const_view(), targets,
-                                                   box_selection::list(p.list), p.in.view()),
-                           doctest::Contains("grad.levels()[0] is predictions.levels()[0]"),
-                           std::invalid_argument);
+      CHECK_THROWS_WITH_AS(
+          smooth_l1_loss_and_grad(p.in.const_view(), targets, box_selection::list(p.list),
+                                  p.in.view()),
+          doctest::Contains("grad.levels()[0] is in the memory of predictions.levels()[0]"),
+          std::invalid_argument);
 
       problem<T> q(layout, 2, 3, others, 6);
       q.numbers = random_boxes<T>(q.in.rows(), 7);
@@ -354,7 +355,7 @@ TEST_CASE("levels: bad arguments throw errors that name them and write nothing")
                              p.grad.view());
   });
   const boxes_view<const float> in_grad(p.grad.data[0].data(), p.in.anchors_per_image());
-  fails("grad.levels()[0] is anchors", [&] {
+  fails("grad.levels()[0] is in the memory of anchors", [&] {
     regression_loss_and_grad(p.in.const_view(), in_grad, targets, p.labels, p.grad.view());
   });
   fails("targets.size() is 1",
@@ -377,7 +378,7 @@ TEST_CASE("levels: bad arguments throw errors that name them and write nothing")
   fails("images[1].width is -1", [&] {
     decode_boxes(p.in.const_view(), p.anchors, vector_view<const image_size>(images, 2), boxes);
   });
-  fails("boxes is deltas.levels()[0]", [&] {
+  fails("boxes is in the memory of deltas.levels()[0]", [&] {
     decode_boxes(p.in.const_view(), p.anchors, {},
                  boxes_view<float>(p.in.data[0].data(), p.in.rows()));
   });

@@ -262,8 +262,9 @@ TEST_CASE("RoIAlign of a pyramid: errors") {
   differs({second, 1, 6, 32, 32, nchw}, "1 x 6");
   differs({second, 2, 5, 32, 32, nchw}, "2 x 5");
   differs({second, 2, 6, 32, 32, feature_layout::nhwc}, "2 x 6");
-  fails_with({second, 2, 6, 32, 32, nchw}, second + 5, "out is levels, expected memory apart",
-             "grads is upstream, expected memory apart");
+  fails_with({second, 2, 6, 32, 32, nchw}, second + 5,
+             "out is in the memory of levels, expected separate memory",
+             "grads is in the memory of upstream, expected separate memory");
   const std::vector<feature_view<float>> shared{p.level(p.maps[0], 0),
                                                 {p.maps[0].data() + 9, 2, 6, 32, 32, nchw}};
   CHECK_THROWS_WITH_AS(multiscale_roi_align_grad<float>(p.bins_of(bins.data(), 4), some, shared,

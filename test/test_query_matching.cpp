@@ -235,7 +235,8 @@ TEST_CASE("assign_least_cost: bad arguments throw errors that name them") {
       assign_least_cost(matrix_view<const double>(shared.data(), 2, 3),
                         vector_view<index_t>(reinterpret_cast<index_t*>(shared.data()), 2),
                         workspace),
-      doctest::Contains("columns is costs, expected memory apart from it"), std::invalid_argument);
+      doctest::Contains("columns is in the memory of costs, expected separate memory"),
+      std::invalid_argument);
 }
 
 TEST_CASE("match_queries: costs against the reference") {
@@ -466,7 +467,8 @@ TEST_CASE("match_queries: bad arguments throw errors that name them") {
   fails("matches.size() is 4, expected 3, layers x groups x boxes");
   std::vector<index_t> shared{0, 1, 2};
   truth.classes = shared;
-  CHECK_THROWS_WITH_AS(match_queries<float>(layers, truth, shared, params, workspace),
-                       doctest::Contains("matches is truth.classes, expected memory apart"),
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      match_queries<float>(layers, truth, shared, params, workspace),
+      doctest::Contains("matches is in the memory of truth.classes, expected separate memory"),
+      std::invalid_argument);
 }

@@ -494,9 +494,10 @@ TEST_CASE("set_loss_and_grad: bad arguments throw errors that name them") {
   layers[1].matches[3] = 0;
   fails("layers[1].matches[3] is 0, expected a query that no other box has");
   views[1].boxes_grad = {layers[1].logits_grad.data() + 4, 8};
-  fails("layers[1].logits_grad is layers[1].boxes_grad, expected memory apart from it");
+  fails("layers[1].logits_grad is in the memory of layers[1].boxes_grad, expected separate memory");
   views[1].boxes_grad = boxes_view<float>(layers[0].outputs.boxes.data(), 8);
   const auto before = layers[0].outputs.boxes;
-  fails("layers[1].boxes_grad is layers[0].outputs.boxes, expected memory apart from it");
+  fails(
+      "layers[1].boxes_grad is in the memory of layers[0].outputs.boxes, expected separate memory");
   CHECK(before == layers[0].outputs.boxes);
 }

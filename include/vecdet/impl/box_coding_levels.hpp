@@ -34,8 +34,7 @@ void check_decode_levels(const char* function, const char* input, const head_vie
              "the anchors of all images");
   for (index_t l = 0; l < in.levels().size(); ++l)
     if (!are_apart(boxes, level_range(in, l)))
-      throw_invalid_argument(function, "boxes", input + element(".levels()", l),
-                             "memory apart from it");
+      throw_shared_memory(function, "boxes", input + element(".levels()", l));
   check_apart(function, "boxes", boxes, "anchors", anchors);
 }
 

@@ -148,7 +148,7 @@ class set_loss_call {
     for (index_t k = 0; k < outputs; ++k) {
       const auto check_from = [&](const address_range& memory, const auto& name) {
         if (!are_apart(output_memory(k), memory))
-          throw_invalid_argument(function, output_name(k), name(), "memory apart from it");
+          throw_shared_memory(function, output_name(k), name());
       };
       for (index_t l = 0; l < layers_.size(); ++l) {
         const auto member = [&](const char* name) {
