@@ -289,10 +289,10 @@ TEST_CASE("set_loss_and_grad: equal to its parts") {
       for (index_t b = 0; b < 6; ++b)
         for (index_t k = 0; k < 4; ++k) {
           const float low = corners[at(4 * b + k % 2)], high = corners[at(4 * b + k % 2 + 2)];
-          const float of_giou = k < 2 ? low + high : 0.5f * (high - low);
+          const float by_giou = k < 2 ? low + high : 0.5f * (high - low);
           const float whole = layer.boxes_grad[at(4 * layer.matches[at(b)] + k)];
           off = std::max(off,
-                         static_cast<double>(std::abs(whole - (by_l1[at(4 * b + k)] + of_giou))));
+                         static_cast<double>(std::abs(whole - (by_l1[at(4 * b + k)] + by_giou))));
         }
       CHECK(off <= 1e-6);
       if (params.class_loss == set_class_loss::varifocal) {

@@ -79,7 +79,7 @@ void plain_deformable_attention_grad(const float* upstream, const float* value, 
     for_each_point(levels, level_count, [&](const auto& level, std::int64_t first, std::int64_t p) {
       float by_x = 0, by_y = 0, by_weight = 0;
       for_each_corner(level, points + 2 * (i * count + p),
-                      [&](std::int64_t at, float bilinear, float of_x, float of_y) {
+                      [&](std::int64_t at, float bilinear, float slope_x, float slope_y) {
                         const std::int64_t first_channel =
                             ((first + at) * heads + i % heads) * channels;
                         const float* const from = value + first_channel;
@@ -91,8 +91,8 @@ void plain_deformable_attention_grad(const float* upstream, const float* value, 
                           to[c] += weight * g[c];
                         }
                         by_weight += bilinear * sum;
-                        by_x += of_x * sum;
-                        by_y += of_y * sum;
+                        by_x += slope_x * sum;
+                        by_y += slope_y * sum;
                       });
       const std::int64_t at = i * count + p;
       weight_grad[at] = by_weight;

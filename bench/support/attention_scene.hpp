@@ -41,8 +41,8 @@ struct attention_scene {
   }
 
   /// queries = 0: an encoder, with as many as locations.
-  attention_scene(std::vector<attention_level> of_levels, index_t queries)
-      : levels(std::move(of_levels)) {
+  attention_scene(std::vector<attention_level> pyramid, index_t queries)
+      : levels(std::move(pyramid)) {
     shape.images = 1;
     shape.heads = heads;
     shape.channels = channels;

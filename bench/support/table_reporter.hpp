@@ -31,7 +31,7 @@ inline void count_work(benchmark::State& state, double elements, double bytes, i
   state.counters["ns_per_element"] =
       Counter(elements * 1e-9, Counter::kIsIterationInvariantRate | Counter::kInvert);
   state.counters["GB/s"] = Counter(bytes * 1e-9, Counter::kIsIterationInvariantRate);
-  state.counters["of_copy"] =
+  state.counters["copy_rate"] =
       Counter(bytes / copy_bandwidth(static_cast<std::size_t>(bytes), threads),
               Counter::kIsIterationInvariantRate);
 }
@@ -108,7 +108,7 @@ class table_reporter : public benchmark::BenchmarkReporter {
 
   static measurement measured(const Run& run) {
     return {run.GetAdjustedRealTime() / benchmark::GetTimeUnitMultiplier(run.time_unit),
-            counter(run, "ns_per_element"), counter(run, "GB/s"), counter(run, "of_copy")};
+            counter(run, "ns_per_element"), counter(run, "GB/s"), counter(run, "copy_rate")};
   }
 
   /// "[12/96, 1:40 left] ", assuming that the others take as long as those that have ended.
@@ -134,7 +134,7 @@ class table_reporter : public benchmark::BenchmarkReporter {
       out << ", " << three_digits(result.gigabytes_per_second) << " GB/s, "
           << std::lround(100 * result.copy_fraction) << "% of copy";
     for (const auto& own : run.counters) {
-      if (own.first != "ns_per_element" && own.first != "GB/s" && own.first != "of_copy")
+      if (own.first != "ns_per_element" && own.first != "GB/s" && own.first != "copy_rate")
         out << ", " << own.first << ' ' << three_digits(own.second.value);
     }
     out << std::endl;

@@ -29,15 +29,15 @@ class _Layers:
 
     def __init__(self, function: str, logits: Any, boxes: Any, images: int) -> None:
         parts = list(logits) if _is_list(logits) else [logits]
-        of_boxes = list(boxes) if _is_list(boxes) else [boxes]
+        box_parts = list(boxes) if _is_list(boxes) else [boxes]
         if not parts:
             raise ValueError(f"vecdet.{function}: logits is empty, expected one array per layer")
-        if len(of_boxes) != len(parts):
-            raise ValueError(f"vecdet.{function}: boxes has {len(of_boxes)} layers, expected "
+        if len(box_parts) != len(parts):
+            raise ValueError(f"vecdet.{function}: boxes has {len(box_parts)} layers, expected "
                              f"{len(parts)}, as logits")
         self.type, arrays = same_small_floats(
             function, *((f"logits[{k}]", part) for k, part in enumerate(parts)),
-            *((f"boxes[{k}]", part) for k, part in enumerate(of_boxes)))
+            *((f"boxes[{k}]", part) for k, part in enumerate(box_parts)))
         self.logits, self.boxes = arrays[:len(parts)], arrays[len(parts):]
         for k, (own, corners) in enumerate(zip(self.logits, self.boxes)):
             if own.ndim != 3 or len(own) != images:
@@ -183,8 +183,9 @@ def set_loss_and_grad(
                                 num_boxes, scale)
     grads = [[np.empty_like(array) for array in arrays] for arrays in (layers.logits, layers.boxes)]
     parts = (_c.set_loss_layer * count)(*(
-        _c.set_loss_layer(outputs, address(part), len(part), address(of_logits), address(of_boxes))
-        for outputs, part, of_logits, of_boxes in zip(layers.arguments, used, *grads)))
+        _c.set_loss_layer(outputs, address(part), len(part), address(logits_grad),
+                          address(boxes_grad))
+        for outputs, part, logits_grad, boxes_grad in zip(layers.arguments, used, *grads)))
     losses = np.empty((count, 3))
     check(library.vecdet_set_loss_and_grad(layers.type, parts, count, byref(truth.argument),
                                            byref(params), None, address(losses)))

@@ -45,12 +45,14 @@ struct maps {
     }
   }
 
-  head_view<const T> in() const { return {const_levels, sizes.images, 1, channels, of_head()}; }
-  head_view<T> out() const { return {levels, sizes.images, 1, channels, of_head()}; }
+  head_view<const T> in() const {
+    return {const_levels, sizes.images, 1, channels, layout_of_head()};
+  }
+  head_view<T> out() const { return {levels, sizes.images, 1, channels, layout_of_head()}; }
   feature_view<const T> level(std::size_t l) const {
     return {tensors[l].data(), sizes.images, channels, levels[l].height, levels[l].width, layout};
   }
-  head_layout of_head() const {
+  head_layout layout_of_head() const {
     return layout == feature_layout::nchw ? head_layout::nchw : head_layout::nhwc;
   }
 };
@@ -147,9 +149,9 @@ void fuzz_type(fuzz::input& in) {
   const auto mask_view = relu ? mask.in() : head_view<const T>();
 
   // The exact results and the sizes of their terms.
-  const std::vector<double> of_weights = weight_sizes(w);
+  const std::vector<double> pair_sizes = weight_sizes(w);
   const auto pair = [&](index_t k, index_t c) {
-    return of_weights[static_cast<std::size_t>(k * s.inputs + c)];
+    return pair_sizes[static_cast<std::size_t>(k * s.inputs + c)];
   };
   std::vector<std::vector<double>> exact_output, exact_input_grad;
   std::vector<double> exact_weights(static_cast<std::size_t>(weights.size())), weight_terms;
@@ -177,15 +179,15 @@ void fuzz_type(fuzz::input& in) {
       for (index_t y = 0; y < x.height(); y += s.side())
         for (index_t column = 0; column < x.width(); column += s.side()) {
           ++tiles;
-          std::vector<double> of_inputs;
+          std::vector<double> input_sizes;
           for (index_t c = 0; c < s.inputs; ++c)
-            of_inputs.push_back(tile_size(x, {}, s.side(), 1, n, c, y, column));
+            input_sizes.push_back(tile_size(x, {}, s.side(), 1, n, c, y, column));
           for (index_t k = 0; k < s.outputs; ++k) {
-            const double of_tile = tile_size(up, passes, s.side(), 0, n, k, y, column);
-            bias_terms[static_cast<std::size_t>(k)] += of_tile;
+            const double size = tile_size(up, passes, s.side(), 0, n, k, y, column);
+            bias_terms[static_cast<std::size_t>(k)] += size;
             for (index_t c = 0; c < s.inputs; ++c)
               weight_terms[static_cast<std::size_t>(k * s.inputs + c)] +=
-                  product_size<T>(of_tile, of_inputs[static_cast<std::size_t>(c)]);
+                  product_size<T>(size, input_sizes[static_cast<std::size_t>(c)]);
           }
         }
   }
@@ -198,16 +200,16 @@ void fuzz_type(fuzz::input& in) {
       for (index_t n = 0; n < s.images; ++n)
         for (index_t y = 0; y < target.height(); ++y)
           for (index_t x = 0; x < target.width(); ++x) {
-            std::vector<double> of_tile;
+            std::vector<double> tile_sizes;
             for (index_t c = 0; c < from.channels; ++c)
-              of_tile.push_back(tile_size(source, passes, s.side(), 1, n, c, y, x));
+              tile_sizes.push_back(tile_size(source, passes, s.side(), 1, n, c, y, x));
             for (index_t k = 0; k < actual.channels; ++k) {
               double size = forward && has_bias
                                 ? size_of(static_cast<double>(bias[static_cast<std::size_t>(k)]))
                                 : 0;
               for (index_t c = 0; c < from.channels; ++c) {
                 const double weight = forward ? pair(k, c) : pair(c, k);
-                size += product_size<T>(weight, of_tile[static_cast<std::size_t>(c)]);
+                size += product_size<T>(weight, tile_sizes[static_cast<std::size_t>(c)]);
               }
               const T& result = reference::feature_at(target, n, k, y, x);
               expect<T>(what, static_cast<double>(result),
@@ -234,10 +236,10 @@ void fuzz_type(fuzz::input& in) {
     check_map("an output", input, output, exact_output, true);
     check_map("an input's gradient", upstream, input_grad, exact_input_grad, false);
     for (index_t k = 0; k < s.outputs; ++k) {
-      const double of_bias = bias_terms[static_cast<std::size_t>(k)];
+      const double bias_size = bias_terms[static_cast<std::size_t>(k)];
       expect<T>("a bias's gradient", static_cast<double>(bias_grad[static_cast<std::size_t>(k)]),
-                exact_bias[static_cast<std::size_t>(k)], of_bias,
-                allowed<T>(s.tile, 0, static_cast<double>(s.side() * s.side()) * of_bias));
+                exact_bias[static_cast<std::size_t>(k)], bias_size,
+                allowed<T>(s.tile, 0, static_cast<double>(s.side() * s.side()) * bias_size));
       for (index_t c = 0; c < s.inputs; ++c)
         for (index_t tap = 0; tap < 9; ++tap) {
           const T& result = reference::feature_at(w_grad, k, c, tap / 3, tap % 3);

@@ -146,12 +146,12 @@ class attention_call {
     return p;
   }
 
-  /// The levels of all points, for each of so many bands of rows; and the rows of these bands.
+  /// Sets the levels of all points for each band of rows, and the rows of each band.
   const attention_levels* set_levels(index_t bands) {
     attention_levels* const levels = grown(buffers_.levels, bands * blocks_);
     attention_rows* const rows = grown(buffers_.rows, bands * shape_.levels.size());
     for (index_t band = 0; band < bands; ++band) {
-      attention_levels* const of_band = levels + band * blocks_;
+      attention_levels* const band_levels = levels + band * blocks_;
       index_t point = 0, location = 0, at = 0;
       for (index_t l = 0; l < shape_.levels.size(); ++l) {
         const attention_level& level = shape_.levels[l];
@@ -159,14 +159,14 @@ class attention_call {
         const index_t end = level.height * (band + 1) / bands;
         rows[band * shape_.levels.size() + l] = {location + first * level.width,
                                                  location + end * level.width, at};
-        // Of the value all locations are read; sums have only those of the band.
+        // All locations of the value are read, but the sums have only those of the band.
         const index_t origin = bands == 1 ? location : at - first * level.width;
         for (index_t k = 0; k < level.points; ++k, ++point)
-          set_level(of_band, point, level, first, end, origin);
+          set_level(band_levels, point, level, first, end, origin);
         location += level.height * level.width;
         at += (end - first) * level.width;
       }
-      for (; point < blocks_ * attention_block; ++point) set_level(of_band, point, {}, 0, 0, 0);
+      for (; point < blocks_ * attention_block; ++point) set_level(band_levels, point, {}, 0, 0, 0);
     }
     return levels;
   }
@@ -226,10 +226,10 @@ class attention_call {
                       });
       return;
     }
-    const index_t of_head = args_.locations * args_.channels;
+    const index_t head_size = args_.locations * args_.channels;
     real* const packed = reinterpret_cast<real*>(
-        grown(buffers_.packed, (args_.heads * of_head * index_t{sizeof(real)} + 63) / 64));
-    const attention_source<real> source{packed, 0, of_head, args_.channels};
+        grown(buffers_.packed, (args_.heads * head_size * index_t{sizeof(real)} + 63) / 64));
+    const attention_source<real> source{packed, 0, head_size, args_.channels};
     // Chunks of the locations and queries of one head.
     const index_t parts = std::max(index_t{1}, chunking::max_count / args_.heads);
     const auto for_each_part = [&](index_t first, index_t last, index_t count, const auto& use) {
@@ -243,7 +243,7 @@ class attention_call {
       for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
         for_each_part(first, last, args_.locations, [&](index_t head, index_t begin, index_t end) {
           kernels_.pack(args_, image, head, begin, end,
-                        packed + head * of_head + begin * args_.channels);
+                        packed + head * head_size + begin * args_.channels);
         });
       });
       run_with_memory(

@@ -98,11 +98,11 @@ void deformable_attention_grad(const attention_shape& shape, const vector_view<c
     const auto weight = static_cast<double>(weights[at.point]);
     for (index_t c = 0; c < shape.channels; ++c) {
       const auto g = static_cast<double>(upstream[to + c]);
-      const double of_sample = g * static_cast<double>(value[from + c]);
+      const double sample_term = g * static_cast<double>(value[from + c]);
       add(value_grad[from + c], weight * at.weight * g);
-      add(weight_grad[at.point], at.weight * of_sample);
-      add(point_grad[2 * at.point], weight * at.by_x * of_sample);
-      add(point_grad[2 * at.point + 1], weight * at.by_y * of_sample);
+      add(weight_grad[at.point], at.weight * sample_term);
+      add(point_grad[2 * at.point], weight * at.by_x * sample_term);
+      add(point_grad[2 * at.point + 1], weight * at.by_y * sample_term);
     }
   });
 }

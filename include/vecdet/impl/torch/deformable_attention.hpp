@@ -57,16 +57,16 @@ struct attention_operands {
     if (!level_points.empty())
       check_size(function, "level_points.size()", static_cast<index_t>(level_points.size()),
                  static_cast<index_t>(count), "the number of levels");
-    index_t of_query = 1;
-    for (const std::int64_t size : weights_.sizes().slice(3)) of_query *= size;
+    index_t points_per_query = 1;
+    for (const std::int64_t size : weights_.sizes().slice(3)) points_per_query *= size;
     for (std::size_t l = 0; l < count; ++l)
-      levels.push_back(
-          {level_sizes[2 * l], level_sizes[2 * l + 1],
-           level_points.empty() ? of_query / static_cast<index_t>(count) : level_points[l]});
+      levels.push_back({level_sizes[2 * l], level_sizes[2 * l + 1],
+                        level_points.empty() ? points_per_query / static_cast<index_t>(count)
+                                             : level_points[l]});
     shape.levels = levels;
     check_attention_shape(function, shape);
-    check_size(function, "the points of a query and head", of_query, shape.points(),
-               "those of its levels");
+    check_size(function, "the number of points per query and head", points_per_query,
+               shape.points(), "the sum over the levels");
     check_size(function, "value.size(1)", value_.size(1), shape.locations(),
                "the locations of all levels");
     value = contiguous("value", value_, type);

@@ -238,13 +238,13 @@ inline set_loss_tensors set_loss(at::TensorList logits, at::TensorList boxes, at
   const std::vector<c10::SymInt> sizes{static_cast<std::int64_t>(logits.size()), 3};
   const at::Tensor losses =
       logits[0].new_empty_symint(sizes, logits[0].options().dtype(at::kFloat));
-  std::vector<at::Tensor> of_logits, of_l1, of_giou;
+  std::vector<at::Tensor> logits_grads, l1_grads, giou_grads;
   for (std::size_t l = 0; needs_grad && l < logits.size(); ++l) {
-    of_logits.push_back(new_like(logits[l]));
-    of_l1.push_back(new_like(boxes[l]));
-    of_giou.push_back(new_like(boxes[l]));
+    logits_grads.push_back(new_like(logits[l]));
+    l1_grads.push_back(new_like(boxes[l]));
+    giou_grads.push_back(new_like(boxes[l]));
   }
-  return set_loss_tensors(losses, of_logits, of_l1, of_giou);
+  return set_loss_tensors(losses, logits_grads, l1_grads, giou_grads);
 }
 
 }  // namespace meta
