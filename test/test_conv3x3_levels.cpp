@@ -321,6 +321,7 @@ TEST_CASE("3x3 convolution: bad arguments throw errors that name them and write 
   fails(run(head(x, 3), forward, head(one, 4)),
         "vecdet::conv3x3: output's number of levels is 1, expected 2, as in input");
   fails(run(head(x, 3), forward, head(wrong, 4, 2, 3)),
-        "vecdet::conv3x3: output.channels() is above classes(), expected classes(), because there are several "
+        "vecdet::conv3x3: output.channels() is above classes(), expected classes(), because there "
+        "are several "
         "anchors");
 }

@@ -36,7 +36,7 @@ struct batch {
   std::vector<float> boxes;
   std::vector<index_t> box_classes, offsets{0};
 
-  batch(head_layout how, index_t image_count, index_t class_count, index_t boxes_an_image,
+  batch(head_layout how, index_t image_count, index_t class_count, index_t boxes_per_image,
         std::uint64_t seed)
       : layout(how), images(image_count), classes(class_count) {
     std::vector<anchor_shapes> shapes = anchor_shapes::retinanet();
@@ -64,7 +64,7 @@ struct batch {
     }
     for (index_t n = 0; n < images; ++n) {
       // The second image has no ground truth.
-      for (index_t k = 0; k < (n == 1 ? 0 : boxes_an_image); ++k) {
+      for (index_t k = 0; k < (n == 1 ? 0 : boxes_per_image); ++k) {
         const double x = 60 * random.uniform(), y = 40 * random.uniform();
         for (const double number :
              {x, y, x + 16 + 40 * random.uniform(), y + 16 + 40 * random.uniform()})

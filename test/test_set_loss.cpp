@@ -466,7 +466,7 @@ TEST_CASE("set_loss_and_grad: bad arguments throw errors that name them") {
   params.l1_weight = std::nan("");
   fails("params.l1_weight is nan");
   params.giou_weight = std::numeric_limits<double>::infinity();
-  fails("params.giou_weight is inf, expected a finite float, also if multiplied by params.scale");
+  fails("params.giou_weight is inf, expected a finite float, even when multiplied by params.scale");
   truth.regions = region;
   fails("truth.regions.size() is 1, expected 0");
   classes[1] = 4;

@@ -42,7 +42,7 @@ void regression_loss_of(fuzz::input& in) {
   const boxes_view<const T> d(deltas);
   const boxes_view<const Box> a(anchors), t(gathered);
   const regression_targets<Box> by_match(boxes_view<const Box>(truth), chosen.wide);
-  const regression_targets<Box> one_an_anchor{t};
+  const regression_targets<Box> one_per_anchor{t};
 
   const fuzz::tensor<T> grad(4 * boxes);
   fuzz::on_every_isa(
@@ -73,7 +73,7 @@ void regression_loss_of(fuzz::input& in) {
               fuzz::fail("the gradient depends on how the choice is said");
         };
         for (const box_selection& selection : chosen.all_ways()) same(by_match, selection);
-        for (const box_selection& selection : chosen.all_ways()) same(one_an_anchor, selection);
+        for (const box_selection& selection : chosen.all_ways()) same(one_per_anchor, selection);
       },
       [&](const char* set, const std::vector<double>& values) {
         if (kind != fuzz::box_kind::tame || !all_matched) return;

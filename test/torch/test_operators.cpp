@@ -401,7 +401,7 @@ TEST_CASE("Errors have the library's text") {
       {[&] { ops::nms(boxes, at::rand({4}), 0.5); },
        "vecdet::nms: scores.shape is [4], expected [N], one per box"},
       {[&] { ops::batched_nms(boxes, at::rand({5}), at::rand({4}), 0.5); },
-       "vecdet::batched_nms: classes.shape is [4], expected a number per box"},
+       "vecdet::batched_nms: classes.shape is [4], expected one number per box"},
       {[&] { ops::clip_boxes(boxes, 7.0); },
        "vecdet::clip_boxes: image_size.size() is 1, expected"},
       {[&] { ops::box_areas(boxes.unsqueeze(0)); },

@@ -331,7 +331,7 @@ TEST_CASE("Errors of training's operators have the library's text") {
       {[&] {
          ops::retinanet_loss(x.levels, d.levels, anchors, boxes, classes, {3, 1});
        },
-       "vecdet::retinanet_loss: box_counts[1] is 1, expected 0 or more, and all together"},
+       "vecdet::retinanet_loss: box_counts[1] is 1, expected 0 or more, with a total of"},
       {[&] {
          ops::retinanet_loss(x.levels, d.levels, anchors, boxes, classes + 3, {2, 1});
        },
@@ -345,7 +345,7 @@ TEST_CASE("Errors of training's operators have the library's text") {
        },
        "vecdet::retinanet_loss: deltas.shape is [2, 9, 6, 5], expected [images, anchors x 4"},
       {[&] { ops::match_anchors(anchors, boxes, at::zeros({2}, at::kLong)); },
-       "vecdet::match_anchors: classes.shape is [2], expected an integer a box"},
+       "vecdet::match_anchors: classes.shape is [2], expected one integer per box"},
       {[&] { ops::match_anchors(anchors, boxes, {}, {}, std::nan("")); },
        "params.high_threshold is nan, expected"},
       {[&] {

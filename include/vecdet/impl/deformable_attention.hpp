@@ -52,7 +52,7 @@ inline void check_attention_shape(const char* function, const attention_shape& s
   }
 }
 
-/// Throws unless an array has a number for each of these. They may be too many for any memory.
+/// Throws unless the size of an array is the product of these numbers. The product may overflow.
 inline void check_attention_size(const char* function, const char* argument, index_t size,
                                  std::initializer_list<index_t> sizes, const char* meaning) {
   index_t expected = 1;
@@ -181,7 +181,7 @@ class attention_call {
     block.origin[i] = static_cast<double>(origin);
   }
 
-  /// run(first, last, scratch, sums) for each chunk, with `size` sums.
+  /// Calls run(first, last, scratch, sums) for each chunk, with `size` sums.
   template <class Run>
   void run_with_memory(const chunking& chunks, index_t size, const Run& run) {
     const index_t scratch_lines = blocks_ * index_t{sizeof(corners)} / 64;
@@ -205,15 +205,15 @@ class attention_call {
       return packed;
   }
 
-  /// Whether the channels of each head are copied together first. In the value, those of one head
-  /// are a head's number of channels out of many: they meet in few sets of a cache. Copying costs
-  /// about as much as two points per location and head.
+  /// Whether the channels of each head are first copied to consecutive memory. In the value, the
+  /// channels of a head are a small part of each location's, so they fall into few sets of a cache.
+  /// Copying costs about as much as two points per location and head.
   bool is_packed() const {
     return (args_.heads > 1 || std::is_same<T, bfloat16>::value) &&
            args_.queries * args_.point_count >= 8 * args_.locations;
   }
 
-  /// run(source, queries, scratch, sums) for all queries and heads.
+  /// Calls run(source, queries, scratch, sums) for all queries and heads.
   template <class Run>
   void run_queries(const Run& run) {
     const index_t sums = 4 * attention_block;
@@ -257,7 +257,7 @@ class attention_call {
     }
   }
 
-  /// A task is an image and head, or a band of its rows where there are fewer of these than
+  /// A task is an image and head, or a band of its rows if there are fewer images x heads than
   /// threads. Each band locates all points again.
   void run_value_grad() {
     const index_t threads = usable_threads(policy_), heads = args_.images * args_.heads;
@@ -292,7 +292,7 @@ class attention_call {
   attention_args<T> args_{};
 };
 
-/// What forward and backward check of the inputs.
+/// The checks of the inputs that forward and backward share.
 template <class T>
 void check_attention_inputs(const char* function, const attention_shape& shape,
                             const vector_view<const T>& value,

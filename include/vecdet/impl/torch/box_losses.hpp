@@ -69,7 +69,7 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
       });
     };
     if (label_of.has_value() && label_of->defined()) {
-      const labels chosen(function, "labels", *label_of, boxes_given, "an integer a box");
+      const labels chosen(function, "labels", *label_of, boxes_given, "one integer per box");
       run(box_selection(chosen.view(), background, ignore),
           count_foreground(chosen.view(), background, ignore));
     } else {
@@ -178,7 +178,7 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
                                                    selection, params, threads());
       };
       if (are_matched) {
-        labels indices(function, "matches", *matches, count, "an integer per anchor");
+        labels indices(function, "matches", *matches, count, "one integer per anchor");
         run({boxes<const B>(t), indices.indices()});
       } else {
         run(boxes<const B>(t));
@@ -187,7 +187,7 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
     const auto run = [&](auto element, auto box) {
       if (selecting.has_value() && selecting->defined()) {
         const labels chosen(function, are_labelled ? "labels" : "matches", *selecting, count,
-                            "an integer per anchor");
+                            "one integer per anchor");
         run_selected(box_selection(chosen.view(), background, ignore), element, box);
       } else {
         run_selected(box_selection::all(), element, box);
