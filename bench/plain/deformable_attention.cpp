@@ -10,8 +10,8 @@ namespace VECDET_PLAIN_SET {
 
 namespace {
 
-/// Calls use(location, bilinear weight, its derivative by x, by y) for each of the four locations
-/// around a point that the level has.
+/// Calls use(location, bilinear weight, its derivatives with respect to x and y) for each of the
+/// four locations around a point that is inside the level.
 template <class Use>
 void for_each_corner(const plain_attention_level& level, const float* point, const Use& use) {
   const auto width = static_cast<float>(level.width), height = static_cast<float>(level.height);
@@ -29,7 +29,8 @@ void for_each_corner(const plain_attention_level& level, const float* point, con
     }
 }
 
-/// Calls use(level, first location of the level, point of all) for the points of a query in a head.
+/// Calls use(level, first location of the level, index among all points) for the points of a query
+/// in a head.
 template <class Use>
 void for_each_point(const plain_attention_level* levels, std::int64_t level_count, const Use& use) {
   std::int64_t first = 0, point = 0;

@@ -38,8 +38,8 @@ inline void count_work(benchmark::State& state, double elements, double bytes, i
 
 class table_reporter : public benchmark::BenchmarkReporter {
  public:
-  /// `count` benchmarks in all: each line tells how many have ended and the estimated remaining
-  /// time.
+  /// `benchmarks` is the total number: each line shows how many have ended and the estimated
+  /// remaining time.
   explicit table_reporter(std::size_t benchmarks) : benchmarks_(benchmarks) {}
 
   bool ReportContext(const Context& context) override {
@@ -111,7 +111,7 @@ class table_reporter : public benchmark::BenchmarkReporter {
             counter(run, "ns_per_element"), counter(run, "GB/s"), counter(run, "copy_rate")};
   }
 
-  /// "[12/96, 1:40 left] ", assuming that the others take as long as those that have ended.
+  /// "[12/96, 1:40 left] ", assuming that the remaining benchmarks take as long as those before.
   std::string progress() {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
     ++ended_;
@@ -129,7 +129,7 @@ class table_reporter : public benchmark::BenchmarkReporter {
     std::ostream& out = GetOutputStream();
     out << progress() << name << ": " << three_digits(1e3 * result.seconds) << " ms";
     if (result.ns_per_element > 0)
-      out << ", " << three_digits(result.ns_per_element) << " ns an element";
+      out << ", " << three_digits(result.ns_per_element) << " ns per element";
     if (result.gigabytes_per_second > 0)
       out << ", " << three_digits(result.gigabytes_per_second) << " GB/s, "
           << std::lround(100 * result.copy_fraction) << "% of copy";
