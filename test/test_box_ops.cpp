@@ -69,7 +69,7 @@ TEST_CASE("box ops: conversions, clip, areas") {
                                            : to == box_format::xywh ? xywh_from_xyxy(corners)
                                                                     : cxcywh_from_xyxy(corners);
                            if (from != box_format::xyxy && to != box_format::xyxy) {
-                             converted.x2 = in.x2;  // sizes stay, also of a place that is NaN
+                             converted.x2 = in.x2;  // sizes stay, even if the position is NaN
                              converted.y2 = in.y2;
                            }
                            return expected_box{converted, {s, s, s, s}};

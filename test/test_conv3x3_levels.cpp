@@ -26,7 +26,8 @@ constexpr index_t images = 2, inputs = 21, anchors = 3, classes = 7, outputs = a
 const std::vector<std::pair<index_t, index_t>> sizes{{13, 17}, {7, 9}, {4, 4},
                                                      {1, 3},   {0, 5}, {2, 1}};
 
-/// The levels of a head in one vector, between `gap` channels of NaN in each location's channels.
+/// The levels of a head in one vector. In each image, `gap` channels of NaN follow those of the
+/// head.
 template <class T>
 struct pyramid {
   index_t channels, stride;
@@ -140,7 +141,7 @@ TEST_CASE("3x3 convolution: levels in one call or in several are bit-identical")
           for (std::size_t i = 0; i < gw.size(); ++i)
             CHECK(std::abs(gw[i] - exact_gw[i]) < 25 * (tile == f4x4 ? 2.5e-5 : 4e-6));
           for (std::size_t i = 0; i < gb.size(); ++i) CHECK(std::abs(gb[i] - exact_gb[i]) < 2e-5);
-          // Elements between them are not touched.
+          // Elements between them must not change.
           for (std::size_t i = 0; i < before.size(); ++i)
             if (std::isnan(before[i])) CHECK(std::isnan(output.values[i]));
         });
@@ -180,7 +181,8 @@ TEST_CASE("3x3 convolution: empty inputs") {
 }
 
 TEST_CASE("3x3 convolution: conv3x3_is_faster") {
-  // A head's levels together, but not each small one; few channels never.
+  // For the levels of a head in one call, but not for a small level alone, and never for few
+  // channels.
   CHECK(conv3x3_is_faster(256, 256, 13343, true));
   CHECK(conv3x3_is_faster(16, 16, 640, true));
   CHECK_FALSE(conv3x3_is_faster(256, 256, 169, true));
@@ -291,7 +293,7 @@ TEST_CASE("3x3 convolution: bad arguments throw errors that name them and write 
   fails([&] { conv3x3_weights<float>(feature_view<const float>(w.data(), 4, 3, 5, 3, nchw)); },
         "vecdet::conv3x3_weights: weights.height() is 5, expected 3");
 
-  // Levels are named.
+  // Errors name the level.
   const std::vector<head_level<const float>> x{{in, 5, 6}, {in + 90, 3, 3}};
   const std::vector<head_level<float>> wrong{{out, 5, 6}, {out + 200, 3, 4}};
   const std::vector<head_level<float>> shared{{out, 5, 6}, {a.data() + 100, 3, 3}};

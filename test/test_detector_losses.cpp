@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole losses of SSD and FCOS: torchvision 0.14's numbers, computed by its own functions from
-// the same formulas of inputs, and the parts called one by one; types, layouts, threads, in place,
+// The whole losses of SSD and FCOS against numbers that torchvision 0.14's functions computed from
+// the same inputs, and against their parts called one by one; types, layouts, threads, in place,
 // and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/head_tensor.hpp"
@@ -227,7 +227,7 @@ TEST_CASE_TEMPLATE("FCOS's loss: equals torchvision's", T, float, bfloat16) {
         const fcos_losses losses =
             fcos_loss_and_grad(t.head(), p.anchors, p.truth(), {}, workspace);
         CHECK(losses.foreground == 27);
-        if (std::is_same<T, bfloat16>::value) continue;  // whose inputs are rounded
+        if (std::is_same<T, bfloat16>::value) continue;  // its inputs are rounded
         CHECK(losses.classification == near(17.8823681));
         CHECK(losses.regression == near(0.76221168));
         CHECK(losses.centerness == near(0.822729647));
@@ -360,7 +360,7 @@ TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write noth
   fcos_loss_params params;
   params.radius = -1;
   fails("fcos_loss_and_grad: params.radius is -1", t.head(), p.anchors, truth, params);
-  // Also for a batch without images, whose losses are 0.
+  // The same for a batch without images, whose losses are 0.
   const auto nchw = head_layout::nchw;
   const fcos_head<float> empty{
       {t.logits.const_levels, 0, 1, 5, nchw},     {t.distances.const_levels, 0, 1, 4, nchw},

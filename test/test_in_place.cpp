@@ -20,7 +20,7 @@ using namespace vecdet::test;
 
 namespace {
 
-/// call(in, out) gives the same bits where both are one, time and again.
+/// call(in, out) gives the same bits if both are the same memory, every time.
 template <class Call>
 void check_in_place(const char* what, const std::vector<float>& from, const Call& call) {
   CAPTURE(what);
@@ -33,7 +33,7 @@ void check_in_place(const char* what, const std::vector<float>& from, const Call
   }
 }
 
-/// Leaves room behind each array, for an output in it that is not refused.
+/// Leaves room behind each array, for an output that overlaps its end and is wrongly accepted.
 class roomy_memory : public plain_memory {
  public:
   void* take(std::size_t bytes, std::size_t alignment) override {
@@ -219,7 +219,7 @@ TEST_CASE("in place: outputs are refused if they are part of an input, or shifte
   fails("clip_boxes: out is in the memory of boxes", [&] { clip_boxes(in, image, shifted); });
   fails("convert_boxes: out is in the memory of boxes",
         [&] { convert_boxes(in, box_format::xyxy, box_format::xywh, shifted); });
-  // Deltas of bfloat16 are of another size than the boxes.
+  // bfloat16 deltas are smaller than the boxes.
   const boxes_view<const bfloat16> narrow(reinterpret_cast<const bfloat16*>(memory.data()), n);
   fails("decode_boxes: boxes is in the memory of deltas, expected separate memory",
         [&] { decode_boxes(narrow, other, same); });
@@ -249,7 +249,7 @@ TEST_CASE("in place: outputs are refused if they are part of an input, or shifte
   fails(
       "smooth_l1_loss_and_grad: grad is in the memory of predictions, expected separate memory or",
       [&] { smooth_l1_loss_and_grad(in, other, all, shifted); });
-  // Where only some boxes count, the gradient of the others is 0 before they are read.
+  // If only some boxes count, the gradient is set to 0 before they are read.
   for (const box_selection& some : {labelled, listed})
     fails("smooth_l1_loss_and_grad: grad is in the memory of predictions",
           [&] { smooth_l1_loss_and_grad(in, other, some, same); });
@@ -458,8 +458,8 @@ TEST_CASE("in place: levels are refused if they share memory with another level"
     const index_t step = layout == head_layout::nhwc ? 1 : plane;
     fails(message, run(0, 1, layout, 4));
     fails(message, run(4 * count - 1, 0, layout, 4));
-    // Among 9 channels, the four from 5 on are others than the first four; those from 3 on, or
-    // before them, or of the next anchor, are not.
+    // Of 9 channels, the four from 5 on are separate from the first four; the four from 3 on
+    // overlap them, in the same and in the next anchor.
     fails(message, run(0, 3 * step, layout, 9));
     fails(message, run(0, 6 * step, layout, 9));
     fails(message, run(5 * step, 2 * step, layout, 9));

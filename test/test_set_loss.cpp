@@ -66,7 +66,7 @@ std::vector<set_losses> run(std::vector<owned_layer<T>>& layers, const ground_tr
   return losses;
 }
 
-/// Random matches: each group of boxes takes queries of its own.
+/// Random matches. Groups of boxes do not share queries.
 std::vector<index_t> random_matches(const random_truth& truth, index_t queries, index_t groups,
                                     random_generator& generator) {
   std::vector<index_t> matches(at(groups * truth.size()), -1);
@@ -126,7 +126,7 @@ reference::set_loss_result exact(const owned_layer<T>& layer, const random_truth
   return reference::set_loss(of, {truth.boxes.begin(), truth.boxes.end()}, truth.classes, p);
 }
 
-/// The largest difference, relative to the largest magnitude of what is expected.
+/// The largest difference, relative to the largest expected magnitude.
 template <class T>
 double worst(const std::vector<T>& actual, const std::vector<double>& expected) {
   REQUIRE(actual.size() == expected.size());
@@ -310,7 +310,7 @@ TEST_CASE("set_loss_and_grad: equal to its parts") {
             varifocal_loss_and_grad(logits, {labels, scores}, {grad.data(), 50, 10}, part);
         CHECK(std::abs(losses.classification - sum) <= 1e-6 * sum);
         std::vector<double> expected(grad.begin(), grad.end());
-        CHECK(worst(layer.logits_grad, expected) < 1e-6);  // the IoUs are rounded otherwise
+        CHECK(worst(layer.logits_grad, expected) < 1e-6);  // the IoUs are rounded differently
       } else if (params.class_loss == set_class_loss::focal) {
         focal_loss_params part;
         part.scale = 2.0 / 6;
@@ -369,11 +369,11 @@ TEST_CASE("set_loss_and_grad: boxes without area, equal boxes, NaN and infinity"
     set_losses losses = run(layers, truth, {})[0];
     CHECK(losses.l1 == 0);
     CHECK(losses.giou == 0);
-    boxes[6] = boxes[7] = 0;  // a point in the box: IoU 0, GIoU 0 - (H - U) / H = 0
+    boxes[6] = boxes[7] = 0;  // a point inside the box: IoU 0, GIoU 0 - (H - U) / H = 0
     losses = run(layers, truth, {})[0];
     CHECK(losses.giou == 2);
     for (const float g : layer.boxes_grad) CHECK(std::isfinite(g));
-    // The target of the varifocal loss is 0: no loss of the label.
+    // The target of the varifocal loss is 0, so the label has no loss.
     CHECK(layer.logits_grad[2] == 0);
     boxes[4] = nan;
     losses = run(layers, truth, {})[0];

@@ -266,7 +266,7 @@ struct family {
   call_set (*make)(memory&, const problem&);
 };
 
-/// All families, one per element type, in the order of their names.
+/// All families, one entry per element type, each with its name.
 inline std::vector<family>& catalogue() {
   static std::vector<family> families;
   return families;

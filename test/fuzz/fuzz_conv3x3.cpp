@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // 3x3 convolution of one or two levels of any sizes, channels, layouts and numbers, with its
-// gradients. On finite numbers, every result must be within the documented bound of the reference.
-// On others, instruction sets must agree.
+// gradients. On finite numbers, the error of every result must be within the documented bound. On
+// others, instruction sets must agree.
 #include "fuzz_input.hpp"
 #include <vecdet/reference/conv3x3.hpp>
 
@@ -23,7 +23,7 @@ struct shape {
   index_t side() const { return tile == conv3x3_tile::f4x4 ? 4 : 2; }
 };
 
-/// Maps of `channels` channels, one for each level, each a tensor that ends at an inaccessible
+/// One map per level, each with `channels` channels and in a tensor that ends at an inaccessible
 /// page.
 template <class T>
 struct maps {
@@ -34,7 +34,7 @@ struct maps {
   std::vector<head_level<T>> levels;
   std::vector<head_level<const T>> const_levels;
 
-  /// make(count) is a level's tensor.
+  /// make(count) returns the tensor of a level.
   template <class Make>
   maps(const shape& of, index_t c, feature_layout in, const Make& make)
       : sizes(of), channels(c), layout(in) {
@@ -74,8 +74,8 @@ std::vector<double> weight_sizes(const feature_view<const T>& w) {
   return sizes;
 }
 
-/// The largest magnitude that the tile of (y, x) holds, and `border` around it. A mask without
-/// images passes all.
+/// The largest magnitude in the tile of (y, x) and in the `border` around it. A mask without images
+/// passes everything.
 template <class T>
 double tile_size(const feature_view<const T>& map, const feature_view<const T>& mask, index_t side,
                  index_t border, index_t n, index_t c, index_t y, index_t x) {
@@ -90,8 +90,7 @@ double tile_size(const feature_view<const T>& map, const feature_view<const T>& 
   return most;
 }
 
-/// By how much a result may differ that is a sum of so many terms of that size, one per channel or
-/// tile.
+/// The allowed error of a sum of `terms` terms of this size, one per channel or tile.
 template <class T>
 double allowed(conv3x3_tile tile, index_t terms, double size) {
   if (std::is_same<T, double>::value) return 1e-11 * size + 1e-290;
@@ -99,11 +98,11 @@ double allowed(conv3x3_tile tile, index_t terms, double size) {
          1e-33;
 }
 
-/// Larger numbers may overflow in a transform, and infinity times 0 is NaN.
+/// Numbers above this may overflow in a transform, and infinity times 0 is NaN.
 template <class T>
 constexpr double largest = std::is_same<T, double>::value ? 1e290 : 1e30;
 
-/// The size of a product of numbers of these sizes; infinite if a transform may overflow.
+/// The size of a product of two numbers of these sizes; infinite if a transform may overflow.
 template <class T>
 double product_size(double a, double b) {
   return a < largest<T> && b < largest<T> ? a * b : HUGE_VAL;
@@ -234,17 +233,17 @@ void fuzz_type(fuzz::input& in) {
     results.add(weight_grad);
     results.add(bias_grad);
     check_map("an output", input, output, exact_output, true);
-    check_map("an input's gradient", upstream, input_grad, exact_input_grad, false);
+    check_map("the input's gradient", upstream, input_grad, exact_input_grad, false);
     for (index_t k = 0; k < s.outputs; ++k) {
       const double bias_size = bias_terms[static_cast<std::size_t>(k)];
-      expect<T>("a bias's gradient", static_cast<double>(bias_grad[static_cast<std::size_t>(k)]),
+      expect<T>("the bias's gradient", static_cast<double>(bias_grad[static_cast<std::size_t>(k)]),
                 exact_bias[static_cast<std::size_t>(k)], bias_size,
                 allowed<T>(s.tile, 0, static_cast<double>(s.side() * s.side()) * bias_size));
       for (index_t c = 0; c < s.inputs; ++c)
         for (index_t tap = 0; tap < 9; ++tap) {
           const T& result = reference::feature_at(w_grad, k, c, tap / 3, tap % 3);
           const double size = weight_terms[static_cast<std::size_t>(k * s.inputs + c)];
-          expect<T>("a weight's gradient", static_cast<double>(result),
+          expect<T>("the weights' gradient", static_cast<double>(result),
                     exact_weights[static_cast<std::size_t>(&result - w_grad.data())], size,
                     allowed<T>(s.tile, tiles, size));
         }
