@@ -172,7 +172,7 @@ def corners(boxes):
 
 
 def iou_and_giou(boxes, others):
-    """Of boxes in cx cy w h whose shapes broadcast."""
+    """IoU and GIoU of boxes in cx cy w h whose shapes broadcast."""
     a, b = corners(boxes), corners(others)
     side = np.maximum(np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2]), 0)
     hull = np.maximum(a[..., 2:], b[..., 2:]) - np.minimum(a[..., :2], b[..., :2])
@@ -187,7 +187,7 @@ def softmax(logits):
 
 
 class Queries(unittest.TestCase):
-    """Two images, of three boxes and of one, and two layers of different numbers of queries."""
+    """Two images with three boxes and one, and two layers with different numbers of queries."""
 
     def setUp(self):
         def boxes(*shape):
@@ -340,7 +340,7 @@ class Queries(unittest.TestCase):
               [self.logits[0], self.logits[1][:1]], self.boxes, *truth)
         fails(r"boxes\[0\].shape is \[2, 6, 4\], expected \[2, 8, 4\]", match, self.logits,
               self.boxes[::-1], *truth)
-        fails(r"classes has 1 images, expected 2, as targets", match, self.logits, self.boxes,
+        fails(r"classes has 1 images, expected 2, as in targets", match, self.logits, self.boxes,
               self.targets, self.classes[:1])
         fails(r"targets.shape is \[3, 3\]", match, self.logits, self.boxes,
               [self.targets[0][:, 1:], self.targets[1]])

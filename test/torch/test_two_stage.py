@@ -28,7 +28,7 @@ from vecdet.torch import ops as ours
 
 
 def value_and_grad(function, inputs, weight):
-    """The result, and its gradient by the given tensor or tensors."""
+    """The result, and its gradient with respect to the given tensor or tensors."""
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     result = function(*leaves)
     return result.detach(), torch.autograd.grad((result * weight).sum(), leaves)
