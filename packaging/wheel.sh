@@ -23,7 +23,7 @@ mkdir tree && tar -C "$source" --exclude=./build --exclude=./out --exclude=./.gi
 python3 -m pip wheel --no-build-isolation --no-deps --no-cache-dir -q -w built ./tree/python >&2
 python3 -m wheel unpack -d unpacked built/vecdet-*.whl >&2
 package=$(echo unpacked/vecdet-*)
-# A name of its own, or the process might use another oneTBB that it has loaded.
+# A unique name: otherwise, the process might use another oneTBB that it has loaded.
 tbb=$(ldd "$package/vecdet/libvecdet.so.0" | awk "/libtbb/ { print \$3 }")
 own=libtbb-vecdet.so.12
 cp -L "$tbb" "$package/vecdet/$own"
