@@ -20,9 +20,9 @@
 // The assignment has the least total cost of all complete assignments. It is found by shortest
 // augmenting paths in double: Crouse, "On implementing 2D rectangular assignment algorithms", 2016,
 // as in SciPy's linear_sum_assignment. It is exact except for the rounding of sums in double. Boxes
-// are assigned one after the other. The search for a box's query visits queries by their distance.
-// Among queries at the same distance, it takes the first one without a box, or the first one if all
-// have boxes.
+// are assigned one after the other. The search for a box's query visits queries by their distance,
+// the length of the shortest augmenting path. Among queries at the same distance, it takes the
+// first one without a box, or the first one if all have boxes.
 #pragma once
 
 #include <vecdet/detr_outputs.hpp>

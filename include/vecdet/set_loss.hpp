@@ -41,9 +41,9 @@ struct set_loss_params {
   double gamma = 2;               ///< focal and varifocal: focusing exponent, 0 or more
   double no_object_weight = 0.1;  ///< cross entropy: weight of queries without a box, 0 or more
   double class_weight = 1, l1_weight = 5, giou_weight = 2;
-  /// The number of boxes by which sums are divided, if it is above 0, instead of that of the ground
-  /// truth. Trainers with several ranks use the mean over ranks. It is multiplied by the number of
-  /// groups, which follows from the matches; without ground-truth boxes it counts as 1.
+  /// If above 0, sums are divided by this number of boxes instead of the ground truth's. Trainers
+  /// with several ranks use the mean over ranks. It is multiplied by the number of groups, which
+  /// follows from the matches; without ground-truth boxes, the number of groups counts as 1.
   double boxes = 0;
   double scale = 1;  ///< factor on losses and gradients, for loss scaling
 
