@@ -1159,12 +1159,12 @@ vecdet_status vecdet_pyramid_levels(vecdet_dtype type, const void* boxes, int64_
     level_count, double scale, double canonical_size, int64_t canonical_level, int64_t* levels);
 
 /// Multi-scale deformable attention, arXiv 2010.04159, equation 3, without its linear layers. Each
-/// query sums samples at its points: bilinear, as torch's grid_sample with align_corners = False
-/// and zeros outside. `value` is images x locations of all levels x heads x channels, `points`
-/// images x queries x heads x points of all levels x (x, y), 0 to 1 from edge to edge of a level,
-/// `weights` images x queries x heads x points of all levels, `out` images x queries x heads x
-/// channels. `type` is that of value and output; points and weights are float, or double for
-/// VECDET_FLOAT64.
+/// query sums bilinear samples at its points, as in torch's grid_sample with align_corners = False
+/// and zeros outside. `value` is images x locations of all levels x heads x channels. `points` is
+/// images x queries x heads x points of all levels x (x, y), where x and y are 0 to 1 from edge to
+/// edge of a level. `weights` is images x queries x heads x points of all levels, and `out` images
+/// x queries x heads x channels. `type` is that of value and output; points and weights are float,
+/// or double for VECDET_FLOAT64.
 vecdet_status vecdet_deformable_attention(vecdet_dtype type, const vecdet_attention_shape* shape,
     const void* value, const void* points, const void* weights, vecdet_workspace* workspace, void*
     out);
