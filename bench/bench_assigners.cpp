@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ATSS with 300 boxes on a pyramid for 800 x 800, and the task-aligned assigner with as many on one
-// for 640 x 640. Elements are boxes.
+// ATSS with 300 boxes on a pyramid for 800 x 800, and the task-aligned assigner with 300 boxes on a
+// pyramid for 640 x 640. Elements are boxes.
 #include "plain/assigners.hpp"
 #include "support/implementations.hpp"
 #include "support/pyramid.hpp"

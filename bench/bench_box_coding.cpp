@@ -129,7 +129,7 @@ void register_encode() {
 
 constexpr image_size image = image_size::height_width(800, 800);
 
-/// Other variants of decoding and encoding: unclipped, a batch, four arrays, bfloat16 deltas of
+/// Other variants of decoding and encoding: unclipped, a batch, four arrays, bfloat16 deltas with
 /// float boxes.
 void register_other_coders() {
   const work f32{boxes, 48 * boxes};

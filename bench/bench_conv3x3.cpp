@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // 3x3 convolution, its gradients, and the levels of a pyramid in one call. Shapes are pictures x
 // input channels x height x width x output channels; elements are multiplications of the direct
-// convolution. vecdet transforms the weights within the timed call, as a step of training does, and
-// oneDNN reorders what PyTorch has it reorder.
+// convolution. The timed call of vecdet includes the transformation of the weights, as in training;
+// that of oneDNN includes the reorders that PyTorch requests.
 //
-// Bound of 1x256x100x100x256: 625 tiles of 36 products of 256 x 256, 1.47 billion multiply-adds, at
-// two vectors a cycle; and 10 MB of input, 10 MB of output and 9.4 MB of transformed weights that
-// are written once and read once for each block of some 45 tiles.
+// Bound of 1x256x100x100x256: 625 tiles with 36 products of 256 x 256 each are 1.47 billion
+// multiply-adds, at two vectors per cycle. 10 MB of input are read and 10 MB of output written. 9.4
+// MB of transformed weights are written once, and read once per block of about 45 tiles.
 #include "plain/conv3x3.hpp"
 #include "profile/primitives.hpp"
 #include "support/conv_operands.hpp"
@@ -23,7 +23,7 @@ namespace {
 
 constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
 
-/// The operands of the problem that runs now; those before are freed.
+/// The operands of the current problem; the previous ones are freed.
 std::shared_ptr<conv_operands> make_operands(const conv_shape& shape) {
   static std::shared_ptr<conv_operands> current;
   const auto is_same = [](const conv_shape& a, const conv_shape& b) {
@@ -48,7 +48,7 @@ std::string shape_name(const conv_shape& s) {
          std::to_string(s.height) + "x" + std::to_string(s.width) + "x" + std::to_string(s.outputs);
 }
 
-/// The convolution as in oneDNN's log.
+/// The convolution in the form of oneDNN's log.
 profile::onednn_problem onednn_problem_of(const conv_shape& s, const char* propagation,
                                           const char* algorithm) {
   const auto axis = [](const char* name, index_t size) {
@@ -71,8 +71,8 @@ profile::onednn_problem onednn_problem_of(const conv_shape& s, const char* propa
   return problem;
 }
 
-/// oneDNN's primitives with the reorders that PyTorch runs around them: direct, and its Winograd,
-/// which it has for AVX-512 up to version 2.
+/// oneDNN's primitives with the reorders that PyTorch runs around them: the direct convolution, and
+/// the Winograd convolution that versions up to 2 have for AVX-512.
 void register_onednn(const std::string& name, const conv_shape& shape, const char* propagation) {
   if (!profile::why_no_primitives().empty()) return;
   const int all_threads = tbb::this_task_arena::max_concurrency();
@@ -149,7 +149,7 @@ void add(conv_shape shape) {
       });
 }
 
-/// The levels of a picture of 800 x 800, forward: one call, beside a call for each.
+/// The levels of a picture of 800 x 800, forward: one call for all, or one call per level.
 struct level_operands {
   std::vector<conv_operands> levels;
   std::vector<head_level<const float>> inputs;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deformable attention of 8 heads of 32 channels, forward and backward: an encoder's layer of
-// 17,821 queries (800 x 1066, 4 levels of 4 points), and a decoder's of 300 (640 x 640, 3 levels of
-// 4). Elements are queries.
+// Deformable attention with 8 heads of 32 channels, forward and backward: a layer of an encoder
+// with 17,821 queries (800 x 1066, 4 levels of 4 points), and one of a decoder with 300 queries
+// (640 x 640, 3 levels of 4 points). Elements are queries.
 //
 // Bounds for the encoder in float: its 2.3 million points read 4 locations of 128 bytes each, 1.2
-// GB in all. From memory at 24 GB/s these would take 50 ms, but neighbouring queries read the same
-// locations: from the second-level cache, a line per cycle, 4.5 ms at 4.1 GHz. The 18 million
-// multiply-adds of 16 numbers take half of that. Memory gives and takes 18 MB of values, 27 MB of
-// points and weights and 18 MB of outputs: 1.3 ms at 48 GB/s. The gradient reads and adds as much
-// once more: 3 times the reads, and stores of a line per cycle.
+// GB in all. From memory at 24 GB/s, this would take 50 ms. But neighbouring queries read the same
+// locations: from the second-level cache, at one line per cycle, it takes 4.5 ms at 4.1 GHz. The 18
+// million multiply-adds of 16 numbers take half of that. 18 MB of values, 27 MB of points and
+// weights and 18 MB of outputs go through memory: 1.3 ms at 48 GB/s. The gradients read 3 times as
+// much, and also store one line per cycle.
 #include "plain/deformable_attention.hpp"
 #include "support/attention_scene.hpp"
 #include "support/implementations.hpp"

@@ -35,7 +35,7 @@ double mean_over_foreground(const std::vector<index_t>& matches, double loss,
   return loss * static_cast<double>(scale);
 }
 
-/// The levels of a head concatenated, as one image has them in either layout, and their gradient.
+/// The concatenated levels of a head, for one image in either layout, and their gradient.
 struct level_numbers {
   std::vector<float> numbers, grad;
   std::vector<head_level<const float>> inputs;

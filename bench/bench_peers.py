@@ -302,7 +302,7 @@ def measure(threads, allocator, rounds, families):
     import torch
 
     torch.set_num_threads(threads)
-    # One thread: CPU time, which does not include other programs' turns.
+    # One thread: CPU time, which does not include the time of other programs.
     clock = time.process_time if threads == 1 else time.perf_counter
     rows = []
     for family in families:

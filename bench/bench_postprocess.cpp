@@ -23,7 +23,7 @@ namespace {
 constexpr double threshold = 0.05;
 constexpr index_t best = 1000;
 
-/// The purpose of a head.
+/// A head and its detector.
 struct head_kind {
   postprocess_params params;
   std::vector<anchor_shapes> shapes;
@@ -273,7 +273,7 @@ void register_decoding() {
       &float_head::decoded);
 }
 
-/// In rows, and channels first.
+/// Registers the detector in rows and channels first.
 void register_detector(dense_detector detector, const std::string& name, index_t anchors,
                        index_t classes) {
   const double logits = static_cast<double>(anchors * classes);

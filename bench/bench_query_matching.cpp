@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The matching of queries: RT-DETR's batch with few and with many boxes per image, and one with
 // query groups; the solver alone; and the loss of a decoder layer. Elements are pairs of a query
-// and a box, in the loss logits.
+// and a box; for the loss, they are logits.
 #include "plain/query_matching.hpp"
 #include "plain/set_loss.hpp"
 #include "support/implementations.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of a head's layout: each loss on one matrix of rows, on the same numbers as levels
-// in NHWC and as levels in NCHW, in turns, so that all see the same machine. Prints the median time
-// on the matrix and the medians of the ratios.
+// The cost of a head's layout: times each loss on one matrix of rows, on NHWC levels and on NCHW
+// levels with the same numbers. The three run in turns, so that all see the same machine. Prints
+// the median time on the matrix and the medians of the ratios.
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/regression_loss.hpp>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr threading sequential = threading::sequential;
 
-/// One image's levels with nine anchors at a location.
+/// The levels of one image, with nine anchors per location.
 struct pyramid {
   std::vector<index_t> sides;
 
@@ -119,7 +119,7 @@ std::vector<index_t> sparse_labels(index_t count, index_t classes) {
   return labels;
 }
 
-/// flat(), and levels(layout) in both layouts.
+/// Times flat(), and levels(layout) in both layouts.
 template <class Flat, class Levels>
 void compare(const std::string& name, index_t rows, const Flat& flat, const Levels& levels) {
   const auto time_of = [](const auto& call, int calls) {

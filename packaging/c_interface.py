@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what follows from the definitions of the C interface in include/vecdet/c: the header
+"""Generates files from the definitions of the C interface in include/vecdet/c: the header
 include/vecdet/c.h and the tables of the NumPy package, python/vecdet/_c.py.
 
     c_interface.py            writes both

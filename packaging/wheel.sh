@@ -40,7 +40,7 @@ mkdir tree && tar -C "$source" --exclude=./build --exclude=./out --exclude=./.gi
 python3 -m pip wheel --no-build-isolation --no-deps --no-cache-dir -q -w built ./tree/python >&2
 python3 -m wheel unpack -d unpacked built/vecdet-*.whl >&2
 package=$(echo unpacked/vecdet-*)
-# A name of its own, or the process might use another oneTBB that it has loaded.
+# A unique name: otherwise, the process might use another oneTBB that it has loaded.
 name=$(patchelf --print-needed "$package/vecdet/libvecdet.so.0" | grep libtbb)
 if [ -d sysroot ]; then
   tbb=$(echo sysroot/usr/lib/*/"$name")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# compare_digests.sh <vecdet_digest>...: the results on AVX2 and on AVX-512 are the same bits, in one
-# program and between all. Those built for AVX2 alone come last. Exits with 77 where this processor
-# leaves nothing to compare.
+# compare_digests.sh <vecdet_digest>...: the results on AVX2 and on AVX-512 are bit-identical, within
+# a program and between all programs. Programs built only for AVX2 come last. Exits with 77 if there is
+# nothing to compare on this processor.
 set -euo pipefail
 expected=
 comparisons=0

@@ -81,7 +81,7 @@ check() {
   run rm -r "$build"
   [ -e "$scratch/reference" ] || cp "$scratch/results" "$scratch/reference"
   diff "$scratch/reference" "$scratch/results" ||
-    { echo "FAILED: $name: other results than the first"; exit 1; }
+    { echo "FAILED: $name: the results differ from the first"; exit 1; }
   echo "| $name | $(wc -l <"$scratch/results") equal${with_tests:+; $(
     sed -n 's/, 0 tests failed out of / of /p' "$scratch/log")} | $((SECONDS - start)) s |"
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Labels and ids of every integer type, in a program that is compiled at several levels of
-// optimisation. What the caller writes through its own type must be read, even though long and long
-// long are two types with the same bits. A label counts by its value, signed or not. Header-only,
-// without dispatch.
+// optimisation. A call must read what the caller last wrote through its own type, even though long
+// and long long are different types with the same bits. A label counts by its value, signed or not.
+// Header-only, without dispatch.
 #include <vecdet/impl/nms_groups.hpp>
 #include <vecdet/kernels/box_streams.hpp>
 #include <vecdet/kernels/focal_loss/label_search.hpp>
@@ -45,8 +45,7 @@ index_t place_of_first(const nms_groups& groups, index_t boxes, detail::nms_buff
   return -1;
 }
 
-// A view created earlier must read what was written last, even in functions so small that compilers
-// see all of them.
+// A view created earlier must read what was written last, even if the compiler inlines everything.
 
 template <class Label>
 index_t count_of_four() {

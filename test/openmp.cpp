@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls on OpenMP's threads: bit-identical to one thread, from a plain program, from inside a
-// parallel region, and if the callee throws. A separate program, because the OpenMP flags belong to
-// the caller.
+// Calls on OpenMP's threads are bit-identical to those on one thread, from a plain program and from
+// inside a parallel region; exceptions of a piece of work reach the caller. This is a separate
+// program, because the caller chooses the OpenMP flags.
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/nms.hpp>
 
@@ -80,12 +80,12 @@ int main() {
     try {
       vecdet::detail::for_each_chunk(on_openmp, vecdet::detail::chunking(40, 1),
                                      [](index_t c, index_t, index_t) {
-                                       if (c == 7) throw std::runtime_error("a piece's own");
+                                       if (c == 7) throw std::runtime_error("thrown by a piece");
                                      });
     } catch (const std::runtime_error&) {
       threw = true;
     }
-    passed &= expect(threw, "what a piece throws leaves the call");
+    passed &= expect(threw, "an exception of a piece reaches the caller");
   }
   if (passed) std::puts("OpenMP: the same bits");
   return passed ? 0 : 1;

@@ -36,7 +36,7 @@ run_x86() {
   echo "$cpu: detects $expected, $(sed 1d "$scratch/$cpu" | wc -l) results equal this processor's"
   [ -z "$tests" ] && return
   # Not the memory tests: the emulator reads masked-out elements of AVX2's masked loads. Special values
-  # are tested in float alone, and the test of many calls is left out: both save the emulator 90 s.
+  # are tested only in float, and the test of many calls is left out: this saves 90 s.
   for filter in --source-file='*test_dispatch.cpp' --test-case='*: special*'; do
     qemu-x86_64-static -cpu "$cpu" "$tests" "$filter" \
       --test-case-exclude='*double*,*bfloat16*,*runs to its end*' >"$scratch/log" 2>/dev/null ||
@@ -51,7 +51,7 @@ run_aarch64() {
   local source=$1 xsimd=$2 digest=$3 start=$SECONDS
   local lib=$scratch/sysroot/usr/lib/aarch64-linux-gnu
   fetch_arm_packages "$scratch/sysroot" libtbb-dev
-  mkdir "$scratch/xsimd" # a folder of its own: /usr/include is this machine's
+  mkdir "$scratch/xsimd" # a separate folder: /usr/include is this machine's
   ln -s "$xsimd/xsimd" "$scratch/xsimd/xsimd"
   local file
   for file in "$source/test/digest.cpp" "$source"/test/calls/*.cpp; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # run_privileged.sh <vecdet_profiled>: a set-user-ID program ignores its user's environment, and a
-# report of root's goes to the path that root gave, whatever links others have put into the folder.
+# report by root goes to the path that root gave, whatever links others have put into the folder.
 # Exits with 77 if it is not root, or has no folder in which set-user-ID programs work.
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "skipped: not root"; exit 77; }

@@ -15,7 +15,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for set in baseline avx2; do
   start=$SECONDS
-  # Short blocks: code that works on many vectors at once exhausts what valgrind sets aside for one.
+  # Short blocks: with long ones, code that uses many vectors at once exceeds valgrind's limits.
   VECDET_ISA=$set valgrind --quiet --vex-guest-max-insns=20 --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite \
     "$test" "${filters[@]}" >"$log" 2>&1 || { cat "$log"; echo "FAILED on $set"; exit 1; }
   grep -E 'test cases|assertions' "$log"

@@ -57,15 +57,15 @@ void measured(const char* what, const Call& call) {
   const index_t before = status("VmRSS");
   call();
   const index_t beyond = status("VmHWM") - before;
-  std::printf("%-9s %-28s %8.1f MB of high-water mark, %6.1f MB of them the call's own\n",
-              isa_name(active_isa()), what, 1e-6 * static_cast<double>(status("VmHWM")),
+  std::printf("%-9s %-28s %8.1f MB peak, %6.1f MB of them by this call\n", isa_name(active_isa()),
+              what, 1e-6 * static_cast<double>(status("VmHWM")),
               1e-6 * static_cast<double>(beyond));
   expect(beyond < 64000000, std::string(what) + " took memory");
 }
 
 /// Five repeating logits; all are exact in bfloat16, and all are targets in [0, 1].
 constexpr double cycle[] = {0, 0.25, 1, 0.5, 0.125};
-static_assert(cols % 5 == 0, "a column has one value");
+static_assert(cols % 5 == 0, "every row is the same");
 
 void fill(bfloat16* logits) {
   constexpr index_t block = 5 << 16;
@@ -117,10 +117,10 @@ void focal_loss_of_rows(bfloat16* memory) {
     check(rows - 3, j, rounded_grad(cycle[j % 5], j == 6));
     check(rows - 2, j, 0);
   }
-  for (index_t i = 1; i < rows; ++i)  // all other rows are the first one's bits
+  for (index_t i = 1; i < rows; ++i)  // all other rows have the bits of the first
     if (i != rows - 3 && i != rows - 2)
       wrong += std::memcmp(logits.row(i), memory, cols * sizeof(bfloat16)) != 0;
-  expect(wrong == 0, std::to_string(wrong) + " gradients or rows of them are wrong");
+  expect(wrong == 0, std::to_string(wrong) + " gradients, or rows of gradients, are wrong");
 }
 
 void focal_loss_of_one_row(bfloat16* memory) {

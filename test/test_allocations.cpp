@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where calls allocate memory, and what happens when they cannot: once its workspace has grown, no
-// call allocates; and if an allocation fails, a call throws std::bad_alloc or does without, and its
-// workspace stays usable.
+// Calls allocate no memory once their workspace has grown. If an allocation fails, a call throws
+// std::bad_alloc or continues without the memory, and its workspace stays usable.
 #include "calls/catalogue.hpp"
 #include "support/allocations.hpp"
 #include "support/values.hpp"
@@ -71,7 +70,7 @@ TEST_CASE("allocations: each allocation fails once") {
   CHECK(failures > 50);
 }
 
-TEST_CASE("allocations: an index of anchors is built, or std::bad_alloc leaves") {
+TEST_CASE("allocations: an index of anchors is built, or the call throws std::bad_alloc") {
   const std::vector<float> corners = random_boxes<float>(3000, 1);
   std::int64_t failures = 0;
   for (bool has_failed = true; has_failed; ++failures) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ATSS and the task-aligned assigner: the reference and the kernels against golden vectors; the
-// kernels against the reference on every instruction set, over grids of every kind, boxes on and
-// off them, ties, batches and special values; and every documented error.
+// kernels against the reference on every instruction set, with grids of every kind, boxes inside
+// and outside of them, ties, batches and special values; and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -42,7 +42,7 @@ pyramid three_levels() {
   return p;
 }
 
-/// Boxes of all sizes, some beyond the image; of whole numbers where distances and IoUs are to tie.
+/// Boxes of all sizes, some beyond the image; of whole numbers if distances and IoUs should tie.
 std::vector<float> boxes_near(index_t count, std::uint64_t seed, bool whole) {
   random_generator generator(seed);
   std::vector<float> boxes;
@@ -112,7 +112,7 @@ struct task_problem {
     for (index_t i = 0; i < images * p.size(); ++i) {
       for (index_t c = 0; c < stride; ++c)
         scores.push_back(to<float>(generator.uniform(0.001, 0.9)));
-      // Near a ground-truth box, or around the point.
+      // Near a ground-truth box or around the point.
       const index_t point = i % p.size();
       for (int k = 0; k < 4; ++k) {
         const float at = p.points[static_cast<std::size_t>(2 * point + (k & 1))];
@@ -296,7 +296,7 @@ TEST_CASE("task-aligned assigner: grids, candidates, exponents and batches") {
         task_problem p(three_levels(), 20, ++seed);
         p.params.alpha = alpha;
         p.params.beta = beta;
-        // Where neither counts all metrics are equal.
+        // If neither counts, all metrics are equal.
         p.check();
       }
     task_problem(three_levels(), 70, ++seed, 4).check();
@@ -469,6 +469,6 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   CHECK_THROWS_WITH_AS(
       assign_task_aligned(said, points.where(), levels, known, p.matches,
                           {p.predictions.data(), 2 * p.points.size()}, params, workspace),
-      doctest::Contains("targets is predictions.boxes, expected memory apart from it"),
+      doctest::Contains("targets is in the memory of predictions.boxes, expected separate memory"),
       std::invalid_argument);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Balanced samples: how many of which kind, that every subset is as likely, that they depend on the
-// seed and the image alone; and every documented error.
+// Balanced samples: the number of each kind, every subset equally likely, dependence only on the
+// seed and the image; and every documented error.
 #include "support/values.hpp"
 #include <vecdet/balanced_sample.hpp>
 

@@ -96,7 +96,8 @@ void sweep_coding() {
   });
 }
 
-/// The reference's double results for two of special_boxes() that need not overflow in float.
+/// Whether a result in float and the reference's in double are both finite, both NaN, or the same
+/// infinity.
 template <class T>
 bool same_kind(T mine, double exact) {
   const double value = static_cast<double>(mine);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 3x3 convolution and its gradients against the reference: all sizes around tiles and vectors,
-// layouts, blocks, instruction sets; accuracy on adversarial data; NaN and infinity; threads;
-// and every documented error.
+// 3x3 convolution and its gradients against the reference: sizes around tiles and vectors, layouts,
+// blocks, instruction sets; accuracy on adversarial data; NaN and infinity; threads.
 #include "support/conv_problem.hpp"
 #include "support/isa.hpp"
 #include <vecdet/conv3x3.hpp>
@@ -47,7 +46,8 @@ double largest_difference(const std::vector<T>& a, const std::vector<double>& b)
   return worst;
 }
 
-/// Errors on normal numbers, relative to the standard deviation of a sum of as many products.
+/// The tolerance on normally distributed numbers, relative to the standard deviation of a sum of as
+/// many products.
 template <class T>
 double tolerance(conv3x3_tile tile) {
   return std::is_same<T, double>::value ? 1e-13 : tile == f4x4 ? 2.5e-5 : 4e-6;
@@ -67,7 +67,7 @@ void check_against(const conv_results<T>& actual, const conv_results<double>& ex
   CHECK(largest_difference(actual.output, exact.output) <= allowed * deviation(9 * p.inputs + 1));
   CHECK(largest_difference(actual.input_grad, exact.input_grad) <=
         allowed * deviation(9 * p.outputs));
-  // A sum over many tiles is a long chain.
+  // Rounding errors grow with the number of tiles that are summed.
   const index_t tile = p.tile == f4x4 ? 4 : 2, tiles = locations / (tile * tile);
   const double chain = std::max(1.0, deviation(tiles) / 16);
   CHECK(largest_difference(actual.weight_grad, exact.weight_grad) <=
@@ -83,7 +83,8 @@ void check_problem(const conv_problem<T>& p) {
   bool has_wide = false;
   for_each_isa([&](isa set) {
     const conv_results<T> actual = p.run();
-    // The mask is that of the outputs as computed: near 0 they may be of another sign.
+    // The mask comes from the computed outputs: near 0, their sign may differ from that of the
+    // exact ones.
     check_against(actual, p.exact(actual.output), p);
     if (set == isa::baseline) return;
     if (has_wide) CHECK(same_bits(actual, wide));
@@ -196,7 +197,7 @@ TEST_CASE("3x3 convolution: accuracy at 256 channels after a ReLU") {
 }
 
 TEST_CASE("3x3 convolution: the error bound holds on adversarial data") {
-  // Signs that make the transforms' sums as large as they can be, magnitudes far apart, and sums
+  // Signs that make the transforms' sums as large as possible, very different magnitudes, and sums
   // that cancel.
   const index_t side = 9;
   for (int kind = 0; kind < 12; ++kind) {
@@ -238,7 +239,7 @@ TEST_CASE("3x3 convolution: the error bound holds on adversarial data") {
       INFO(p.name(), ", data of kind ", kind);
       const auto exact = p.exact({});
       const index_t t = tile == f4x4 ? 4 : 2;
-      // Largest magnitudes of each pair of channels, and in what a tile reads.
+      // The largest magnitudes of each pair of channels, and of the inputs that a tile reads.
       const auto largest_tap = [&](index_t k, index_t c) {
         double most = 0;
         for (index_t tap = 0; tap < 9; ++tap)
@@ -314,7 +315,7 @@ TEST_CASE("3x3 convolution: NaN and infinity stay in the tiles that read them") 
                 if (n == 0 || !reads(y, at_y) || !reads(x, at_x))
                   CHECK(after.output[i] == before.output[i]);
               }
-        // The gradient of the weights: those of the channel.
+        // In the gradient of the weights, exactly those of the input channel are affected.
         for (index_t k = 0; k < 3; ++k)
           for (index_t c = 0; c < 5; ++c)
             for (index_t tap = 0; tap < 9; ++tap) {
@@ -341,7 +342,7 @@ TEST_CASE("3x3 convolution: ReLU keeps NaN, and masked gradients are 0") {
     // Output 1 is not above 0 anywhere.
     CHECK(spoiled.bias_grad[1] == 0);
     for (std::size_t i = 0; i < 27; ++i) CHECK(spoiled.weight_grad[27 + i] == 0);
-    // A gradient counts as 0 where the output is 0, even if it is NaN.
+    // If the output is 0, the gradient counts as 0, even if it is NaN.
     const auto before = p.run();
     q = p;
     for (std::size_t i = 0; i < q.upstream.size(); ++i)

@@ -26,7 +26,8 @@ constexpr index_t images = 2, inputs = 21, anchors = 3, classes = 7, outputs = a
 const std::vector<std::pair<index_t, index_t>> sizes{{13, 17}, {7, 9}, {4, 4},
                                                      {1, 3},   {0, 5}, {2, 1}};
 
-/// The levels of a head in one vector, between `gap` channels of NaN in each location's channels.
+/// The levels of a head in one vector. In each image, `gap` channels of NaN follow those of the
+/// head.
 template <class T>
 struct pyramid {
   index_t channels, stride;
@@ -140,7 +141,7 @@ TEST_CASE("3x3 convolution: levels in one call or in several are bit-identical")
           for (std::size_t i = 0; i < gw.size(); ++i)
             CHECK(std::abs(gw[i] - exact_gw[i]) < 25 * (tile == f4x4 ? 2.5e-5 : 4e-6));
           for (std::size_t i = 0; i < gb.size(); ++i) CHECK(std::abs(gb[i] - exact_gb[i]) < 2e-5);
-          // Elements between them are not touched.
+          // Elements between them must not change.
           for (std::size_t i = 0; i < before.size(); ++i)
             if (std::isnan(before[i])) CHECK(std::isnan(output.values[i]));
         });
@@ -180,7 +181,8 @@ TEST_CASE("3x3 convolution: empty inputs") {
 }
 
 TEST_CASE("3x3 convolution: conv3x3_is_faster") {
-  // A head's levels together, but not each small one; few channels never.
+  // For the levels of a head in one call, but not for a small level alone, and never for few
+  // channels.
   CHECK(conv3x3_is_faster(256, 256, 13343, true));
   CHECK(conv3x3_is_faster(16, 16, 640, true));
   CHECK_FALSE(conv3x3_is_faster(256, 256, 169, true));
@@ -214,25 +216,26 @@ TEST_CASE("3x3 convolution: bad arguments throw errors that name them and write 
   };
   fails(run(map(in, 3, 5, 6), backward, map(out, 4, 5, 6)),
         "vecdet::conv3x3: weights.use() is conv3x3_use::input_grad, expected conv3x3_use::forward");
-  fails(
-      run(map(in, 2, 5, 6), forward, map(out, 4, 5, 6)),
-      "vecdet::conv3x3: input's number of channels is 2, expected 3, the weights' input channels");
+  fails(run(map(in, 2, 5, 6), forward, map(out, 4, 5, 6)),
+        "vecdet::conv3x3: input's number of channels is 2, expected 3, the number of input "
+        "channels of the weights");
   fails(run(map(in, 3, 5, 6), forward, map(out, 3, 5, 6)),
-        "vecdet::conv3x3: output's number of channels is 3, expected 4, the weights' output "
-        "channels");
+        "vecdet::conv3x3: output's number of channels is 3, expected 4, the number of output "
+        "channels of the weights");
   fails(run(map(in, 3, 5, 6), forward, map(out, 4, 6, 5)),
         "vecdet::conv3x3: output is 6 x 5, expected 5 x 6, as in input");
   fails(run(map(in, 3, 5, 6), forward, map(out, 4, 5, 6, 2)),
         "vecdet::conv3x3: output.images() is 2, expected 1, as in input");
   fails(run(map(in, 3, 5, 6), forward, map(a.data() + 89, 4, 5, 6)),
-        "vecdet::conv3x3: output is input, expected memory apart from it");
+        "vecdet::conv3x3: output is in the memory of input, expected separate memory");
   const std::vector<float> three(3);
   params.bias = three;
   fails(run(map(in, 3, 5, 6), forward, map(out, 4, 5, 6)),
-        "vecdet::conv3x3: params.bias.size() is 3, expected 0 or the weights' output channels");
+        "vecdet::conv3x3: params.bias.size() is 3, expected 0 or 4, the number of output channels "
+        "of the weights");
   params.bias = vector_view<const float>(out + 10, 4);
   fails(run(map(in, 3, 5, 6), forward, map(out, 4, 5, 6)),
-        "vecdet::conv3x3: output is params.bias, expected memory apart from it");
+        "vecdet::conv3x3: output is in the memory of params.bias, expected separate memory");
   params = {};
 
   const auto run_grad = [&](const auto& gy, const auto& mask, const conv3x3_weights<float>& weights,
@@ -244,19 +247,19 @@ TEST_CASE("3x3 convolution: bad arguments throw errors that name them and write 
         "vecdet::conv3x3_input_grad: weights.use() is conv3x3_use::forward, expected "
         "conv3x3_use::input_grad");
   fails(run_grad(map(in, 3, 5, 6), no_mask, backward, map(out, 3, 5, 6)),
-        "vecdet::conv3x3_input_grad: upstream's number of channels is 3, expected 4, the weights' "
-        "output "
-        "channels");
+        "vecdet::conv3x3_input_grad: upstream's number of channels is 3, expected 4, the number of "
+        "output channels of the weights");
   fails(run_grad(map(in, 4, 5, 6), map(in, 4, 5, 5), backward, map(out, 3, 5, 6)),
         "vecdet::conv3x3_input_grad: relu_output is 5 x 5, expected 5 x 6, as in upstream");
   fails(run_grad(map(in, 4, 5, 6), no_mask, backward, map(out, 4, 5, 6)),
-        "vecdet::conv3x3_input_grad: grad's number of channels is 4, expected 3, the weights' "
-        "input channels");
+        "vecdet::conv3x3_input_grad: grad's number of channels is 4, expected 3, the number of "
+        "input channels of the weights");
   fails(run_grad(map(in, 4, 5, 6), no_mask, backward, map(a.data() + 119, 3, 5, 6)),
-        "vecdet::conv3x3_input_grad: grad is upstream, expected memory apart from it");
-  fails(run_grad(map(in, 4, 5, 6), feature_view<const float>(map(out, 4, 5, 6)), backward,
-                 map(out, 3, 5, 6)),
-        "vecdet::conv3x3_input_grad: grad is relu_output, expected memory apart from it");
+        "vecdet::conv3x3_input_grad: grad is in the memory of upstream, expected separate memory");
+  fails(
+      run_grad(map(in, 4, 5, 6), feature_view<const float>(map(out, 4, 5, 6)), backward,
+               map(out, 3, 5, 6)),
+      "vecdet::conv3x3_input_grad: grad is in the memory of relu_output, expected separate memory");
 
   const auto run_weights = [&](const auto& x, const auto& gy, const auto& mask, const auto& gw,
                                vector_view<float> gb) {
@@ -266,29 +269,31 @@ TEST_CASE("3x3 convolution: bad arguments throw errors that name them and write 
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 2, 4), no_bias),
         "vecdet::conv3x3_weight_grad: weight_grad.width() is 2, expected 3");
   fails(run_weights(map(in, 2, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 3, 4), no_bias),
-        "vecdet::conv3x3_weight_grad: input's number of channels is 2, expected 3, those of "
-        "weight_grad");
+        "vecdet::conv3x3_weight_grad: input's number of channels is 2, expected 3, the number of "
+        "channels of weight_grad");
   fails(
       run_weights(map(in, 3, 5, 6), map(in, 5, 5, 6), no_mask, map(out, 3, 3, 3, 4), no_bias),
-      "vecdet::conv3x3_weight_grad: upstream's number of channels is 5, expected 4, the images of "
-      "weight_grad");
+      "vecdet::conv3x3_weight_grad: upstream's number of channels is 5, expected 4, the number of "
+      "images of weight_grad");
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), map(in, 4, 5, 6, 2), map(out, 3, 3, 3, 4),
                     no_bias),
         "vecdet::conv3x3_weight_grad: relu_output.images() is 2, expected 1, as in input");
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 3, 4),
                     vector_view<float>(out + 500, 3)),
-        "vecdet::conv3x3_weight_grad: bias_grad.size() is 3, expected 0 or the images of "
-        "weight_grad");
+        "vecdet::conv3x3_weight_grad: bias_grad.size() is 3, expected 0 or 4, the number "
+        "of images of weight_grad");
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), no_mask, map(a.data() + 80, 3, 3, 3, 4),
                     no_bias),
-        "vecdet::conv3x3_weight_grad: weight_grad is input, expected memory apart from it");
+        "vecdet::conv3x3_weight_grad: weight_grad is in the memory of input, expected separate "
+        "memory");
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 3, 4),
                     vector_view<float>(out + 100, 4)),
-        "vecdet::conv3x3_weight_grad: weight_grad is bias_grad, expected memory apart from it");
+        "vecdet::conv3x3_weight_grad: weight_grad is in the memory of bias_grad, expected separate "
+        "memory");
   fails([&] { conv3x3_weights<float>(feature_view<const float>(w.data(), 4, 3, 5, 3, nchw)); },
         "vecdet::conv3x3_weights: weights.height() is 5, expected 3");
 
-  // Levels are named.
+  // Errors name the level.
   const std::vector<head_level<const float>> x{{in, 5, 6}, {in + 90, 3, 3}};
   const std::vector<head_level<float>> wrong{{out, 5, 6}, {out + 200, 3, 4}};
   const std::vector<head_level<float>> shared{{out, 5, 6}, {a.data() + 100, 3, 3}};
@@ -305,16 +310,20 @@ TEST_CASE("3x3 convolution: bad arguments throw errors that name them and write 
   fails(run(head(x, 3), forward, head(wrong, 4)),
         "vecdet::conv3x3: output.levels()[1] is 3 x 4, expected 3 x 3, as in input");
   fails(run(head(x, 3), forward, head(shared, 4)),
-        "vecdet::conv3x3: output.levels()[1] is input.levels()[1], expected memory apart from it");
+        "vecdet::conv3x3: output.levels()[1] is in the memory of input.levels()[1], expected "
+        "separate memory");
   fails(run(head(x, 3), forward, head(overlapping, 4)),
-        "vecdet::conv3x3: output.levels()[1] is output.levels()[0], expected memory apart from it");
+        "vecdet::conv3x3: output.levels()[1] is in the memory of output.levels()[0], expected "
+        "separate memory");
   const std::vector<head_level<const float>> y{{in, 5, 6}, {in + 120, 3, 3}};
   const std::vector<head_level<float>> overlapping_grads{{out, 5, 6}, {out + 89, 3, 3}};
   fails(run_grad(head(y, 4), head_view<const float>(), backward, head(overlapping_grads, 3)),
-        "vecdet::conv3x3_input_grad: grad.levels()[1] is grad.levels()[0], expected memory apart "
-        "from it");
+        "vecdet::conv3x3_input_grad: grad.levels()[1] is in the memory of grad.levels()[0], "
+        "expected separate memory");
   fails(run(head(x, 3), forward, head(one, 4)),
         "vecdet::conv3x3: output's number of levels is 1, expected 2, as in input");
   fails(run(head(x, 3), forward, head(wrong, 4, 2, 3)),
-        "vecdet::conv3x3: output.channels() is more than the classes, expected the classes");
+        "vecdet::conv3x3: output.channels() is above classes(), expected classes(), because there "
+        "are several "
+        "anchors");
 }

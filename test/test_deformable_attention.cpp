@@ -35,8 +35,8 @@ bool same_bits(const attention_grad_arrays<T>& a, const attention_grad_arrays<T>
          same_bits(a.weights, b.weights);
 }
 
-/// Whether all numbers are within `units` of the compute type's epsilon, times the magnitudes, of
-/// the exact ones; and rounded to T.
+/// Whether the error of each number is at most `units` times the compute type's epsilon times its
+/// magnitude, plus the rounding to T.
 template <class T>
 bool is_near(const std::vector<T>& actual, const std::vector<double>& exact,
              const std::vector<double>& magnitudes, double units) {
@@ -92,7 +92,7 @@ attention_problem<T> small_problem() {
 TEST_CASE_TEMPLATE("deformable attention: channels around the vector width", T, float, double,
                    bfloat16) {
   for (const index_t channels : {1, 3, 8, 15, 16, 17, 31, 32, 33, 48, 64, 70})
-    for (const index_t queries : {3, 90}) {  // of so many, the value is copied head by head
+    for (const index_t queries : {3, 90}) {  // for 90, the value is copied head by head
       attention_problem<T> p;
       p.channels = channels;
       p.queries = queries;
@@ -118,7 +118,7 @@ TEST_CASE_TEMPLATE("deformable attention: points, heads and levels", T, float, d
 }
 
 TEST_CASE_TEMPLATE("deformable attention: points on borders and far away", T, float, double) {
-  // Of a level of 4 x 4, the positions are 4 x - 0.5.
+  // On a level of 4 x 4, the position of x is 4 x - 0.5.
   const std::vector<double> coordinates{
       -0.125, -0.126, -0.124, 0,     0.125, 0.375,        0.5,   0.875, 0.876,
       1,      1.124,  1.125,  1.126, 2,     -7,           1e9,   -1e9,  1e30,
@@ -135,7 +135,7 @@ TEST_CASE_TEMPLATE("deformable attention: points on borders and far away", T, fl
       p.points[2 * (i * coordinates.size() + k) + 1] = to<T>(coordinates[k]);
     }
   check_problem(p);
-  // All points outside: zeros, also where the value is not finite.
+  // All points are outside: results are 0, even if the value is not finite.
   std::fill(p.value.begin(), p.value.end(), to<T>(not_a_number));
   for (const double outside : {-0.126, 1.126, 1e30, inf, not_a_number}) {
     CAPTURE(outside);
@@ -207,7 +207,7 @@ TEST_CASE("deformable attention: a constant value, and points on locations") {
     for (const float x : p.forward()) CHECK(x == doctest::Approx(3).epsilon(1e-6));
     for (const float x : p.backward().points) CHECK(std::abs(x) < 1e-4f);
   });
-  // A point on a location takes its value as it is.
+  // A point exactly on a location gives that location's value.
   p.make(9);
   p.levels = {{16, 8, 1}};
   p.images = p.heads = p.queries = p.channels = 1;
@@ -244,7 +244,8 @@ TEST_CASE_TEMPLATE("deformable attention: any number of threads", T, float, bflo
       p.policy = threading::sequential;
       const std::vector<T> out = p.forward();
       const attention_grad_arrays<T> grads = p.backward();
-      // More threads than images and heads divide rows; more than rows, some have none.
+      // If there are more threads than images x heads, rows are divided; beyond the number of rows,
+      // some threads have no work.
       for (const int said : {1, 2, 3, 5, 8, 64, 1000000}) {
         CAPTURE(said);
         p.policy = threading::on(backwards, said);
@@ -387,8 +388,8 @@ TEST_CASE("deformable attention: errors") {
     const std::string name = shared == &p.value    ? "value"
                              : shared == &p.points ? "points"
                                                    : "weights";
-    const std::string message =
-        "vecdet::deformable_attention: out is " + name + ", expected memory apart from it";
+    const std::string message = "vecdet::deformable_attention: out is in the memory of " + name +
+                                ", expected separate memory";
     shared->resize(336 + shared->size());
     const std::vector<float> value = p.value, points = p.points, weights = p.weights;
     const auto size = [&](const std::vector<float>& of, const std::vector<float>& like) {
@@ -423,22 +424,22 @@ TEST_CASE("deformable attention: errors") {
   grad_error(grads, "grads.weights.size() is 2, expected 0 or 252, the weights' size");
   grads = {};
   grads.value = p.value;
-  grad_error(grads, "grads.value is value, expected memory apart from it");
+  grad_error(grads, "grads.value is in the memory of value, expected separate memory");
   grads.value = {};
   grads.points = p.points;
-  grad_error(grads, "grads.points is points, expected memory apart from it");
+  grad_error(grads, "grads.points is in the memory of points, expected separate memory");
   grads.points = {};
   grads.weights = p.weights;
-  grad_error(grads, "grads.weights is weights, expected memory apart from it");
+  grad_error(grads, "grads.weights is in the memory of weights, expected separate memory");
   grads = {};
   grads.value = value;
   grads.points = vector_view<float>(value.data(), points.size());
-  grad_error(grads, "grads.points is grads.value, expected memory apart from it");
+  grad_error(grads, "grads.points is in the memory of grads.value, expected separate memory");
   grads.points = points;
   grads.weights = vector_view<float>(value.data() + 7, weights.size());
-  grad_error(grads, "grads.weights is grads.value, expected memory apart from it");
+  grad_error(grads, "grads.weights is in the memory of grads.value, expected separate memory");
   grads.weights = vector_view<float>(points.data() + 7, weights.size());
-  grad_error(grads, "grads.weights is grads.points, expected memory apart from it");
+  grad_error(grads, "grads.weights is in the memory of grads.points, expected separate memory");
   p.upstream.pop_back();
   grad_error({}, "upstream.size() is 335, expected 336, images x queries x heads x channels");
 }

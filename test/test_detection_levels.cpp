@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Detection from a head's levels in place: top-k and postprocessing are identical to those of the
-// same numbers as rows, ties included, in both layouts, also as some of several channels;
-// threads, and every documented error.
+// same numbers as rows, including ties, in both layouts, also if the head's channels are a part of
+// a wider tensor; threads, and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/head_tensor.hpp"
 #include "support/isa.hpp"
@@ -20,7 +20,7 @@ using namespace vecdet::test;
 
 namespace {
 
-/// Logits of which few are high, some alike, some NaN or infinite.
+/// Logits: a few are high, some are equal, some are NaN or infinite.
 template <class T>
 head_tensor<T> logits_of(head_layout layout, index_t images, index_t anchors, index_t classes,
                          const std::vector<typename head_tensor<T>::size>& sizes, index_t others,
@@ -148,7 +148,7 @@ TEST_CASE_TEMPLATE("levels: top-k equals that of rows", T, float, bfloat16) {
             for (const double threshold : {0.0, 0.05, 0.5, 1.0}) check_topk(head, threshold, k);
         }
       }
-      // All are equal: those of the lowest elements are the best.
+      // If all are equal, the lowest elements are the best.
       head_tensor<T> equal(layout, 1, 3, 7, {{40, 37}}, 0, to<T>(1));
       check_topk(equal, 0.05, 10);
       head_tensor<T> one(layout, 1, 1, 1, {{300, 11}}, 0, to<T>(1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole losses of SSD and FCOS: torchvision 0.14's numbers, computed by its own functions from
-// the same formulas of inputs, and the parts called one by one; types, layouts, threads, in place,
+// The whole losses of SSD and FCOS against numbers that torchvision 0.14's functions computed from
+// the same inputs, and against their parts called one by one; types, layouts, threads, in place,
 // and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/head_tensor.hpp"
@@ -227,7 +227,7 @@ TEST_CASE_TEMPLATE("FCOS's loss: equals torchvision's", T, float, bfloat16) {
         const fcos_losses losses =
             fcos_loss_and_grad(t.head(), p.anchors, p.truth(), {}, workspace);
         CHECK(losses.foreground == 27);
-        if (std::is_same<T, bfloat16>::value) continue;  // whose inputs are rounded
+        if (std::is_same<T, bfloat16>::value) continue;  // its inputs are rounded
         CHECK(losses.classification == near(17.8823681));
         CHECK(losses.regression == near(0.76221168));
         CHECK(losses.centerness == near(0.822729647));
@@ -339,13 +339,13 @@ TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write noth
   auto levels = t.distances_grad.levels;
   levels[1].data = t.distances.levels[0].data;
   head.distances_grad = {levels, 3, 1, 4, head_layout::nchw};
-  fails("head.distances_grad.levels()[1] is head.distances.levels()[0]", head, p.anchors, truth,
-        {});
+  fails("head.distances_grad.levels()[1] is in the memory of head.distances.levels()[0]", head,
+        p.anchors, truth, {});
   levels = t.distances_grad.levels;
   levels[2].data = t.logits_grad.levels[0].data;
   head.distances_grad = {levels, 3, 1, 4, head_layout::nchw};
-  fails("head.distances_grad.levels()[2] is head.logits_grad.levels()[0]", head, p.anchors, truth,
-        {});
+  fails("head.distances_grad.levels()[2] is in the memory of head.logits_grad.levels()[0]", head,
+        p.anchors, truth, {});
   std::vector<float> off = p.anchors;
   off[5] -= 1;
   fails("fcos_loss_and_grad: anchors[", t.head(), off, truth, {});
@@ -360,7 +360,7 @@ TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write noth
   fcos_loss_params params;
   params.radius = -1;
   fails("fcos_loss_and_grad: params.radius is -1", t.head(), p.anchors, truth, params);
-  // Also for a batch without images, whose losses are 0.
+  // The same for a batch without images, whose losses are 0.
   const auto nchw = head_layout::nchw;
   const fcos_head<float> empty{
       {t.logits.const_levels, 0, 1, 5, nchw},     {t.distances.const_levels, 0, 1, 4, nchw},
@@ -465,12 +465,12 @@ TEST_CASE("SSD's loss: bad arguments throw errors that name them and write nothi
   fails("head.logits.rows() is 40", head, truth, {});
   head = p.head();
   head.logits_grad = {p.logits.data(), 80, 4};
-  fails("head.logits_grad is head.logits", head, truth, {});
+  fails("head.logits_grad is in the memory of head.logits", head, truth, {});
   head.logits_grad = {p.logits_grad.data(), 80, 3};
   fails("head.logits_grad.cols() is 3", head, truth, {});
   head = p.head();
   head.deltas_grad = {p.logits_grad.data(), 80};
-  fails("head.deltas_grad is head.logits_grad", head, truth, {});
+  fails("head.deltas_grad is in the memory of head.logits_grad", head, truth, {});
   p.box_classes[1] = 0;
   fails("truth.classes[1] is 0, expected 1 to 3, as 0 is background", p.head(), truth, {});
   p.box_classes[1] = 4;

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint32_t bit(int n) { return std::uint32_t{1} << n; }
 
-/// A processor that answers with these values.
+/// A simulated processor that reports these values.
 struct simulated_cpu {
   std::uint32_t leaf1_ecx = 0, leaf7_ebx = 0, extended1_ecx = 0;
   std::uint32_t xcr0 = 0;

@@ -83,7 +83,7 @@ struct problem {
           row, static_cast<double>(targets[static_cast<std::size_t>(i)]), exact_grad);
       if (weight == 0) row_loss = 0;
       exact += row_loss * factor;
-      // What cancels: the logits' differences.
+      // The differences of logits may cancel.
       double least = 1e300, greatest = -1e300;
       for (index_t c = 0; c < bins; ++c) {
         if (!std::isfinite(row[c])) continue;
@@ -211,7 +211,7 @@ TEST_CASE("distribution focal loss: NaN and infinities") {
     float* const x = p.logits.data();
     x[3 * 17 + 16] = quiet_nan;
     x[4 * 17] = infinity;
-    x[5 * 17 + 2] = -infinity;  // beside the target
+    x[5 * 17 + 2] = -infinity;  // next to the target
     p.targets[5] = 7.5f;
     x[6 * 17 + 2] = -infinity;  // the target's
     p.targets[6] = 2.25f;
@@ -300,7 +300,8 @@ TEST_CASE("distribution focal loss: errors name function, argument, value and ex
     decode_distribution_boxes(logits, {points.data(), 1, 2}, strides, boxes_view<float>());
   });
   std::vector<float> both(4 * 5 + 4);
-  CHECK_THROWS_WITH_AS(decode_distributions({both.data(), 4, 5}, {both.data() + 4, 4}),
-                       doctest::Contains("distances is logits, expected memory apart from it"),
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      decode_distributions({both.data(), 4, 5}, {both.data() + 4, 4}),
+      doctest::Contains("distances is in the memory of logits, expected separate memory"),
+      std::invalid_argument);
 }

@@ -61,8 +61,8 @@ void sweep_parameters() {
 
 template <class T>
 void sweep_special_values() {
-  // Every special logit in three rows, as the labelled class and the others, as background and
-  // ignored; and under targets 0, 1 and between.
+  // Every special logit in three rows: a foreground row, where it is the labelled class or another
+  // one, a background row and an ignored row; and with dense targets of 0, 1 and between.
   const auto logits = special_logits<T>();
   const auto count = static_cast<index_t>(logits.size());
   for_each_isa([&](isa) {
@@ -127,8 +127,8 @@ TEST_CASE("focal loss: golden vectors of torchvision") {
           terms[i] = terms_of_gradient(logits.values[i], soft.values[i], params);
         CHECK(sigmoid_focal_loss_and_grad(x, truth, out_view, params) ==
               doctest::Approx(exact_sum).epsilon(1e-7));
-        // PyTorch's 1 - p_t loses what is below double's epsilon; where that is 0, its gradient for
-        // gamma < 1 is NaN.
+        // PyTorch's 1 - p_t has an absolute error of double's epsilon. If it is rounded to 0, its
+        // gradient for gamma < 1 is NaN.
         check_elements<float>(out_view, grad.matrix(), x, "gradient", 1e-14,
                               {terms.data(), rows, cols});
         sigmoid_focal_loss_unreduced(x, truth, out_view, params);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The focal loss's documented accuracy: of elements over all floats, and of sums.
+// The focal loss's documented accuracy: of elements, for logits over the range of float, and of
+// sums.
 #include "support/focal_problem.hpp"
 #include "support/sanitizer.hpp"
 
@@ -43,7 +44,7 @@ TEST_CASE("focal loss: float logits are within 8 ulp") {
       exact_loss[i] = reference::hard_focal_loss(logits[i], positive, params.alpha, gamma);
     }
     for_each_isa([&](isa) {
-      for (const double scale : {1.0 / 37, 1.3, 0.7}) {  // weights that are no floats
+      for (const double scale : {1.0 / 37, 1.3, 0.7}) {  // weights that are not exact in float
         params.scale = scale;
         sigmoid_focal_loss_and_grad(view, labels, grad_view, params);
         sigmoid_focal_loss_unreduced(view, labels, loss_view, params);

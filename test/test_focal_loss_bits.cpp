@@ -56,7 +56,8 @@ TEST_CASE("focal loss: an element's bits do not depend on its neighbours") {
 TEST_CASE_TEMPLATE("focal loss: an element's bits do not depend on its block", T, float, bfloat16,
                    double) {
   enum class output { loss, grad, upstream_times_grad };
-  const index_t rows = 3000;  // blocks by fours, ones and parts; more than 128 positives at the end
+  // Groups of four blocks, single and partial blocks; over 128 positives at the end.
+  const index_t rows = 3000;
   auto logits = random_logits<T>(rows, 51);
   for (T& x : logits)
     if (std::isnan(static_cast<double>(x))) x = to<T>(0);  // the bits of NaN may be any
@@ -107,7 +108,7 @@ TEST_CASE_TEMPLATE("focal loss: an element's bits do not depend on its block", T
             if (labels[i] == -2) CHECK((result == 0 && !std::signbit(result)));
           }
         }
-        std::vector<T> both = logits;  // the gradient in the logits' place
+        std::vector<T> both = logits;  // the gradient overwrites the logits
         run(output::grad, 0, rows, both.data(), both.data());
         CHECK(same_bits(whole, both));
       }
@@ -138,7 +139,7 @@ TEST_CASE_TEMPLATE("focal loss: an element's bits depend only on that element", 
       tensor<T> out(rows, cols, generator.below(3), padding());
       const auto logits = random_logits<T>(rows * cols, seed + 1000);
       x.fill([&](index_t k) {
-        // The smallest value of exp(-|x|) begins at 86.64.
+        // From 86.64 on, exp(-|x|) has its smallest value.
         return generator.chance(0.02) ? to<T>(any_of(generator, {-86.6395, -86.65, -90, -infinity}))
                                       : logits[static_cast<std::size_t>(k)];
       });

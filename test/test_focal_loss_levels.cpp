@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The focal loss of a head's levels in place: gradients are bit-identical to those of the same
-// logits as one matrix, in both layouts, also as some of several channels. The same for the losses
-// of scored labels. Scales of images, ignored anchors, and every documented error.
+// The focal loss of a head's levels in place, and the losses of scored labels: gradients are
+// bit-identical to those of the same logits as one matrix, in both layouts, also if the head's
+// channels are a part of a wider tensor. Scales of images, ignored anchors, and every documented
+// error.
 #include "support/focal_problem.hpp"
 #include "support/head_tensor.hpp"
 #include <vecdet/soft_target_loss.hpp>
@@ -39,7 +40,7 @@ struct head {
     labels = random_labels(logits.rows(), classes, seed + 1, foreground);
     for (std::size_t i = 0; i < labels.size(); ++i) {
       scores.push_back(static_cast<float>(generator.uniform()));
-      // Elsewhere ignored anchors are few: here a stretch of them as well.
+      // Ignored anchors are few, except for this stretch.
       if (i % 1000 > 700 && i % 1000 < 760) labels[i] = -2;
     }
     for (index_t i = 0; i < images; ++i)
@@ -56,7 +57,7 @@ struct head {
     });
   }
 
-  /// For any loss: on levels and on a matrix.
+  /// Compares any loss on levels with that on a matrix.
   template <class Params, class Loss>
   void check(const Params& params, const Loss& loss) {
     const index_t rows = logits.rows(), classes = logits.columns;
@@ -83,7 +84,7 @@ struct head {
                  std::isnan(static_cast<double>(expected[i])));
     }
     CHECK(wrong == 0);
-    // Other channels are not touched.
+    // Other channels must not change.
     std::size_t untouched = 0, all = 0;
     for (const std::vector<T>& level : grad.data) {
       all += level.size();
@@ -217,16 +218,19 @@ TEST_CASE("focal loss of levels: bad arguments throw errors that name them and w
   };
   auto shared = h.grad.levels;
   shared[1].data = shared[0].data + 700;
-  throws(with_levels(shared), "grad.levels()[1] is grad.levels()[0], expected memory apart");
+  throws(with_levels(shared),
+         "grad.levels()[1] is in the memory of grad.levels()[0], expected separate memory");
   shared = h.grad.levels;
   shared[1].data = h.logits.data[0].data() + 5;
-  throws(with_levels(shared), "grad.levels()[1] is logits.levels()[0], expected memory apart");
+  throws(with_levels(shared),
+         "grad.levels()[1] is in the memory of logits.levels()[0], expected separate memory");
   shared[1].data = h.logits.data[1].data() + 1;
-  throws(with_levels(shared), "grad.levels()[1] is logits.levels()[1], expected memory apart");
+  throws(with_levels(shared),
+         "grad.levels()[1] is in the memory of logits.levels()[1], expected separate memory");
   const vector_view<const float> in_grad(h.grad.data[1].data(), 2);
   throws(
       [&] { sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels, h.grad.view(), in_grad); },
-      "grad.levels()[1] is image_scales");
+      "grad.levels()[1] is in the memory of image_scales");
   std::vector<head_level<float>> levels{{nullptr, 1, 1}};
   throws([&] { head_view<float>(levels, 1, 1, 1, head_layout::nchw); }, "levels[0] is null");
   levels[0].height = index_t{1} << 40;

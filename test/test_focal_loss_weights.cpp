@@ -65,8 +65,8 @@ TEST_CASE_TEMPLATE("focal loss: weights of any magnitude", T, float, bfloat16, d
           const matrix_view<T> x = p.logits.view();
           for (index_t i = 0; i < x.rows(); ++i) {
             for (index_t j = 0; j < x.cols(); ++j) {
-              // Sums of floats overflow before the reference's, and weights lift numbers that are
-              // too small even for double.
+              // Sums of floats overflow earlier than the reference's, and large weights may amplify
+              // numbers that are too small even for double.
               if (!(std::abs(static_cast<double>(x(i, j))) < 200)) x(i, j) = to<T>(-1);
             }
           }
@@ -118,7 +118,7 @@ TEST_CASE_TEMPLATE("focal loss: infinite row weights give the limit of growing w
         }
       }
     }
-    // Sums: inf with its sign, 0 of nothing, NaN of both signs.
+    // Sums: an infinite weight of a loss of 0 adds 0; otherwise infinities keep their sign.
     const std::vector<T> two{to<T>(-infinity), to<T>(0.5)};
     const matrix_view<const T> x(two.data(), 2, 1);
     const std::vector<index_t> background{-1, -1};
@@ -132,7 +132,7 @@ TEST_CASE_TEMPLATE("focal loss: infinite row weights give the limit of growing w
     CHECK(sum(-inf, -inf) == -infinity);
     CHECK(sum(inf, 1) == sum(0, 1));
     CHECK(sum(1, inf) == infinity);
-    // Also of the product with an upstream gradient.
+    // The same for the product with an upstream gradient.
     const std::vector<T> upstream{to<T>(0.0), to<T>(-2.0)}, logits{to<T>(1.0), to<T>(1.0)};
     std::vector<T> grad(2);
     const std::vector<float> weights{inf, inf};
@@ -201,7 +201,7 @@ TEST_CASE_TEMPLATE("focal loss: NaN of any bits stays NaN", T, float, bfloat16, 
       INFO("gamma ", gamma);
       focal_loss_params params;
       params.gamma = gamma;
-      // Logits: bfloat16's own NaN with all bits set.
+      // Logits that are bfloat16's NaN with all bits set.
       const std::uint32_t all_ones[] = {0x7fff0000, 0xffff0000};
       x.fill([&](index_t k) {
         float nan;

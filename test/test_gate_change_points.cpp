@@ -75,7 +75,7 @@ TEST_CASE("change points: the divergence") {
       }
     }
   }
-  // 1, 1, 3, 3: all distances between are 2, none within; Q = 4/4 * 4.
+  // 1, 1, 3, 3: all distances between the parts are 2 and within a part 0; Q = 4/4 * 4.
   CHECK(energy_divergence({1, 1, 3, 3})(0, 2, 4) == 4);
   const divergent_split best = energy_divergence({1, 1, 1, 9, 9, 9, 1, 1}).best(0, 8, 2);
   CHECK(best.at == 3);
@@ -86,7 +86,7 @@ TEST_CASE("change points: levels") {
   CHECK(change_points(series({10, 14}, 20, 2)) == std::vector<std::size_t>{20});
   CHECK(change_points(series({10, 15, 10}, 15, 3)) == std::vector<std::size_t>{15, 30});
   CHECK(change_points(series({10, 14, 18, 9}, 12, 4)) == std::vector<std::size_t>{12, 24, 36});
-  // A single point that differs is no new level.
+  // A single different point is not a new level.
   std::vector<double> outlier = series({10}, 30, 5);
   outlier[14] = 30;
   CHECK(change_points(outlier).empty());

@@ -114,7 +114,7 @@ TEST_CASE("counts per call from the counter's notes") {
   CHECK_FALSE(counts_per_call(pieces, 0, 6, 4, 1).page_faults.has_value());
   CHECK_FALSE(counts_per_call(pieces, 0, 8, 8, 1).page_faults.has_value());
   CHECK_FALSE(counts_per_call(counted_pieces(""), 0, 0, 20, 1).page_faults.has_value());
-  // A program with an allocator of its own.
+  // A program that replaces the allocator.
   const call_counts unknown = counts_per_call(counted_pieces("-1 5\n-1 6\n"), 0, 1, 1, 1);
   CHECK_FALSE(unknown.allocations.has_value());
   CHECK(unknown.page_faults == 1.0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate's Markdown, XML and history, on names that need escapes; rules that a user has chosen.
+// The gate's Markdown, XML and history, with names that need escapes; rules chosen by a user.
 #include "bench/gate/history.hpp"
 #include "bench/gate/history_page.hpp"
 #include "bench/gate/report_files.hpp"
@@ -98,7 +98,7 @@ TEST_CASE("gate: a history can be read again") {
   CHECK(level(all[0], 0) == 200);
 }
 
-TEST_CASE("gate: machines have histories of their own") {
+TEST_CASE("gate: each machine has its own history") {
   gate_result here = one_problem("a", 1), there = one_problem("a", 1);
   there.machine.processor = "another";
   std::stringstream file;

@@ -176,6 +176,6 @@ TEST_CASE("the exit code: 0 pass, 1 fail, 3 inconclusive") {
   expect({sound, rotting}, 1, "fail");
   expect({sound, restless}, 3, "inconclusive");
   expect({restless}, 3, "inconclusive");
-  expect({restless, lagging}, 1, "fail");  // what is slower stays so
+  expect({restless, lagging}, 1, "fail");  // a slower problem fails in any case
   CHECK(verdict_of(restless) == "inconclusive");
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Boxes of a head's levels in place: gradients and decoded boxes are bit-identical to those of the
-// same boxes in one array, in both layouts, also as some of several channels; selections, scales of
-// images, in place, threads, and every documented error.
+// same boxes in one array, in both layouts, also if the head's channels are a part of a wider
+// tensor; selections, scales of images, gradients that overwrite inputs, threads, and every
+// documented error.
 #include "support/box_tensor.hpp"
 #include "support/head_tensor.hpp"
 #include "support/isa.hpp"
@@ -69,8 +70,8 @@ struct problem {
     return all;
   }
 
-  /// loss(predictions, anything with a size or a head, grad, scales..., policy) on levels and on
-  /// rows.
+  /// Compares the loss and gradient of on_levels(predictions, grad), two heads, with those of
+  /// on_rows, two arrays.
   template <class OnLevels, class OnRows>
   void check(const OnLevels& on_levels, const OnRows& on_rows) {
     std::vector<T> expected(numbers.size());
@@ -80,7 +81,7 @@ struct problem {
          in.channels);
     CHECK(levels_loss == doctest::Approx(sum).epsilon(1e-6));
     CHECK(same_bits(grad.flat(), expected));
-    // In place, and other channels as they were.
+    // In place; other channels must not change.
     head_tensor<T> same = in;
     const double in_place = on_levels(same.const_view(), same.view());
     CHECK(in_place == levels_loss);
@@ -92,7 +93,7 @@ struct problem {
   }
 };
 
-constexpr int many = under_sanitizer ? 150 : 600;  // anchors a cell
+constexpr int many = under_sanitizer ? 150 : 600;  // anchors per location
 
 }  // namespace
 
@@ -157,10 +158,11 @@ TEST_CASE_TEMPLATE("levels: smooth L1 and IoU losses are bit-identical to rows",
       CHECK(smooth_l1_loss_and_grad(p.in.const_view(), targets, box_selection::list(p.list),
                                     p.grad.view()) == doctest::Approx(sum).epsilon(1e-6));
       CHECK(same_bits(p.grad.flat(), expected));
-      CHECK_THROWS_WITH_AS(smooth_l1_loss_and_grad(p.in.const_view(), targets,
-                                                   box_selection::list(p.list), p.in.view()),
-                           doctest::Contains("grad.levels()[0] is predictions.levels()[0]"),
-                           std::invalid_argument);
+      CHECK_THROWS_WITH_AS(
+          smooth_l1_loss_and_grad(p.in.const_view(), targets, box_selection::list(p.list),
+                                  p.in.view()),
+          doctest::Contains("grad.levels()[0] is in the memory of predictions.levels()[0]"),
+          std::invalid_argument);
 
       problem<T> q(layout, 2, 3, others, 6);
       q.numbers = random_boxes<T>(q.in.rows(), 7);
@@ -205,7 +207,7 @@ TEST_CASE_TEMPLATE("levels: boxes of levels of any size are bit-identical to row
           for (std::size_t i = 0; i < written.size(); ++i)
             same = same && std::memcmp(&written[i], &expected[i], sizeof(T)) == 0;
           CHECK(same);
-          // Channels of others keep what they held.
+          // Other channels keep their contents.
           grad.set(std::vector<T>(rows.size(), to<T>(7)));
           CHECK(std::memcmp(grad.data[0].data(), before.data[0].data(),
                             before.data[0].size() * sizeof(T)) == 0);
@@ -354,7 +356,7 @@ TEST_CASE("levels: bad arguments throw errors that name them and write nothing")
                              p.grad.view());
   });
   const boxes_view<const float> in_grad(p.grad.data[0].data(), p.in.anchors_per_image());
-  fails("grad.levels()[0] is anchors", [&] {
+  fails("grad.levels()[0] is in the memory of anchors", [&] {
     regression_loss_and_grad(p.in.const_view(), in_grad, targets, p.labels, p.grad.view());
   });
   fails("targets.size() is 1",
@@ -377,7 +379,7 @@ TEST_CASE("levels: bad arguments throw errors that name them and write nothing")
   fails("images[1].width is -1", [&] {
     decode_boxes(p.in.const_view(), p.anchors, vector_view<const image_size>(images, 2), boxes);
   });
-  fails("boxes is deltas.levels()[0]", [&] {
+  fails("boxes is in the memory of deltas.levels()[0]", [&] {
     decode_boxes(p.in.const_view(), p.anchors, {},
                  boxes_view<float>(p.in.data[0].data(), p.in.rows()));
   });

@@ -20,7 +20,7 @@ using namespace vecdet::test;
 
 namespace {
 
-/// call(in, out) gives the same bits where both are one, time and again.
+/// call(in, out) gives the same bits if both are the same memory, every time.
 template <class Call>
 void check_in_place(const char* what, const std::vector<float>& from, const Call& call) {
   CAPTURE(what);
@@ -33,7 +33,7 @@ void check_in_place(const char* what, const std::vector<float>& from, const Call
   }
 }
 
-/// Leaves room behind each array, for an output in it that is not refused.
+/// Leaves room behind each array, for an output that overlaps its end and is wrongly accepted.
 class roomy_memory : public plain_memory {
  public:
   void* take(std::size_t bytes, std::size_t alignment) override {
@@ -132,7 +132,7 @@ TEST_CASE("in place: other outputs are refused if they share memory with an inpu
   const boxes_view<const float> inside(wide.data() + 99, 100);
   for (const std::size_t begin : {std::size_t{0}, std::size_t{99}, std::size_t{498}}) {
     CAPTURE(begin);
-    fails("box_areas: areas is boxes, expected memory apart from it",
+    fails("box_areas: areas is in the memory of boxes, expected separate memory",
           [&] { box_areas(inside, vector_view<float>(wide.data() + begin, 100)); });
   }
   std::vector<float> areas(100), apart(300);
@@ -147,21 +147,22 @@ TEST_CASE("in place: other outputs are refused if they share memory with an inpu
   CHECK(same_bits(areas.data(), both.data() + 400, 100));
 
   float* const begin = memory.data();
-  fails("large_box_mask: mask is boxes", [&] {
+  fails("large_box_mask: mask is in the memory of boxes", [&] {
     large_box_mask(in, 5, {reinterpret_cast<std::uint8_t*>(begin + 7), 100});
   });
-  fails("large_boxes: indices is boxes", [&] {
+  fails("large_boxes: indices is in the memory of boxes", [&] {
     large_boxes(in, 5, {reinterpret_cast<index_t*>(begin), 100});
   });
   const vector_view<float> shared(begin + 300, 100);
   const boxes_view<const float> other(boxes);
-  fails("elementwise_iou: out is a", [&] { elementwise_iou(in, other, shared); });
-  fails("elementwise_iou: out is b", [&] { elementwise_iou(other, in, shared); });
+  fails("elementwise_iou: out is in the memory of a", [&] { elementwise_iou(in, other, shared); });
+  fails("elementwise_iou: out is in the memory of b", [&] { elementwise_iou(other, in, shared); });
   const boxes_soa_view<const float> planes(begin, begin + 100, begin + 200, begin + 300, 100);
-  fails("elementwise_iou: out is a", [&] { elementwise_iou(planes, planes, shared); });
-  fails("iou_loss_unreduced: loss is predicted",
+  fails("elementwise_iou: out is in the memory of a",
+        [&] { elementwise_iou(planes, planes, shared); });
+  fails("iou_loss_unreduced: loss is in the memory of predicted",
         [&] { iou_loss_unreduced(in, other, shared, iou_kind::giou); });
-  fails("iou_loss_unreduced: loss is targets",
+  fails("iou_loss_unreduced: loss is in the memory of targets",
         [&] { iou_loss_unreduced(other, in, shared, iou_kind::ciou); });
 
   std::vector<float> rows(600, 1);
@@ -170,9 +171,10 @@ TEST_CASE("in place: other outputs are refused if they share memory with an inpu
     fails(message, [&] { split_detections(detections, b, s); });
   };
   std::vector<float> b(400), s(100);
-  split_fails("split_detections: boxes is detections", {rows.data(), 100}, s);
-  split_fails("split_detections: scores is detections", b, {rows.data() + 500, 100});
-  split_fails("split_detections: scores is boxes", b, {b.data() + 399, 100});
+  split_fails("split_detections: boxes is in the memory of detections", {rows.data(), 100}, s);
+  split_fails("split_detections: scores is in the memory of detections", b,
+              {rows.data() + 500, 100});
+  split_fails("split_detections: scores is in the memory of boxes", b, {b.data() + 399, 100});
   // The gap after the last row does not count as part of the rows.
   std::vector<float> after(700, 1);
   const matrix_view<const float> columns(after.data() + 1, 100, 5, 6);
@@ -195,36 +197,40 @@ TEST_CASE("in place: outputs are refused if they are part of an input, or shifte
     CHECK(same_bits(memory, before));
     CHECK(same_bits(others, boxes));
   };
-  const char* const apart_or_same =
-      ", expected memory apart from it, or its own from the first to the last element";
+  const char* const apart_or_same = ", expected separate memory or exactly the same";
   const image_size image = image_size::height_width(9, 9);
   const std::vector<image_size> two(2, image);
   const boxes_view<const float> half(others.data(), n / 2);
 
-  fails((std::string("encode_boxes: deltas is targets") + apart_or_same).c_str(),
+  fails((std::string("encode_boxes: deltas is in the memory of targets") + apart_or_same).c_str(),
         [&] { encode_boxes(in, other, shifted); });
-  fails("encode_boxes: deltas is anchors, expected memory apart from it",
+  fails("encode_boxes: deltas is in the memory of anchors, expected separate memory",
         [&] { encode_boxes(in, other, anchors); });
-  fails("decode_boxes: boxes is deltas", [&] { decode_boxes(in, other, shifted); });
-  fails("decode_boxes: boxes is deltas", [&] { decode_boxes(in, other, image, shifted); });
-  fails("decode_boxes: boxes is anchors", [&] { decode_boxes(in, half, two, anchors); });
-  fails("encode_distances: distances is targets", [&] { encode_distances(in, other, shifted); });
-  fails("decode_distances: boxes is anchors", [&] { decode_distances(in, other, anchors); });
-  fails("clip_boxes: out is boxes", [&] { clip_boxes(in, image, shifted); });
-  fails("convert_boxes: out is boxes",
+  fails("decode_boxes: boxes is in the memory of deltas",
+        [&] { decode_boxes(in, other, shifted); });
+  fails("decode_boxes: boxes is in the memory of deltas",
+        [&] { decode_boxes(in, other, image, shifted); });
+  fails("decode_boxes: boxes is in the memory of anchors",
+        [&] { decode_boxes(in, half, two, anchors); });
+  fails("encode_distances: distances is in the memory of targets",
+        [&] { encode_distances(in, other, shifted); });
+  fails("decode_distances: boxes is in the memory of anchors",
+        [&] { decode_distances(in, other, anchors); });
+  fails("clip_boxes: out is in the memory of boxes", [&] { clip_boxes(in, image, shifted); });
+  fails("convert_boxes: out is in the memory of boxes",
         [&] { convert_boxes(in, box_format::xyxy, box_format::xywh, shifted); });
-  // Deltas of bfloat16 are of another size than the boxes.
+  // bfloat16 deltas are smaller than the boxes.
   const boxes_view<const bfloat16> narrow(reinterpret_cast<const bfloat16*>(memory.data()), n);
-  fails("decode_boxes: boxes is deltas, expected memory apart from it",
+  fails("decode_boxes: boxes is in the memory of deltas, expected separate memory",
         [&] { decode_boxes(narrow, other, same); });
 
   const auto planes = [](auto* data) {
     using number = std::remove_pointer_t<decltype(data)>;
     return boxes_soa_view<number>(data, data + n, data + 2 * n, data + 3 * n, n);
   };
-  fails("decode_boxes: boxes is deltas",
+  fails("decode_boxes: boxes is in the memory of deltas",
         [&] { decode_boxes(planes(in.data()), planes(other.data()), planes(memory.data() + 1)); });
-  fails("encode_boxes: deltas is anchors", [&] {
+  fails("encode_boxes: deltas is in the memory of anchors", [&] {
     encode_boxes(planes(in.data()), planes(other.data()),
                  boxes_soa_view<float>(others.data() + 300, elsewhere.data(), elsewhere.data() + n,
                                        elsewhere.data() + 2 * n, n));
@@ -232,31 +238,32 @@ TEST_CASE("in place: outputs are refused if they are part of an input, or shifte
 
   const matrix_view<float> in_a(memory.data() + 9, 5, 10), in_b(others.data() + 9, 5, 10);
   const boxes_view<const float> five(memory.data(), 5), ten(others.data(), 10);
-  fails("pairwise_iou: out is a, expected memory apart from it",
+  fails("pairwise_iou: out is in the memory of a, expected separate memory",
         [&] { pairwise_iou(five, ten, in_a); });
-  fails("pairwise_iou: out is b", [&] { pairwise_iou(five, ten, in_b); });
+  fails("pairwise_iou: out is in the memory of b", [&] { pairwise_iou(five, ten, in_b); });
 
   std::vector<index_t> labels(n, 0);
   labels[3] = -1;
   const auto all = box_selection::all();
   const box_selection labelled(labels), listed = box_selection::list({labels.data(), 2});
-  fails("smooth_l1_loss_and_grad: grad is predictions, expected memory apart from it, or its own",
-        [&] { smooth_l1_loss_and_grad(in, other, all, shifted); });
-  // Where only some boxes count, the gradient of the others is 0 before they are read.
+  fails(
+      "smooth_l1_loss_and_grad: grad is in the memory of predictions, expected separate memory or",
+      [&] { smooth_l1_loss_and_grad(in, other, all, shifted); });
+  // If only some boxes count, the gradient is set to 0 before they are read.
   for (const box_selection& some : {labelled, listed})
-    fails("smooth_l1_loss_and_grad: grad is predictions",
+    fails("smooth_l1_loss_and_grad: grad is in the memory of predictions",
           [&] { smooth_l1_loss_and_grad(in, other, some, same); });
-  fails("smooth_l1_loss_and_grad: grad is targets",
+  fails("smooth_l1_loss_and_grad: grad is in the memory of targets",
         [&] { smooth_l1_loss_and_grad(in, other, all, anchors); });
-  fails("smooth_l1_loss_unreduced: loss is predictions",
+  fails("smooth_l1_loss_unreduced: loss is in the memory of predictions",
         [&] { smooth_l1_loss_unreduced(in, other, all, shifted); });
-  fails("iou_loss_and_grad: grad is predicted",
+  fails("iou_loss_and_grad: grad is in the memory of predicted",
         [&] { iou_loss_and_grad(in, other, shifted, iou_kind::giou); });
-  fails("iou_loss_and_grad: grad is targets",
+  fails("iou_loss_and_grad: grad is in the memory of targets",
         [&] { iou_loss_and_grad(in, other, anchors, iou_kind::ciou); });
-  fails("regression_loss_and_grad: grad is deltas",
+  fails("regression_loss_and_grad: grad is in the memory of deltas",
         [&] { regression_loss_and_grad(in, other, other, all, same); });
-  fails("regression_loss_and_grad: grad is anchors",
+  fails("regression_loss_and_grad: grad is in the memory of anchors",
         [&] { regression_loss_and_grad(in, other, in, all, anchors); });
 
   // Indices, which a gradient would overwrite before they are used.
@@ -269,31 +276,31 @@ TEST_CASE("in place: outputs are refused if they are part of an input, or shifte
     CHECK(numbers == std::vector<index_t>(2 * n, 0));
   };
   const box_selection by_list = box_selection::list({numbers.data(), 1});
-  stays_zero("smooth_l1_loss_and_grad: grad is labels", [&] {
+  stays_zero("smooth_l1_loss_and_grad: grad is in the memory of labels", [&] {
     smooth_l1_loss_and_grad(in, other, labels_view(numbers.data(), n), in_numbers());
   });
-  stays_zero("smooth_l1_loss_and_grad: grad is indices",
+  stays_zero("smooth_l1_loss_and_grad: grad is in the memory of indices",
              [&] { smooth_l1_loss_and_grad(in, other, by_list, in_numbers()); });
   const regression_targets<float> matched(other, {numbers.data(), n});
-  stays_zero("regression_loss_and_grad: grad is matches",
+  stays_zero("regression_loss_and_grad: grad is in the memory of matches",
              [&] { regression_loss_and_grad(in, other, matched, all, in_numbers()); });
-  stays_zero("regression_loss_and_grad: grad is indices",
+  stays_zero("regression_loss_and_grad: grad is in the memory of indices",
              [&] { regression_loss_and_grad(in, other, other, by_list, in_numbers()); });
   const vector_view<const float> weights(elsewhere.data() + 1, n);
   smooth_l1_params smooth;
   smooth.box_weights = weights;
-  fails("grad is params.box_weights",
+  fails("grad is in the memory of params.box_weights",
         [&] { smooth_l1_loss_and_grad(in, other, all, out, smooth); });
   iou_loss_params iou;
   iou.box_weights = weights;
-  fails("grad is params.box_weights",
+  fails("grad is in the memory of params.box_weights",
         [&] { iou_loss_and_grad(in, other, out, iou_kind::diou, iou); });
-  fails("loss is params.box_weights", [&] {
+  fails("loss is in the memory of params.box_weights", [&] {
     iou_loss_unreduced(in, other, {elsewhere.data(), n}, iou_kind::diou, iou);
   });
   regression_loss_params regression;
   regression.box_weights = weights;
-  fails("grad is params.box_weights",
+  fails("grad is in the memory of params.box_weights",
         [&] { regression_loss_and_grad(in, other, other, all, out, regression); });
 }
 
@@ -317,31 +324,33 @@ TEST_CASE("focal loss: outputs may share memory only with the logits, as a whole
     }
     CHECK(said.find(message) != std::string::npos);
   };
-  refused("grad is logits", [&] { sigmoid_focal_loss_and_grad(logits, row_labels, at(x, 1)); });
-  refused("grad is logits", [&] {
+  refused("grad is in the memory of logits",
+          [&] { sigmoid_focal_loss_and_grad(logits, row_labels, at(x, 1)); });
+  refused("grad is in the memory of logits", [&] {
     const matrix_view<const float> few(x.data(), rows / 2, classes);
     sigmoid_focal_loss_and_grad(few, labels_view(labels.data(), rows / 2),
                                 matrix_view<float>(x.data(), rows / 2, classes, classes + 3));
   });
-  refused("loss is logits", [&] { sigmoid_focal_loss_unreduced(logits, row_labels, at(x, 0)); });
-  refused("grad is labels", [&] {
+  refused("loss is in the memory of logits",
+          [&] { sigmoid_focal_loss_unreduced(logits, row_labels, at(x, 0)); });
+  refused("grad is in the memory of labels", [&] {
     const matrix_view<float> in_labels(reinterpret_cast<float*>(labels.data()), rows, classes);
     sigmoid_focal_loss_and_grad(logits, row_labels, in_labels);
   });
-  refused("loss is targets", [&] {
+  refused("loss is in the memory of targets", [&] {
     const matrix_view<const float> targets(dense.data(), rows, classes);
     sigmoid_focal_loss_unreduced(logits, targets, at(dense, 1));
   });
-  refused("grad is upstream", [&] {
+  refused("grad is in the memory of upstream", [&] {
     const matrix_view<const float> upstream(arriving.data(), rows, classes);
     sigmoid_focal_loss_grad(logits, row_labels, upstream, at(arriving, 1));
   });
-  refused("grad is params.row_weights", [&] {
+  refused("grad is in the memory of params.row_weights", [&] {
     focal_loss_params params;
     params.row_weights = vector_view<const float>(grad.data() + 5, rows);
     sigmoid_focal_loss_and_grad(logits, row_labels, at(grad, 0), params);
   });
-  refused("grad is scores", [&] {
+  refused("grad is in the memory of scores", [&] {
     const scored_labels scored{row_labels, {grad.data() + 5, rows}};
     quality_focal_loss_and_grad(logits, scored, at(grad, 0));
   });
@@ -350,10 +359,10 @@ TEST_CASE("focal loss: outputs may share memory only with the logits, as a whole
   const std::vector<head_level<float>> over_labels{
       {reinterpret_cast<float*>(labels.data()), rows, 1}};
   const head_view<const float> head(level, 1, 1, classes, head_layout::nhwc);
-  refused("grad.levels()[0] is logits.levels()[0]", [&] {
+  refused("grad.levels()[0] is in the memory of logits.levels()[0]", [&] {
     sigmoid_focal_loss_and_grad(head, row_labels, {shifted, 1, 1, classes, head_layout::nhwc});
   });
-  refused("grad.levels()[0] is labels", [&] {
+  refused("grad.levels()[0] is in the memory of labels", [&] {
     sigmoid_focal_loss_and_grad(head, row_labels, {over_labels, 1, 1, classes, head_layout::nhwc});
   });
   CHECK(labels == std::vector<index_t>(size, 0));
@@ -380,16 +389,16 @@ TEST_CASE("matching: results share memory neither with each other nor with the g
   match_results results;
   results.matches = matches;
   results.labels = matches;
-  refused("results.labels is results.matches", results);
+  refused("results.labels is in the memory of results.matches", results);
   results = {};
   truth.classes = labels_view(labels.data() + 20, 20);
   results.labels = labels;
-  refused("results.labels is truth.classes", results);
+  refused("results.labels is in the memory of truth.classes", results);
   results = {};
   offsets.resize(41);
   truth.image_offsets = vector_view<const index_t>(offsets.data(), 2);
   results.matches = vector_view<index_t>(offsets.data() + 1, 40);
-  refused("results.matches is truth.image_offsets", results);
+  refused("results.matches is in the memory of truth.image_offsets", results);
   CHECK(matches == std::vector<index_t>(40, 7));
 }
 
@@ -443,14 +452,14 @@ TEST_CASE("in place: levels are refused if they share memory with another level"
     };
   };
   const char* const message =
-      "grad.levels()[0] is predictions.levels()[0], expected memory apart from it";
+      "grad.levels()[0] is in the memory of predictions.levels()[0], expected separate memory";
   constexpr index_t plane = height * width;
   for (const head_layout layout : {head_layout::nhwc, head_layout::nchw}) {
     const index_t step = layout == head_layout::nhwc ? 1 : plane;
     fails(message, run(0, 1, layout, 4));
     fails(message, run(4 * count - 1, 0, layout, 4));
-    // Among 9 channels, the four from 5 on are others than the first four; those from 3 on, or
-    // before them, or of the next anchor, are not.
+    // Of 9 channels, the four from 5 on are separate from the first four; the four from 3 on
+    // overlap them, in the same and in the next anchor.
     fails(message, run(0, 3 * step, layout, 9));
     fails(message, run(0, 6 * step, layout, 9));
     fails(message, run(5 * step, 2 * step, layout, 9));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The IoU kernels against the reference, torchvision's very floats and the 0/0 rules: every
+// The IoU kernels against the reference, bit by bit against torchvision, and the 0/0 rules: every
 // instruction set, element type and kind, at lengths around a group and a tile of boxes.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
@@ -169,7 +169,8 @@ TEST_CASE("IoU: special boxes") {
               reference::iou(reference::load_box<float>(view, i),
                              reference::load_box<float>(view, j), as_reference(rule));
           const float mine = out[static_cast<std::size_t>(i * count + j)];
-          // 0 by a negative union may have either sign of 0; infinite areas are 0 by that rule.
+          // 0 divided by a negative union may be 0 of either sign. With this rule, infinite areas
+          // give 0.
           if (rule == empty_iou::zero && std::isnan(exact)) {
             CHECK(mine == 0);
             continue;
@@ -178,7 +179,7 @@ TEST_CASE("IoU: special boxes") {
         }
       }
     }
-    // No kind crashes on any, and NaN coordinates give NaN.
+    // No kind crashes on any box, and NaN coordinates give NaN.
     for (const iou_kind kind : all_kinds) {
       pairwise_iou(view, boxes, matrix_view<float>(out.data(), count, count),
                    {kind, empty_iou::nan});
@@ -188,7 +189,7 @@ TEST_CASE("IoU: special boxes") {
 }
 
 TEST_CASE_TEMPLATE("IoU: a NaN at any of the eight places is NaN", T, float, bfloat16, double) {
-  const index_t count = 90;  // of every nine pairs one without
+  const index_t count = 90;  // one of nine pairs has no NaN
   auto a = random_boxes<T>(count, 1, 100), b = random_boxes<T>(count, 2, 100);
   for (index_t i = 0; i < count; ++i)
     if (i % 9 < 8) (i % 9 < 4 ? a : b)[static_cast<std::size_t>(4 * i + i % 9 % 4)] = to<T>(NAN);
@@ -223,7 +224,7 @@ TEST_CASE_TEMPLATE("IoU: a NaN at any of the eight places is NaN", T, float, bfl
 }
 
 TEST_CASE_TEMPLATE("IoU: moving all boxes changes no bit", T, float, double) {
-  // Whole numbers before and after: every difference is the same.
+  // Coordinates are whole numbers before and after, so every difference stays the same.
   const auto a = random_boxes<T>(64, 1, 300, 1), b = random_boxes<T>(501, 2, 300, 1);
   const auto moved = [](std::vector<T> boxes) {
     for (std::size_t i = 0; i < boxes.size(); ++i) boxes[i] += i % 2 == 0 ? 70000 : -4099;
@@ -244,8 +245,9 @@ TEST_CASE_TEMPLATE("IoU: moving all boxes changes no bit", T, float, double) {
 
 TEST_CASE_TEMPLATE("IoU: a matrix larger than the cache equals its rows", T, float, bfloat16,
                    double) {
-  // Odd strides: rows begin at every element of a cache line. Tiles of 512 columns meet inside
-  // chunks and between them; the last is shorter than a line, or all there is.
+  // With odd strides, rows begin at every element of a cache line. Borders between tiles of 512
+  // columns are inside chunks and between them. The last tile may be shorter than a cache line, or
+  // the only one.
   for (const index_t cols : {512 * 250 + 5, 2 * 512 + 5, 512 + 1, 71, 7}) {
     const index_t stride = cols + 2, size = sizeof(T);
     const index_t rows = (index_t{8} << 20) / (stride * size) + 1;

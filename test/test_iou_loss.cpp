@@ -66,7 +66,7 @@ void check_losses(const std::vector<T>& predicted, const std::vector<T>& targets
     for (int k = 0; k < 4; ++k) {
       const double e = factor * g[static_cast<std::size_t>(k)];
       const double term = std::abs(factor) * terms[static_cast<std::size_t>(k)];
-      if (!std::isfinite(term)) continue;  // no size to compare with
+      if (!std::isfinite(term)) continue;  // the size of the terms is unknown
       if (is_close(grad[4 * i + k], e, 16, term)) continue;
       FAIL_CHECK("gradient " << k << " of box " << i << " is "
                              << static_cast<double>(grad[4 * i + k]) << ", exact " << e << ": "
@@ -103,7 +103,7 @@ void sweep() {
       iou_loss_params params;
       params.scale = 1.0 / 77;
       check_losses(p, random_boxes<T>(500, seed + 50, 800), kind, params, weights);
-      // Near to the target, at it, and with some sides equal.
+      // Boxes near the target, equal to it, and with some sides equal.
       check_losses(p, jittered(p, seed, 0.5), kind, {}, {});
       check_losses(p, p, kind, {}, {});
       check_losses(random_boxes<T>(500, seed, 64, 8), random_boxes<T>(500, seed + 1, 64, 8), kind,
@@ -124,7 +124,7 @@ TEST_CASE("IoU losses: bfloat16") { sweep<bfloat16>(); }
 TEST_CASE("IoU losses: double") { sweep<double>(); }
 
 TEST_CASE("IoU losses: distant boxes with nearly equal aspect ratios") {
-  // The rounding error of the difference of their angles is as large as everything else.
+  // The rounding error of the difference of their angles is as large as the other terms.
   random_generator generator(91);
   std::vector<float> predicted, targets;
   for (int i = 0; i < 20000; ++i) {
@@ -193,7 +193,7 @@ TEST_CASE("IoU losses: degenerate boxes") {
         if (has_nan) CHECK(std::isnan(mine));
         if (has_nan || largest > 1e9) continue;
         const double exact = reference::iou_loss(as_reference(kind), a, b).loss;
-        // Sides of 1e-20 and less vanish when multiplied in float; so may v.
+        // In float, products of sides of 1e-20 or less are 0, and v may be 0 too.
         if (std::isnan(exact)) CHECK(std::isnan(mine));
         if (std::isnan(exact) || i % 25 == 13 || i % 25 == 14 || i / 25 == 13 || i / 25 == 14)
           continue;
@@ -210,8 +210,8 @@ TEST_CASE_TEMPLATE("IoU losses: 0 times infinity is 0 for weights", T, float, bf
   std::vector<T> p = random_boxes<T>(boxes, 1, 100), t = random_boxes<T>(boxes, 2, 100);
   for (std::size_t i = 0; i < p.size(); ++i) {
     if (i / 4 % 3 == 0) p[i] = t[i];       // loss 0
-    if (i / 4 % 5 == 1) p[i] = to<T>(0);   // without area: some gradients are infinite
-    if (i / 4 % 10 == 1) t[i] = to<T>(0);  // and some losses NaN, epsilon being 0
+    if (i / 4 % 5 == 1) p[i] = to<T>(0);   // no area: some gradients are infinite
+    if (i / 4 % 10 == 1) t[i] = to<T>(0);  // and some losses NaN, because epsilon is 0
   }
   for_each_isa([&](isa) {
     for (const iou_kind kind : all_kinds) {
@@ -240,7 +240,7 @@ TEST_CASE_TEMPLATE("IoU losses: 0 times infinity is 0 for weights", T, float, bf
 
 TEST_CASE_TEMPLATE("IoU losses: a NaN at any of the eight places is NaN", T, float, bfloat16,
                    double) {
-  const index_t count = 90;  // of every nine pairs one without
+  const index_t count = 90;  // one of nine pairs has no NaN
   auto p = random_boxes<T>(count, 1, 100), t = random_boxes<T>(count, 2, 100);
   for (index_t i = 0; i < count; ++i)
     if (i % 9 < 8) (i % 9 < 4 ? p : t)[static_cast<std::size_t>(4 * i + i % 9 % 4)] = to<T>(NAN);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Labels and ids of every integer type in the public functions, by value: -1 differs from
-// 4294967295. label_types.cpp tests that they are read as the caller wrote them.
+// 4294967295. label_types.cpp tests that a call reads what the caller last wrote.
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>
@@ -38,7 +38,8 @@ std::vector<index_t> by_class(const nms_groups& groups) {
 TEST_CASE_TEMPLATE("labels: NMS accepts ids of every type", Id, VECDET_ID_TYPES) {
   constexpr Id most = std::numeric_limits<Id>::max(), least = std::numeric_limits<Id>::min();
   for_each_isa([&](isa) {
-    // Far apart, which is numbered by sorting, and close together, which is not.
+    // Ids that are far apart, which are numbered by sorting, and ids that are close together, which
+    // are not.
     for (const std::vector<Id>& ids :
          {std::vector<Id>{most, least, 5},
           std::vector<Id>{most, static_cast<Id>(most - 2), static_cast<Id>(most - 1)},
@@ -86,7 +87,8 @@ TEST_CASE_TEMPLATE("labels: losses accept labels of every type", Label, VECDET_I
     CHECK(smooth_l1_loss(p, t, box_selection(labels, 100)) ==
           smooth_l1_loss(p, t, box_selection(as_signed, 100)));
 
-    // All bits set is background if signed. If not, it is a number: not a class, and selected.
+    // A label with all bits set is background if the type is signed. Otherwise it is a large
+    // number: no class, but selected.
     labels.assign(labels.size(), static_cast<Label>(-1));
     labels[70] = 1;
     if (is_signed) {

@@ -114,7 +114,7 @@ TEST_CASE("letterbox: a batch of images with strides, and their positions") {
         CHECK(batch == expected);
         REQUIRE(transforms.size() == 4);
         CHECK(transforms[0].scale_x == 64.0 / 48);
-        CHECK(transforms[0].pad_x == 5);  // of 96 - 85 = 11, the odd one goes to the right
+        CHECK(transforms[0].pad_x == 5);  // 96 - 85 = 11: the odd pixel is on the right
         CHECK(transforms[0].pad_y == 0);
         CHECK(transforms[3].pad_y == 28);
         CHECK(transforms[1].pad_x == 40);

@@ -22,7 +22,7 @@ TEST_CASE("line plot: exponents") {
     plot.add("with a constant", x, 1000 + x);
   }
   plot.add("one point", 5, 5);
-  plot.add("linear", 100, 1e9);  // the lower of two stays
+  plot.add("linear", 100, 1e9);  // of two times, the lower one is kept
   CHECK(plot.exponent("linear") == doctest::Approx(1));
   CHECK(plot.exponent("quadratic") == doctest::Approx(2));
   CHECK(plot.exponent("with a constant") < 0.7);
@@ -52,7 +52,7 @@ TEST_CASE("line plot: the file") {
   CHECK(text.find("<svg ") == 0);
   CHECK(text.find("a title") != std::string::npos);
   CHECK(text.find("three ~ 1.00") != std::string::npos);
-  // The names of lines that end in one place are kept apart.
+  // The names of lines that end at the same place do not overlap.
   const auto place = [&](const std::string& name) {
     const std::size_t text_at = text.rfind("<text", text.find(">" + name + " ~"));
     const std::size_t y = text.find("y=\"", text_at) + 3;

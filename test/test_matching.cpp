@@ -58,7 +58,7 @@ struct outcome {
   }
 };
 
-/// Ground truth of a batch and what it is matched with.
+/// The ground truth of a batch, and the anchors or boxes to match it with.
 struct batch_problem {
   std::vector<float> anchors, boxes, regions;
   indices classes, offsets{0}, region_offsets{0};
@@ -102,7 +102,7 @@ outcome expected(const batch_problem& problem, const matcher_params& params) {
     for (index_t i = 0; i < anchors; ++i) {
       const auto at = static_cast<std::size_t>(k * anchors + i);
       const double iou = ious[static_cast<std::size_t>(i)];
-      // One NaN for all, and one 0.
+      // All NaNs become the same NaN, and both zeros the same 0.
       out.ious[at] = std::isnan(iou) ? std::numeric_limits<float>::quiet_NaN()
                                      : static_cast<float>(iou) + 0.0f;
       if (matches[i] < 0) {
@@ -322,7 +322,7 @@ TEST_CASE("matching: ignore regions") {
 }
 
 TEST_CASE("matching: equal IoUs in the chunks of several threads") {
-  // Four equal tiles, each with an anchor in 64 blocks: more than a summary holds.
+  // Four equal tiles, each with one anchor in each of 64 blocks: more than a summary holds.
   const std::vector<float> few = random_boxes<float>(64, 3, 100, 2);
   batch_problem problem;
   for (int copy = 0; copy < 4 * 64; ++copy)

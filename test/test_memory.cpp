@@ -27,7 +27,7 @@ namespace {
 
 constexpr threading sequential = threading::sequential;
 
-/// The results of all calls of a family, whose inputs must stay as they are.
+/// The results of all calls of a family. Their inputs must not change.
 std::vector<results> results_at(placed_memory& at, placement place, const family& f,
                                 const problem& p) {
   at.place = place;
@@ -77,7 +77,7 @@ constexpr index_t lengths[] = {1,   2,   3,   4,   5,   7,   8,   9,   15,  16, 
 }  // namespace
 
 TEST_CASE("memory: a guard page traps") {
-  // The tests below rest on it.
+  // The tests below depend on this.
   placed_memory memory;
   const auto dies = [&](placement place, index_t element) {
     memory.place = place;

@@ -229,7 +229,7 @@ TEST_CASE("merge_boxes: bad arguments throw errors that name them") {
     fails("vecdet::merge_boxes: params.match_threshold is ");
   }
   params.overlap = nms_overlap::jaccard;
-  fails("params.overlap is another, expected smaller_area or positive_area");
+  fails("params.overlap is plain or jaccard, expected smaller_area or positive_area");
   CHECK_THROWS_WITH_AS(
       merge_boxes(c.b(), vector_view<const float>(c.scores.data(), 9), {}, params, workspace),
       doctest::Contains("scores.size() is 9"), std::invalid_argument);

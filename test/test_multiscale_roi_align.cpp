@@ -146,8 +146,8 @@ TEST_CASE_TEMPLATE("RoIAlign of a pyramid: equals RoIAlign of each level", T, fl
 }
 
 TEST_CASE("RoIAlign of a pyramid: the level of a box") {
-  // At 224 pixels level 4; torchvision's 1e-6 lets boxes a little smaller in: to half a millionth
-  // of their size.
+  // From 224 pixels on, boxes belong to level 4. Because torchvision adds 1e-6, so do boxes that
+  // are smaller by up to about half a millionth of their size.
   const auto level_of = [](float x2, float y2) {
     const float box[] = {0, 0, x2, y2};
     index_t level = -1;
@@ -193,7 +193,7 @@ TEST_CASE("RoIAlign of a pyramid: levels without locations, and no boxes") {
     const std::vector<feature_view<float>> grads{{grad.data(), 1, 2, 8, 8, layout},
                                                  {nullptr, 1, 2, 4, 0, layout}};
     const std::vector<double> scales{0.25, 0.125};
-    const std::vector<float> boxes{0, 0, 20, 20, 0, 0, 900, 900};  // of the first and the second
+    const std::vector<float> boxes{0, 0, 20, 20, 0, 0, 900, 900};  // on the first and second level
     multiscale_roi_align_params params;
     params.scales = scales;
     roi_align_workspace workspace;
@@ -262,8 +262,9 @@ TEST_CASE("RoIAlign of a pyramid: errors") {
   differs({second, 1, 6, 32, 32, nchw}, "1 x 6");
   differs({second, 2, 5, 32, 32, nchw}, "2 x 5");
   differs({second, 2, 6, 32, 32, feature_layout::nhwc}, "2 x 6");
-  fails_with({second, 2, 6, 32, 32, nchw}, second + 5, "out is levels, expected memory apart",
-             "grads is upstream, expected memory apart");
+  fails_with({second, 2, 6, 32, 32, nchw}, second + 5,
+             "out is in the memory of levels, expected separate memory",
+             "grads is in the memory of upstream, expected separate memory");
   const std::vector<feature_view<float>> shared{p.level(p.maps[0], 0),
                                                 {p.maps[0].data() + 9, 2, 6, 32, 32, nchw}};
   CHECK_THROWS_WITH_AS(multiscale_roi_align_grad<float>(p.bins_of(bins.data(), 4), some, shared,

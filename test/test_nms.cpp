@@ -113,7 +113,7 @@ TEST_CASE("NMS: recorded proposals and box-head outputs of real detectors") {
   proposals.scores = load_npy<float>(data_path("ipex_real/rpn_nms_objectness.npy")).values;
   for (index_t i = 0; i < proposals.size(); ++i) proposals.images.push_back(i / 741);
   REQUIRE(proposals.size() == 2 * 741);
-  // Mask R-CNN's box head: 1000 boxes an image and class, those of 80 classes above 0.05.
+  // Mask R-CNN's box head: 1000 boxes per image and class, of 80 classes; those above 0.05.
   const auto head = load_npy<float>(data_path("ipex_real/box_head_nms_proposals.npy"));
   const auto probabilities = load_npy<float>(data_path("ipex_real/box_head_nms_class_prob.npy"));
   REQUIRE(head.values.size() == 4 * probabilities.values.size());
@@ -152,9 +152,9 @@ TEST_CASE_TEMPLATE("NMS: clusters, with and without the index", T, float, double
 }
 
 TEST_CASE("NMS: boxes in frames of any size and position") {
-  // Hundreds to some thousands are compared in 16-bit steps of the frame around them, while most
-  // areas are some steps. These counts are around the limits for this, for the index, and of
-  // blocks.
+  // Hundreds to some thousands of boxes are compared in 16-bit steps of the frame around them,
+  // unless most are too small for that. These counts are around the limits for this and for the
+  // index, and around the size of a block.
   struct frame {
     float scale, offset, stretch;
   };
@@ -176,7 +176,7 @@ TEST_CASE("NMS: boxes in frames of any size and position") {
       check_scene(scene, nms_params::mmcv(0.35, true));
     }
   }
-  // A distant box, and more or fewer boxes that are smaller than a step.
+  // A distant box, and different numbers of boxes that are smaller than a step.
   for (const std::size_t every : {2u, 14u, 17u, 1000u}) {
     CAPTURE(every);
     scene_of<float> scene = clustered_scene<float>(1500, ++seed);
@@ -213,7 +213,7 @@ TEST_CASE("NMS: boxes in frames of any size and position") {
       close.boxes[i] = static_cast<float>(quiet_nan);
     check_scene(close, nms_params::ipex(0.9));
   }
-  // Small whole numbers: many overlaps are just the threshold.
+  // Small whole numbers: many overlaps are exactly the threshold.
   scene_of<float> scene = clustered_scene<float>(1200, ++seed);
   for (std::size_t i = 0; i < scene.boxes.size(); i += 4) {
     for (std::size_t k = 0; k < 2; ++k) {
@@ -287,7 +287,7 @@ TEST_CASE("NMS: classes and images by the hundred") {
   }
   check_scene(scene, nms_params::onnx(0.5, 7));
 
-  // The same images by their offsets.
+  // The same images as offsets.
   nms_groups by_offset;
   by_offset.classes = scene.classes;
   const indices offsets = {0, 1000, 2000, 3000, 4000, 5000, 6000};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The presets of NMS, against the documentation of OpenCV and ONNX Runtime, on many boxes, and on
-// boxes that the fast tests do not handle.
+// The presets of NMS: against the documented behaviour of OpenCV and ONNX Runtime, on many boxes,
+// and on boxes that the fast comparisons do not handle.
 #include "support/isa.hpp"
 #include "support/nms_scene.hpp"
 #include "support/sanitizer.hpp"
@@ -25,7 +25,8 @@ namespace {
 // The documented behaviour of two presets' frameworks, in a few lines that are independent of
 // nms_params.
 
-/// Going down the scores above the threshold, a box is kept unless suppresses(kept box, box).
+/// In descending order of the scores above the threshold, a box is kept unless suppresses(kept box,
+/// box) for some kept box.
 template <class Suppresses>
 indices kept_of(const indices& candidates, const std::vector<float>& scores, float score_threshold,
                 std::size_t limit, const Suppresses& suppresses) {
@@ -90,7 +91,7 @@ std::vector<float> scores_at_thresholds(index_t count, random_generator& generat
   return scores;
 }
 
-/// Rectangles in the form of opencv_nms: corners of floats for ints, of doubles for doubles.
+/// Checks rectangles in the form for opencv_nms: corners in float for int, in double for double.
 template <class Number, class Corner>
 void check_opencv_preset() {
   random_generator generator(41);
@@ -99,7 +100,7 @@ void check_opencv_preset() {
     std::vector<four<Number>> rectangles;
     std::vector<Corner> boxes;
     indices all;
-    const auto any = [&](index_t bound) {  // in quarters, where those are numbers
+    const auto any = [&](index_t bound) {  // multiples of 1/4, rounded down for int
       return static_cast<Number>(static_cast<double>(generator.below(4 * bound)) / 4);
     };
     for (index_t i = 0; i < count; ++i) {
@@ -260,14 +261,14 @@ TEST_CASE_TEMPLATE("NMS: exceptional boxes among many, by every rule", T, float,
           box[2] = box[3] = to<T>(side);
           break;
         }
-        case 6:  // of a side of nearly 0 where pixels are counted
+        case 6:  // a side is nearly 0 if pixels are counted
           box[2] = to<T>(x - 0.99);
           break;
         case 7:
           box[2] = to<T>(x - 1);
           box[3] = to<T>(y - 1);
           break;
-        default:  // of an infinite area in float
+        default:  // the area is infinite in float
           box[0] = box[1] = to<T>(-1e20);
           box[2] = box[3] = to<T>(1e20);
       }

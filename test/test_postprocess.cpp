@@ -114,7 +114,7 @@ found expected_of(const heads& h, const postprocess_params& params) {
             score = std::sqrt(
                 score / (1 + std::exp(-static_cast<double>(
                                  h.centerness[static_cast<std::size_t>(image * h.anchors + a)]))));
-          // RetinaNet's are compared as logits, the others as floats.
+          // RetinaNet's scores are compared as logits, those of the others as floats.
           const bool by_logit = params.detector == dense_detector::retinanet ||
                                 params.detector == dense_detector::rpn;
           if (by_logit ? score > params.score_threshold
@@ -205,7 +205,7 @@ TEST_CASE("postprocess: SSD") {
   check_detector(params, 1, {300}, 5, 7);
   params.max_candidates = 10;
   check_detector(params, 3, {600}, 37, 8);
-  // The best of a class are of all levels together.
+  // The best candidates of a class are chosen from all levels together.
   check_detector(params, 1, {9000, 100}, 37, 14);
   check_detector(params, 3, {400, 100, 0, 100}, 37, 8);
 }
@@ -271,7 +271,7 @@ TEST_CASE("postprocess: SSD's softmax of any row") {
   for_each_isa([&](isa) {
     for (const std::size_t cols : {2u, 3u, 15u, 16u, 17u, 31u, 32u, 40u}) {
       CAPTURE(cols);
-      // All alike, however large.
+      // All logits are equal, of any size.
       for (const float logit : {0.0f, 7.5f, 1000.0f, -3e5f, 1e8f, -3e38f, 3e38f}) {
         const std::vector<float> row(cols, logit);
         const detections_view found = run(row);
@@ -279,7 +279,7 @@ TEST_CASE("postprocess: SSD's softmax of any row") {
         for (const float score : found.scores)
           CHECK(std::abs(static_cast<double>(score) * static_cast<double>(cols) - 1) < 1e-6);
       }
-      // One NaN or +inf, and no score of the row is a number.
+      // With one NaN or +inf, all scores of the row are NaN.
       for (const double not_finite : {std::nan(""), std::numeric_limits<double>::infinity()}) {
         for (std::size_t place = 0; place < cols; ++place) {
           std::vector<float> row(cols, 1);

@@ -202,8 +202,7 @@ TEST_CASE("profile: the same text at different addresses is one entry, intern ke
 TEST_CASE("profile: names with a number") {
   CHECK(std::string(profile::numbered_name("threshold", 0.05)) == "threshold0.05");
   CHECK(profile::numbered_name("threshold", 1) == profile::intern("threshold1"));
-  for (int i = 0; i < 20; ++i)
-    profile::numbered_name("number", i);  // more than are known at a time
+  for (int i = 0; i < 20; ++i) profile::numbered_name("number", i);  // more than a thread caches
   CHECK(profile::numbered_name("threshold", 0.05) == profile::intern("threshold0.05"));
   const vecdet::test::allocation_count allocations;
   for (int i = 0; i < 1000; ++i) {
@@ -240,7 +239,7 @@ TEST_CASE("profile: a thread ends during the life of thread-local scopes") {
       struct late {
         ~late() { VECDET_PROFILE_SCOPE("in a destructor"); }
       };
-      static thread_local late before;  // destroyed after the profiler's own
+      static thread_local late before;  // destroyed after the profiler's thread-local objects
       static_cast<void>(before);
       VECDET_PROFILE_SCOPE("in the thread");
     }).join();

@@ -54,7 +54,7 @@ program_result run_child(const std::string& environment) {
   return result;
 }
 
-/// The memory of the process in bytes.
+/// The resident memory of the process in bytes.
 double resident_bytes() {
   std::ifstream file("/proc/self/statm");
   double size = 0, resident = 0;
@@ -104,7 +104,7 @@ TEST_CASE("profile: child program" * doctest::skip()) {
     for (int t = 0; t < threads; ++t) {
       all.emplace_back([&] {
         for (std::int64_t i = 1; i <= 70000; ++i) VECDET_PROFILE_WORK("many", 0, 0, i);
-        done.fetch_add(1);  // alive until all have recorded
+        done.fetch_add(1);  // all threads stay alive until all have recorded
         while (done.load() < threads) std::this_thread::yield();
       });
     }
@@ -142,7 +142,7 @@ TEST_CASE("profile: child program" * doctest::skip()) {
     profile::print_every(0);
   }
   if (std::getenv("PROFILE_TEST_MACHINE") != nullptr) {
-    std::ofstream("/proc/self/clear_refs") << 5;  // the most that was resident counts from here on
+    std::ofstream("/proc/self/clear_refs") << 5;  // resets the peak of resident memory
     const double before = resident_bytes();
     profile::measure_machine();
     std::ifstream file("/proc/self/status");
@@ -156,13 +156,13 @@ TEST_CASE("profile: child program" * doctest::skip()) {
     VECDET_PROFILE_WORK("measured against the machine", 1000, 2000);
     std::thread measures([] { profile::measure_machine(); });
     std::mutex& mutex = profile::detail::the_machine().mutex;
-    while (mutex.try_lock()) {  // until it is at it
+    while (mutex.try_lock()) {  // until the measurement runs
       mutex.unlock();
       std::this_thread::yield();
     }
     const pid_t child = fork();
     if (child == 0) {
-      alarm(30);  // rather than hang
+      alarm(30);  // ends the child if it hangs
       { VECDET_PROFILE_WORK("measured against the machine", 1000, 2000); }
       const profile::machine_info m = profile::full_snapshot().machine;
       _exit(m.threads > 0 && profile::detail::known_machine().threads == m.threads ? 0 : 1);
@@ -289,7 +289,7 @@ TEST_CASE("profile: a fork while another thread measures the machine") {
 
 TEST_CASE("profile: measuring the machine takes at most 64 MiB") {
   if (access("/proc/self/clear_refs", W_OK) != 0) {
-    MESSAGE("skipped: the kernel does not start counting memory anew");
+    MESSAGE("skipped: the kernel cannot reset the peak of resident memory");
     return;
   }
   const program_result ran = run_child("PROFILE_TEST_MACHINE=1");

@@ -86,7 +86,7 @@ TEST_CASE("profile: JSON follows its schema for any names") {
   broken = j;
   broken["surprise"] = 1;
   CHECK(vecdet::test::schema_violation(schema(), broken) != "");
-  // An empty profile follows it too.
+  // An empty profile follows the schema too.
   const json empty =
       json::parse(written([&](std::ostream& out) { write_json(out, profile::report{}); }));
   CHECK(vecdet::test::schema_violation(schema(), empty) == "");
@@ -318,7 +318,7 @@ TEST_CASE("profile: the position below the roofline") {
   CHECK(position(e, m).percent == doctest::Approx(160));
   e.type = "f32";
   e.flops = 0;
-  e.count = 100;  // 200 kB a call
+  e.count = 100;  // 200 kB per call
   CHECK(std::string(position(e, m).bound) == "cache");
   CHECK(position(e, m).percent == doctest::Approx(10));
   CHECK(position(e, profile::machine_info{}).percent == 0);
@@ -351,7 +351,7 @@ TEST_CASE("profile: a report neither follows links nor replaces a pipe") {
   const auto write_report = [](const std::string& path) {
     profile::write_file(path, [](std::ostream& out) { out << "report"; });
   };
-  // Files and links in place of the new file, and in place of the report.
+  // Files and links exist under the name of the new file and under that of the report.
   const std::string victim = folder.path + "/victim", report = folder.path + "/p.json";
   std::ofstream(victim) << "precious";
   const std::string partial = profile::detail::partial_name(report, 0);
@@ -364,7 +364,7 @@ TEST_CASE("profile: a report neither follows links nor replaces a pipe") {
   CHECK(std::filesystem::symlink_status(report).type() == std::filesystem::file_type::regular);
   CHECK(read_file(profile::detail::partial_name(report, 1)) == "of another process");
 
-  // A pipe, and one's own link to a pipe, are written to.
+  // A pipe, and the user's own link to a pipe, are written to.
   const std::string pipe = folder.path + "/pipe.json", link = folder.path + "/link.json";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
   REQUIRE(symlink("pipe.json", link.c_str()) == 0);

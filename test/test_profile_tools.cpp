@@ -332,17 +332,18 @@ TEST_CASE("vecdet-profile: the merged profile says which ranks waited for the ot
 }
 
 TEST_CASE("vecdet-profile: the rank test") {
-  // By Conover's Practical Nonparametric Statistics, these differ clearly. By hand: U = 0, n = 5,
-  // 5, z = (12.5 - 0.5) / sqrt(25 * 11 / 12) = 2.5067, p = 0.01219.
+  // Computed by hand, as in Conover's Practical Nonparametric Statistics: U = 0, n = 5 and 5, z =
+  // (12.5 - 0.5) / sqrt(25 * 11 / 12) = 2.5067, p = 0.01219.
   CHECK(profile::rank_test({1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}) ==
         doctest::Approx(0.01219).epsilon(1e-3));
   CHECK(profile::rank_test({1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}) == 1);
   CHECK(profile::rank_test({1, 1, 1, 1}, {1, 1, 1, 1}) == 1);
-  CHECK(profile::rank_test({1, 2, 3}, {100, 200, 300}) == 1);  // too few to tell
+  CHECK(profile::rank_test({1, 2, 3}, {100, 200, 300}) == 1);  // too few samples
   CHECK(profile::rank_test({}, {}) == 1);
 }
 
-TEST_CASE("vecdet-profile: the bootstrap interval holds the true ratio about as often as it says") {
+TEST_CASE(
+    "vecdet-profile: the bootstrap interval contains the true ratio about as often as stated") {
   int held = 0;
   constexpr int rounds = 100;
   for (int i = 0; i < rounds; ++i) {
@@ -405,7 +406,7 @@ TEST_CASE("vecdet-profile: compare across implementations") {
   CHECK(find(r, "scope/avx2/threads:1").count == 1);
 }
 
-TEST_CASE("vecdet-profile: compare tells differences from chance") {
+TEST_CASE("vecdet-profile: compare rarely reports differences that are chance") {
   int wrong = 0;
   for (std::uint64_t i = 0; i < 20; ++i) {
     std::vector<profile::entry> before, after;

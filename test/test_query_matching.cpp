@@ -44,7 +44,7 @@ double exact_cost(const random_layer<T>& layer, index_t row, const random_truth&
          params.giou_weight * reference::overlap_of_centres(p.data(), t.data()).giou;
 }
 
-/// The least total of one group's costs, and the total of the matches found.
+/// The least possible total cost, and the total cost of the found matches, of one group.
 struct totals {
   double least = 0, found = 0;
 };
@@ -90,7 +90,8 @@ std::vector<index_t> matches_of(const std::vector<detr_outputs<T>>& layers,
   return matches;
 }
 
-/// Random layers with `queries` per image; the matches cost no more than the exact ones.
+/// Checks on random layers with `queries` per image that the matches cost no more than the exact
+/// ones.
 template <class T>
 void check_random(index_t queries, const std::vector<index_t>& counts, index_t classes,
                   const query_match_params& params, std::uint64_t seed) {
@@ -193,7 +194,7 @@ TEST_CASE("assign_least_cost: SciPy's assignments") {
   }
 }
 
-TEST_CASE("assign_least_cost: ties, and sums that lose nothing") {
+TEST_CASE("assign_least_cost: ties, and sums without rounding errors") {
   for_each_isa([](isa) {
     const std::vector<double> same(12, 2.5);
     double total = 0;
@@ -235,7 +236,8 @@ TEST_CASE("assign_least_cost: bad arguments throw errors that name them") {
       assign_least_cost(matrix_view<const double>(shared.data(), 2, 3),
                         vector_view<index_t>(reinterpret_cast<index_t*>(shared.data()), 2),
                         workspace),
-      doctest::Contains("columns is costs, expected memory apart from it"), std::invalid_argument);
+      doctest::Contains("columns is in the memory of costs, expected separate memory"),
+      std::invalid_argument);
 }
 
 TEST_CASE("match_queries: costs against the reference") {
@@ -466,7 +468,8 @@ TEST_CASE("match_queries: bad arguments throw errors that name them") {
   fails("matches.size() is 4, expected 3, layers x groups x boxes");
   std::vector<index_t> shared{0, 1, 2};
   truth.classes = shared;
-  CHECK_THROWS_WITH_AS(match_queries<float>(layers, truth, shared, params, workspace),
-                       doctest::Contains("matches is truth.classes, expected memory apart"),
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      match_queries<float>(layers, truth, shared, params, workspace),
+      doctest::Contains("matches is in the memory of truth.classes, expected separate memory"),
+      std::invalid_argument);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference of the 3x3 convolution, and the functions on every instruction set, against
-// PyTorch's results in double; and an example worked by hand.
+// PyTorch's results in double; and an example computed by hand.
 #include "support/data.hpp"
 #include "support/isa.hpp"
 #include <vecdet/conv3x3.hpp>
@@ -22,7 +22,7 @@ npy_array<T> golden_network(const std::string& name) {
   return load_npy<T>(data_path("golden_network/" + name + ".npy"));
 }
 
-/// The largest difference, relative to the mean magnitude of what is expected.
+/// The largest difference, relative to the mean magnitude of the expected numbers.
 template <class T>
 double worst_of_mean(const std::vector<T>& actual, const std::vector<double>& expected) {
   REQUIRE(actual.size() == expected.size());
@@ -94,8 +94,9 @@ TEST_CASE("3x3 convolution: PyTorch's results") {
   }
 }
 
-TEST_CASE("reference 3x3 convolution: worked by hand") {
-  // A map of 2 x 2 and weights 1 ... 9: at (0, 0) weights 5, 6, 8, 9 meet the four numbers.
+TEST_CASE("reference 3x3 convolution: computed by hand") {
+  // A map of 2 x 2 and weights 1 ... 9: at (0, 0), the four numbers are multiplied by weights 5, 6,
+  // 8, 9.
   const std::vector<double> map{1, 10, 100, 1000}, weights{1, 2, 3, 4, 5, 6, 7, 8, 9}, bias{0.5};
   const feature_view<const double> x(map.data(), 1, 1, 2, 2, feature_layout::nchw);
   const feature_view<const double> w(weights.data(), 1, 1, 3, 3, feature_layout::nchw);
@@ -103,7 +104,7 @@ TEST_CASE("reference 3x3 convolution: worked by hand") {
   const feature_view<double> y(out.data(), 1, 1, 2, 2, feature_layout::nchw);
   reference::conv3x3(x, w, vector_view<const double>(bias), false, y);
   CHECK(out == std::vector<double>{9865.5, 8754.5, 6532.5, 5421.5});
-  // ReLU of the negative, and its mask.
+  // ReLU of negative outputs, and its mask.
   const std::vector<double> negative{-1, -10, -100, -1000};
   reference::conv3x3(feature_view<const double>(negative.data(), 1, 1, 2, 2, feature_layout::nchw),
                      w, vector_view<const double>(bias), true, y);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference of deformable attention, and the functions on every instruction set, against
-// PyTorch's results in double; and an example worked by hand.
+// PyTorch's results in double; and an example computed by hand.
 #include "support/attention_problem.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -23,7 +23,7 @@ npy_array<T> golden_attention(const std::string& name) {
   return load_npy<T>(data_path("golden_network/msda_" + name + ".npy"));
 }
 
-/// The largest difference, relative to the mean magnitude of what is expected.
+/// The largest difference, relative to the mean magnitude of the expected numbers.
 template <class T>
 double worst_of_mean(const std::vector<T>& actual, const std::vector<double>& expected) {
   REQUIRE(actual.size() == expected.size());
@@ -75,7 +75,7 @@ TEST_CASE("deformable attention: PyTorch's results") {
   }
 }
 
-TEST_CASE("reference deformable attention: worked by hand") {
+TEST_CASE("reference deformable attention: computed by hand") {
   // Two levels of one channel. On the first, x = 0.5 * 2 - 0.5 is halfway between the columns, and
   // y = 0.375 * 2 - 0.5 a quarter below the upper row. On the second, x = 0 is half a location left
   // of the only location.
@@ -96,9 +96,10 @@ TEST_CASE("reference deformable attention: worked by hand") {
       vector_view<double>(by_points), vector_view<double>(by_weights));
   CHECK(by_value == std::vector<double>{0.75, 0.75, 0.25, 0.25, 4});
   CHECK(by_weights == std::vector<double>{26, 200});
-  // By x: 2 locations wide, 0.75 * 2 + 0.25 * 20; by y: 2 high, from 2 to 20. On the second level
-  // the sample grows by 100 for a width; along y the point is on the location, and beyond it are
-  // zeros: the gradient towards larger y.
+  // With respect to x, the first level is 2 locations wide and its columns differ by 0.75 * 2 +
+  // 0.25 * 20. With respect to y, it is 2 locations high and its rows differ by 20 - 2. On the
+  // second level, the sample grows by 100 over the width. In y, the point is exactly on the
+  // location, with zeros on both sides: the gradient is that towards larger y.
   CHECK(by_points ==
         std::vector<double>{4 * 0.5 * 2 * 6.5, 4 * 0.5 * 2 * 18, 4 * 2 * 100, 4 * 2 * -50});
 }

@@ -27,8 +27,8 @@ struct long_pair {
   long double grad_terms;  // the largest of the three terms that make up the gradient
 };
 
-/// Straight from the definition of the dense loss, without the reference's rearrangements; long
-/// double absorbs the cancellation.
+/// The definition of the dense loss, without the reference's rearrangements. Terms cancel, but long
+/// double is accurate enough.
 long_pair focal_loss_in_long_double(double logit, double target, double alpha, double gamma) {
   const long double x = logit;
   const long double t = target;
@@ -93,7 +93,7 @@ TEST_CASE("reference focal loss: golden vectors") {
     CAPTURE(param.gamma);
     const std::string suffix = std::to_string(k);
 
-    // If p is near 1, torch computes from 1 - p, which has the rounding error of p, 1e-16 absolute.
+    // If p is near 1, torch uses 1 - p, which has the absolute rounding error of p, 1e-16.
     double sum =
         reference::sigmoid_focal_loss(logits.matrix(), labels.values, param, grad_view, loss_view);
     const auto labels_loss = test::golden<double>("focal_labels_loss_" + suffix).values;
@@ -190,7 +190,7 @@ TEST_CASE("reference focal loss: limits") {
     CHECK(std::isnan(reference::soft_focal_loss(quiet_nan, 0.5, 0.25, gamma)));
     CHECK(std::isnan(reference::soft_focal_loss_grad(quiet_nan, 0.5, 0.25, gamma)));
   }
-  // For large logits, the negative's loss is the logit itself, and it is continuous up to there.
+  // For large logits, a negative's loss is the logit itself; it is continuous.
   CHECK(reference::hard_focal_loss(1e4, false, -1, 2) == 1e4);
   CHECK(reference::hard_focal_loss(3e38, false, -1, 0.5) == 3e38);
   for (double x = 10; x < 120; x += 0.25)

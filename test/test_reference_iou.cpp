@@ -38,7 +38,8 @@ double& coordinate(box& b, int k) { return k == 0 ? b.x1 : k == 1 ? b.y1 : k == 
 }  // namespace
 
 TEST_CASE("reference IoU: floats bit-identical to torchvision's") {
-  if (!test::has_data("golden/iou.npy", "reference IoU: the very floats of torchvision")) return;
+  if (!test::has_data("golden/iou.npy", "reference IoU: floats bit-identical to torchvision's"))
+    return;
   const auto a = test::golden<float>("iou_a").values;
   const auto b = test::golden<float>("iou_b").values;
   const auto expected = test::golden<float>("iou");
@@ -219,8 +220,7 @@ TEST_CASE("reference IoU losses: equal sides share the gradient") {
   const box same = {0, 0, 10, 10};
   const auto giou = reference::iou_loss(iou_kind::giou, same, same);
   CHECK(std::abs(giou.loss) < 1e-8);
-  // The union grows at half the width's rate, as do the intersection and the hull: everything
-  // cancels.
+  // Everything cancels, because union, intersection and hull all grow at half the width's rate.
   CHECK(std::abs(giou.grad.x1) < 1e-9);
   CHECK(std::abs(giou.grad.x2) < 1e-9);
   // The shared right side adds 5 per pixel to the intersection and 10 to the area, so 5 to the

@@ -60,7 +60,8 @@ TEST_CASE("reference matching: thresholds and ties") {
 }
 
 TEST_CASE("reference matching: low-quality matches") {
-  // Both anchors are the second box's best, tied at 1/9; the first box's own best is another.
+  // Both anchors are the best of the second box, tied at 1/9. The first box has a different best
+  // anchor.
   const std::vector<float> anchors = {0, 0, 10, 10, 20, 0, 30, 10};
   const std::vector<float> truth = {0, 0, 10, 9, 7.5f, 0, 22.5f, 10};
   matcher_params params;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference of the matching of queries: SciPy's assignments, published costs, all permutations
-// of small matrices, and examples worked by hand.
+// of small matrices, and examples computed by hand.
 #include "support/data.hpp"
 #include "support/values.hpp"
 #include <vecdet/reference/query_matching.hpp>
@@ -86,7 +86,7 @@ TEST_CASE("reference of assign_least_cost: no permutation costs less") {
       CHECK(std::count(columns.begin(), columns.end(), -7) == rows);
     } else {
       CHECK(std::abs(total - least) < 1e-12);
-      if (rows == cols) continue;  // the other way round, ties may end otherwise
+      if (rows == cols) continue;  // if transposed, ties may be broken differently
       std::vector<double> turned;
       for (index_t j = 0; j < cols; ++j)
         for (index_t i = 0; i < rows; ++i) turned.push_back(matrix(i, j));
@@ -146,7 +146,7 @@ TEST_CASE("reference of match_queries: costs by hand") {
   CHECK(std::abs(reference::focal_class_cost(0, 0.25, 2, 1e-8) + 0.125 * std::log(2)) < 1e-7);
   const double logits[] = {0, std::log(3.0), 0};
   CHECK(std::abs(reference::softmax_class_cost(logits, 3, 1) + 0.6) < 1e-15);
-  // Two unit squares, one step apart: they touch, and the hull is full.
+  // Two unit squares at a distance of 1: they touch and fill their hull.
   const double a[] = {0.5, 0.5, 1, 1}, b[] = {1.5, 0.5, 1, 1}, c[] = {2.5, 0.5, 1, 1};
   CHECK(reference::l1_distance(a, b) == 1);
   CHECK(reference::overlap_of_centres(a, a).giou == 1);

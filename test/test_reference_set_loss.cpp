@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference of the loss of a decoder layer: PyTorch's results, differences, and an example
-// worked by hand.
+// The reference of the loss of a decoder layer: PyTorch's results, finite differences, and an
+// example computed by hand.
 #include "support/data.hpp"
 #include "support/values.hpp"
 #include <vecdet/reference/set_loss.hpp>
@@ -66,7 +66,7 @@ TEST_CASE("reference of set_loss: PyTorch's losses and gradients") {
   }
 }
 
-TEST_CASE("reference of set_loss: gradients are the losses' differences") {
+TEST_CASE("reference of set_loss: gradients equal finite differences of the losses") {
   random_generator generator(5);
   reference::set_loss_layer layer;
   layer.rows = 5;
@@ -118,7 +118,7 @@ TEST_CASE("reference of set_loss: cross entropy by hand") {
   reference::set_loss_params params;
   params.class_loss = set_class_loss::cross_entropy;
   const auto result = reference::set_loss(layer, {0.5, 0.5, 0.2, 0.2}, {0}, params);
-  // Rows of weights 1 and 0.1: the weighted mean of log(2).
+  // The rows have weights 1 and 0.1; the weighted mean of log(2) is log(2).
   CHECK(std::abs(result.classification - std::log(2)) < 1e-15);
   CHECK(worst(result.logits_grad, {-0.5 / 1.1, 0.5 / 1.1, 0.05 / 1.1, -0.05 / 1.1}) < 1e-15);
   CHECK(result.l1 == 0);

@@ -50,7 +50,7 @@ struct problem {
 
   index_t boxes() const { return static_cast<index_t>(matches.size()); }
 
-  /// For box i, which `decoded` holds.
+  /// For box i, decoded in `decoded`.
   exact_regression exact(index_t i, const std::vector<compute_type<T>>& decoded) const {
     return exact_regression_loss<T>(params, box(deltas, i), box(anchors, i), box(targets, i),
                                     box(decoded, i));
@@ -92,7 +92,7 @@ struct problem {
         const double g = factor * numbers(e.grad)[c];
         const double scale = std::abs(factor) * numbers(e.scale)[c];
         REQUIRE((std::isfinite(scale) || has_lost_a_side(i, decoded)));
-        // For either corner, the tolerance of test_iou_loss.
+        // Twice the tolerance of test_iou_loss, because two corners contribute.
         if (is_close(grad[4 * i + k], g, 32, scale)) continue;
         FAIL_CHECK("gradient " << k << " of box " << i << " is "
                                << static_cast<double>(grad[4 * i + k]) << ", exact " << g
@@ -363,7 +363,7 @@ TEST_CASE("regression loss: bad arguments throw errors that name them and write 
   fails("matches.size() is 4", [&] {
     regression_loss(q, three, {three, matches}, std::vector<int>(3));
   });
-  // The first of several, beyond the labels that are looked at together.
+  // The first of several invalid labels, after the first block of labels.
   const std::vector<float> many(4 * 300, 1);
   std::vector<index_t> far(300, 0);
   far[130] = far[290] = 5;

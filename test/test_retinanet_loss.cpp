@@ -36,7 +36,7 @@ struct batch {
   std::vector<float> boxes;
   std::vector<index_t> box_classes, offsets{0};
 
-  batch(head_layout how, index_t image_count, index_t class_count, index_t boxes_an_image,
+  batch(head_layout how, index_t image_count, index_t class_count, index_t boxes_per_image,
         std::uint64_t seed)
       : layout(how), images(image_count), classes(class_count) {
     std::vector<anchor_shapes> shapes = anchor_shapes::retinanet();
@@ -64,7 +64,7 @@ struct batch {
     }
     for (index_t n = 0; n < images; ++n) {
       // The second image has no ground truth.
-      for (index_t k = 0; k < (n == 1 ? 0 : boxes_an_image); ++k) {
+      for (index_t k = 0; k < (n == 1 ? 0 : boxes_per_image); ++k) {
         const double x = 60 * random.uniform(), y = 40 * random.uniform();
         for (const double number :
              {x, y, x + 16 + 40 * random.uniform(), y + 16 + 40 * random.uniform()})
@@ -93,7 +93,7 @@ struct batch {
     return truth;
   }
 
-  /// The contents of the levels, as a matrix of all anchors.
+  /// The contents of all levels as one matrix of all anchors.
   std::vector<T> flat(const std::vector<std::vector<T>>& levels, index_t columns) const {
     std::vector<T> rows;
     for (index_t n = 0; n < images; ++n) {
@@ -170,7 +170,7 @@ void check_against_parts(batch<T>& b, const retinanet_loss_params& params, threa
   CHECK(losses.classification == doctest::Approx(classification).epsilon(1e-6));
   CHECK(losses.regression == doctest::Approx(regression).epsilon(1e-6));
   const auto check_equal = [](const std::vector<T>& actual, const std::vector<T>& expected) {
-    // One rounding apart: weights of boxes multiply where the parts have a scale.
+    // They differ by one rounding: the whole loss uses weights of boxes, the parts a scale.
     const double tolerance = std::is_same<T, float>::value ? 1e-6 : 1e-2;
     double worst = 0;
     REQUIRE(actual.size() == expected.size());
@@ -258,7 +258,7 @@ TEST_CASE("retinanet loss: bad arguments throw errors that name them and write n
     head.deltas_grad = {levels, 2, anchors_at_location, 4, head_layout::nhwc};
     check_refused("head.deltas_grad.levels()[1] is head.deltas_grad.levels()[0]", head, index,
                   truth, {});
-    // As long as the level, so that it reaches into no other memory.
+    // As long as the level, so that it does not reach into other memory.
     std::vector<float> both = b.boxes;
     both.resize(std::max(b.boxes.size(), b.deltas_grad[1].size()));
     ground_truth in_both = truth;
@@ -285,7 +285,7 @@ TEST_CASE("retinanet loss: bad arguments throw errors that name them and write n
   retinanet_loss_params params;
   params.beta = -1;
   check_refused("params.beta", b.head(), index, truth, params);
-  // Also where there is no image.
+  // The same without images.
   const std::vector<index_t> no_offsets{0};
   ground_truth nothing;
   nothing.image_offsets = no_offsets;

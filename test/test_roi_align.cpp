@@ -27,7 +27,7 @@ namespace {
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-/// The largest distance from the exact bins in ulp of the mean of the magnitudes in each.
+/// The largest error of a bin, in ulp of the mean magnitude of its terms.
 template <class T>
 double worst_ulp(const std::vector<T>& actual, const exact_bins& exact) {
   double worst = 0;
@@ -128,7 +128,8 @@ TEST_CASE_TEMPLATE("RoIAlign: boxes of every kind", T, float, double) {
         p.params.aligned = aligned;
         p.params.sampling_ratio = sampling;
         p.make(0, 5);
-        // The reference visits every sample; the last three boxes are checked by hand below.
+        // The reference is too slow for the last three boxes, because it visits every sample; they
+        // are checked below.
         for (std::size_t i = 0; i + 12 < boxes.size(); ++i) p.boxes.push_back(to<T>(boxes[i]));
         p.place_boxes(6);
         if (sampling == 0) p.drop_boxes_above(1e4);
@@ -157,8 +158,8 @@ TEST_CASE_TEMPLATE("RoIAlign: infinite boxes and boxes without samples are empty
         for (const T value : p.backward()) CHECK(static_cast<double>(value) == 0);
       });
     }
-  // Adaptive boxes of 10^30 locations return at once, with the mean of few samples of the map, or
-  // nothing.
+  // Adaptive boxes of 10^30 locations take no time; the result is the mean of few samples of the
+  // map, or 0.
   roi_problem<T> p;
   p.make(0, 5);
   for (const double x : {-1e30, -1e30, 1e30, 1e30})
@@ -413,13 +414,14 @@ TEST_CASE("RoIAlign: errors") {
   fails({a.data(), 1, 3, 4, 4, nchw}, {b.data(), 2, 3, 2, 2, nhwc},
         "out.layout() is nhwc, expected nchw, the features' layout");
   fails({a.data(), 1, 3, 4, 4, nchw}, {a.data() + 40, 2, 3, 2, 2, nchw},
-        "out is features, expected memory apart from it");
+        "out is in the memory of features, expected separate memory");
   fails({a.data(), 0, 3, 4, 4, nchw}, {b.data(), 2, 3, 2, 2, nchw},
         "the number of images is 0, expected 1 or more if there are boxes");
   CHECK_THROWS_WITH_AS(
       roi_align_grad(feature_view<const float>(a.data(), 2, 3, 2, 2, nchw), boxes,
                      feature_view<float>(a.data() + 20, 1, 3, 4, 4, nchw), {}, workspace),
-      doctest::Contains("grad is upstream, expected memory apart from it"), std::invalid_argument);
+      doctest::Contains("grad is in the memory of upstream, expected separate memory"),
+      std::invalid_argument);
   CHECK_THROWS_AS(feature_view<float>(a.data(), -1, 1, 1, 1, nchw), std::invalid_argument);
   CHECK_THROWS_AS(feature_view<float>(a.data(), 1, 1, index_t{1} << 31, 1, nchw),
                   std::invalid_argument);

@@ -66,7 +66,7 @@ std::vector<set_losses> run(std::vector<owned_layer<T>>& layers, const ground_tr
   return losses;
 }
 
-/// Random matches: each group of boxes takes queries of its own.
+/// Random matches. Groups of boxes do not share queries.
 std::vector<index_t> random_matches(const random_truth& truth, index_t queries, index_t groups,
                                     random_generator& generator) {
   std::vector<index_t> matches(at(groups * truth.size()), -1);
@@ -126,7 +126,7 @@ reference::set_loss_result exact(const owned_layer<T>& layer, const random_truth
   return reference::set_loss(of, {truth.boxes.begin(), truth.boxes.end()}, truth.classes, p);
 }
 
-/// The largest difference, relative to the largest magnitude of what is expected.
+/// The largest difference, relative to the largest expected magnitude.
 template <class T>
 double worst(const std::vector<T>& actual, const std::vector<double>& expected) {
   REQUIRE(actual.size() == expected.size());
@@ -289,10 +289,10 @@ TEST_CASE("set_loss_and_grad: equal to its parts") {
       for (index_t b = 0; b < 6; ++b)
         for (index_t k = 0; k < 4; ++k) {
           const float low = corners[at(4 * b + k % 2)], high = corners[at(4 * b + k % 2 + 2)];
-          const float of_giou = k < 2 ? low + high : 0.5f * (high - low);
+          const float by_giou = k < 2 ? low + high : 0.5f * (high - low);
           const float whole = layer.boxes_grad[at(4 * layer.matches[at(b)] + k)];
           off = std::max(off,
-                         static_cast<double>(std::abs(whole - (by_l1[at(4 * b + k)] + of_giou))));
+                         static_cast<double>(std::abs(whole - (by_l1[at(4 * b + k)] + by_giou))));
         }
       CHECK(off <= 1e-6);
       if (params.class_loss == set_class_loss::varifocal) {
@@ -310,7 +310,7 @@ TEST_CASE("set_loss_and_grad: equal to its parts") {
             varifocal_loss_and_grad(logits, {labels, scores}, {grad.data(), 50, 10}, part);
         CHECK(std::abs(losses.classification - sum) <= 1e-6 * sum);
         std::vector<double> expected(grad.begin(), grad.end());
-        CHECK(worst(layer.logits_grad, expected) < 1e-6);  // the IoUs are rounded otherwise
+        CHECK(worst(layer.logits_grad, expected) < 1e-6);  // the IoUs are rounded differently
       } else if (params.class_loss == set_class_loss::focal) {
         focal_loss_params part;
         part.scale = 2.0 / 6;
@@ -369,11 +369,11 @@ TEST_CASE("set_loss_and_grad: boxes without area, equal boxes, NaN and infinity"
     set_losses losses = run(layers, truth, {})[0];
     CHECK(losses.l1 == 0);
     CHECK(losses.giou == 0);
-    boxes[6] = boxes[7] = 0;  // a point in the box: IoU 0, GIoU 0 - (H - U) / H = 0
+    boxes[6] = boxes[7] = 0;  // a point inside the box: IoU 0, GIoU 0 - (H - U) / H = 0
     losses = run(layers, truth, {})[0];
     CHECK(losses.giou == 2);
     for (const float g : layer.boxes_grad) CHECK(std::isfinite(g));
-    // The target of the varifocal loss is 0: no loss of the label.
+    // The target of the varifocal loss is 0, so the label has no loss.
     CHECK(layer.logits_grad[2] == 0);
     boxes[4] = nan;
     losses = run(layers, truth, {})[0];
@@ -466,7 +466,7 @@ TEST_CASE("set_loss_and_grad: bad arguments throw errors that name them") {
   params.l1_weight = std::nan("");
   fails("params.l1_weight is nan");
   params.giou_weight = std::numeric_limits<double>::infinity();
-  fails("params.giou_weight is inf, expected a finite float, also if multiplied by params.scale");
+  fails("params.giou_weight is inf, expected a finite float, even when multiplied by params.scale");
   truth.regions = region;
   fails("truth.regions.size() is 1, expected 0");
   classes[1] = 4;
@@ -494,9 +494,10 @@ TEST_CASE("set_loss_and_grad: bad arguments throw errors that name them") {
   layers[1].matches[3] = 0;
   fails("layers[1].matches[3] is 0, expected a query that no other box has");
   views[1].boxes_grad = {layers[1].logits_grad.data() + 4, 8};
-  fails("layers[1].logits_grad is layers[1].boxes_grad, expected memory apart from it");
+  fails("layers[1].logits_grad is in the memory of layers[1].boxes_grad, expected separate memory");
   views[1].boxes_grad = boxes_view<float>(layers[0].outputs.boxes.data(), 8);
   const auto before = layers[0].outputs.boxes;
-  fails("layers[1].boxes_grad is layers[0].outputs.boxes, expected memory apart from it");
+  fails(
+      "layers[1].boxes_grad is in the memory of layers[0].outputs.boxes, expected separate memory");
   CHECK(before == layers[0].outputs.boxes);
 }

@@ -107,7 +107,7 @@ struct problem {
       const double e = exact[static_cast<std::size_t>(i)];
       // The loss of a difference below 1e-19 is denormal or 0.
       if (is_close(actual[i], e, 4)) continue;
-      // A difference may overflow where the reference's, in double, does not.
+      // A difference may overflow that does not in the reference, in double.
       if (std::isinf(static_cast<double>(actual[i])) && std::abs(e) > 3.4e38) continue;
       if (std::abs(e) < 1e-37 && std::abs(static_cast<double>(actual[i])) < 1e-37) continue;
       FAIL_CHECK(std::string(what)
@@ -227,7 +227,7 @@ TEST_CASE_TEMPLATE("smooth L1: 0 times infinity is 0 for weights", T, float, bfl
             return out;
           });
     }
-    // Sums, of a whole group of boxes too, and a scale of 0 without weights.
+    // Sums, including those of a whole group of boxes, and a scale of 0 without weights.
     for (const std::size_t count : {std::size_t{1}, std::size_t{16}}) {
       const auto sum = [&](double difference, float weight, double scale) {
         const std::vector<T> d(4 * count, to<T>(difference)), zero(4 * count, to<T>(0));
@@ -291,10 +291,10 @@ TEST_CASE("smooth L1: boxes that are left out are not read") {
   // Another convention: classes from 1, background 0.
   CHECK(smooth_l1_loss(p, t, box_selection(std::vector<int>{3, 0}, 0, -1)) == 0);
   CHECK(std::isnan(smooth_l1_loss(p, t, box_selection(std::vector<int>{3, -1}, 0, -2))));
-  // A background value that 32-bit labels cannot hold is just never met.
+  // A background value that does not fit into 32-bit labels matches none.
   CHECK(std::isnan(
       smooth_l1_loss(p, t, box_selection(std::vector<int>{-1, 0}, (index_t{1} << 32), -1))));
-  // Nor are two such values, for any number of labels.
+  // Neither do two such values, for any number of labels.
   const std::vector<float> zeros(4 * 200), ones(4 * 200, 1);
   smooth_l1_params l1;
   l1.beta = 0;

@@ -98,7 +98,7 @@ TEST_CASE_TEMPLATE("soft-NMS: methods, sizes, groups", T, float, double, bfloat1
 }
 
 TEST_CASE("soft-NMS: zeros keep their sign") {
-  // They are equal, so a maximum may be either.
+  // 0 and -0 are equal, so a maximum may be either.
   const std::vector<float> boxes{0, 0, 1, 1, 5, 5, 6, 6, 9, 9, 10, 10};
   for_each_isa([&](isa) {
     for (const std::vector<float>& scores :

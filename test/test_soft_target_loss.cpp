@@ -81,7 +81,7 @@ struct soft_loss {
     return varifocal_loss_and_grad(x, targets, grad, varifocal(), policy);
   }
 
-  /// The exact loss, its gradient, and the greatest term of the gradient.
+  /// The exact loss, its gradient, and the largest term of the gradient.
   struct element {
     double loss, grad, terms;
   };
@@ -112,7 +112,7 @@ struct soft_loss {
 constexpr kind all_kinds[] = {kind::focal, kind::quality, kind::varifocal, kind::varifocal_constant,
                               kind::bce};
 
-/// Rows with labels and scores, a few of which are 0 and 1.
+/// Rows with labels and scores; a few scores are 0 or 1.
 template <class T>
 struct scored_problem {
   tensor<T> logits;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax cross entropy and SSD's mining: the reference against torch's golden vectors; the kernels
-// against the reference on every instruction set, at rows around a group and classes around four
-// and around a panel, with strides, ignored rows and special values; which rows are mined where
-// losses tie; and every documented error.
+// against the reference on every instruction set, with numbers of rows around a group and of
+// classes around four and around a panel, with strides, ignored rows and special values; the rows
+// that are mined if losses tie; and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -56,7 +56,7 @@ struct problem {
   }
   matrix_view<const float> x() const { return {logits.data(), rows, classes, stride}; }
   vector_view<const float> row(index_t i) const { return {x().row(i), classes}; }
-  /// What cancels in a loss: the logits' differences.
+  /// The size of the terms that cancel in a loss: differences of logits.
   double extent(index_t i) const {
     double least = 1e300, greatest = -1e300;
     for (const float number : row(i)) {
@@ -97,7 +97,8 @@ struct problem {
       for (index_t c = classes; c < stride; ++c) CHECK(grad[i * stride + c] == -12345);
   }
 
-  /// Against the rows that the reference mines by the losses that vecdet gives each row.
+  /// Compares the mined rows with those that the reference selects from vecdet's losses of all
+  /// rows.
   void check_mined(const hard_negative_mining& mining) const {
     INFO("rows ", rows, " classes ", classes, " images ", mining.images, " negatives ",
          mining.negatives_per_foreground);
@@ -200,7 +201,7 @@ TEST_CASE("softmax cross entropy: rows, classes, strides and special values") {
       for (const index_t rows : {1, 16, 37}) problem(rows, classes, ++seed, classes % 2).check();
     for (const double scale : {1.0 / 37, -2.0, 0.0}) {
       problem p(60, 21, ++seed);
-      // 0 of an infinite loss is 0; the reference's product would be NaN.
+      // 0 times an infinite loss is 0; the reference's product would be NaN.
       for (index_t k = 0; k < p.logits.size(); ++k)
         if (!(std::abs(p.logits[k]) < 1e30f)) p.logits.data()[k] = 1;
       p.params.scale = scale;
@@ -337,7 +338,7 @@ TEST_CASE("softmax cross entropy: errors name function, argument, value and expe
   fails("softmax_cross_entropy_loss_unreduced: loss.size() is 3",
         [&] { softmax_cross_entropy_loss_unreduced(logits, labels, small.each()); });
   std::vector<float> both(20);
-  fails("grad is logits, expected memory apart from it", [&] {
+  fails("grad is in the memory of logits, expected separate memory", [&] {
     softmax_cross_entropy_loss_and_grad({both.data(), 4, 5}, labels, {}, {both.data(), 4, 5}, {},
                                         workspace);
   });

@@ -27,7 +27,7 @@ std::string npy_bytes(const std::string& header, const std::string& payload) {
 
 }  // namespace
 
-TEST_CASE("npy arrays are parsed, and errors name what does not fit") {
+TEST_CASE("npy arrays are parsed, and errors name the mismatch") {
   const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }\n";
   const auto array = bench::detail::parse_npy<std::uint8_t>(npy_bytes(header, "abcdef"));
   CHECK(array.shape == std::vector<index_t>{2, 3});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every call of the catalogue on any number of threads, on AVX2 and on AVX-512; and calls from many
-// threads, inside the caller's own oneTBB work, around exceptions and after fork(). Every result
-// must be bit-identical to that of one thread.
+// threads, inside the caller's own oneTBB work, with exceptions and after fork(). Every result must
+// be bit-identical to that of one thread.
 #include "calls/catalogue.hpp"
 #include "support/isa.hpp"
 #include <vecdet/vecdet.hpp>
@@ -29,7 +29,7 @@ using namespace vecdet::test;
 
 namespace {
 
-/// The calls of a family, and what they return on one thread, or by `policy`.
+/// The calls of a family and their expected results, those under `policy`.
 class shared_family {
  public:
   explicit shared_family(const family& f, threading policy = threading::sequential) : family_(f) {
@@ -37,7 +37,7 @@ class shared_family {
     for (const call& c : one->set.calls) expected_.push_back(c.results_of(policy));
   }
 
-  /// Whether the next call in turn returns the bits that are expected. Threads may ask at the same
+  /// Whether the next call in turn returns the expected bits. Threads may call this at the same
   /// time.
   bool holds(threading policy) const { return holds(next_++ % expected_.size(), policy); }
   bool holds(std::size_t number, threading policy) const {
@@ -88,7 +88,7 @@ void for_each_family(const Test& test, threading policy = threading::sequential)
   }
 }
 
-/// More threads than a small machine has, so that they meet on any.
+/// More threads than a small machine has, so that they compete on any machine.
 const tbb::global_control eight_threads(tbb::global_control::max_allowed_parallelism, 8);
 
 /// work(thread) on `count` threads at once.
@@ -150,7 +150,7 @@ TEST_CASE("threads: every call is bit-identical on any number of threads, on AVX
 }
 
 TEST_CASE("threads: a loop of the caller's own gives the same bits") {
-  // On so many threads, the pieces from the last to the first.
+  // A loop that runs the pieces in reverse order, on `threads` threads.
   for (const int threads : {1, 2, 3, 8}) {
     CAPTURE(threads);
     std::atomic<int> loops{0};
@@ -304,7 +304,7 @@ TEST_CASE("threads: a first call does not undo set_isa() on another thread") {
 }
 
 TEST_CASE("threads: set_isa() while calls run") {
-  if (!isa_under_test(isa::avx2)) return;  // the sets under test have one and the same result
+  if (!isa_under_test(isa::avx2)) return;  // the sets below must have the same results
   const isa before = active_isa();
   set_isa(isa::avx2);
   for_each_family([](const shared_family& p) {
@@ -381,7 +381,7 @@ TEST_CASE("threads: cancelling the caller's tasks never leaves a call half done"
                                             wrong += p.holds(threading::parallel) ? 0 : 1;
                                           }),
                         stop_here);
-        // In a context that is cancelled already.
+        // In a context that is already cancelled.
         tbb::task_group_context context;
         tbb::parallel_for(
             0, 1,
@@ -414,7 +414,7 @@ TEST_CASE("threads: a call's exception leaves the caller's loop like any other e
 }
 
 TEST_CASE("threads: a forked child calls sequentially") {
-  // Problems by threading::parallel: the parent's oneTBB threads are running.
+  // The expected results come from threading::parallel, so the parent's oneTBB threads are running.
   for_each_family(
       [](const shared_family& p) {
         const pid_t child = fork();

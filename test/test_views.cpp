@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types that convert to views, and what views keep of them. must_not_compile/ has what must not
-// compile.
+// Types that convert to views, and properties that views keep. Code that must not compile is in
+// must_not_compile/.
 #include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
 
@@ -67,7 +67,7 @@ static_assert(converts<std::span<const float>, lasting<numbers>>);
 static_assert(converts<std::span<float, 4>, lasting<boxes>>);
 #endif
 
-// Boxes of four numbers; structs in another format, and of other numbers, are not corners of float.
+// Boxes of four floats. Structs in another format or of another type are not corners of float.
 static_assert(converts<std::vector<std::array<float, 4>>&, boxes>);
 static_assert(converts<const std::vector<corner_box>&, boxes>);
 static_assert(converts<std::vector<corner_box>, boxes_view<float>>);
@@ -99,7 +99,7 @@ struct slice {
 };
 static_assert(converts<slice, lasting<numbers>> && is_assigned<slice, boxes>);
 
-// Strides and boxes are not lost.
+// Strides and boxes are not dropped silently.
 static_assert(!converts<matrix_view<float>, numbers> && !converts<matrix_view<float>, boxes>);
 static_assert(!converts<matrix_view<int>, labels_view>);
 static_assert(!converts<boxes_view<index_t>, labels_view> && !converts<boxes, numbers>);

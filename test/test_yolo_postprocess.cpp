@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Raw outputs of YOLO models, bit-identical to the scalar reference, in every layout and with every
-// option; a case worked out by hand; special scores; and every documented error.
+// option; a case computed by hand; special scores; and every documented error.
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/reference/yolo_postprocess.hpp>
@@ -250,7 +250,7 @@ TEST_CASE("postprocess_yolo: a YOLOv8 output by hand") {
 }
 
 TEST_CASE("letterbox_transform: odd padding goes to the right and below") {
-  // 641 x 480 to 640: scale 640 / 641, 479 rows, 161 of padding: 80 above.
+  // 641 x 480 into 640: scale 640 / 641, 479 rows, 161 rows of padding, 80 of them above.
   const auto t = letterbox_transform::centred(image_size::height_width(480, 641), square);
   CHECK(t.pad_x == 0);
   CHECK(t.pad_y == 80);

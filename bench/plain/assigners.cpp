@@ -36,7 +36,8 @@ inline bool is_inside(plain_box box, float x, float y, float margin) {
   return x - box.x1 > margin && y - box.y1 > margin && box.x2 - x > margin && box.y2 - y > margin;
 }
 
-using candidate = std::pair<float, std::int64_t>;  ///< what it is chosen by, and its index
+using candidate =
+    std::pair<float, std::int64_t>;  ///< the number that it is chosen by, and its index
 
 }  // namespace
 

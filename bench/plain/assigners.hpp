@@ -9,15 +9,16 @@ namespace vecdet {
 namespace bench {
 
 VECDET_PLAIN_LOOPS(
-    /// Nine candidates of each level.
+    /// ATSS with nine candidates per level.
     void plain_atss(const float* anchors, const std::int64_t* level_sizes, std::int64_t levels,
                     const float* truth, std::int64_t boxes, std::int64_t* matches);
-    /// Centres within 1.5 widths of an anchor; sides of 4 to 8 widths from the point, the first
-    /// level's from 0 and the last one's without end; the smallest box.
+    /// FCOS's assigner: centres within 1.5 anchor widths; farthest side at 4 to 8 widths from the
+    /// point, without lower limit on the first level and without upper limit on the last; the
+    /// smallest box.
     void plain_assign_fcos(const float* anchors, const std::int64_t* level_sizes,
                            std::int64_t levels, const float* truth, std::int64_t boxes,
                            std::int64_t* matches);
-    /// Top ten, alpha 0.5, beta 6. Also writes the targets.
+    /// The task-aligned assigner with the top ten, alpha 0.5 and beta 6. Also writes the targets.
     void plain_task_aligned(const float* scores, std::int64_t class_count, const float* predictions,
                             const float* points, std::int64_t count, const float* truth,
                             const std::int64_t* classes, std::int64_t boxes, std::int64_t* matches,

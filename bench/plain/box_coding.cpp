@@ -9,18 +9,18 @@ namespace VECDET_PLAIN_SET {
 
 namespace {
 
-/// `f` of each box into `out`.
+/// Writes f(box) of each box to `out`.
 template <class F>
 inline void map_boxes(const float* __restrict boxes, float* __restrict out, std::int64_t count,
                       const F& f) {
   for (std::int64_t i = 0; i < count; ++i) store(f(load(boxes, i)), out, i);
 }
 
-/// `f` of each box and its anchor.
+/// Writes f(box, anchor) of each box and its anchor to `out`.
 template <plain_layout L = plain_layout::rows, class F>
 inline void map_boxes(const float* __restrict boxes, const float* __restrict anchors,
                       float* __restrict out, std::int64_t count, const F& f) {
-  // That the planes of `out` are apart is known here alone. Clang lacks the pragma.
+  // The compiler cannot know that the planes of `out` do not overlap. Clang lacks the pragma.
 #ifndef __clang__
 #pragma GCC ivdep
 #endif

@@ -42,7 +42,7 @@ VECDET_PLAIN_LOOPS(
     void plain_box_areas(const float* boxes, float* areas, std::int64_t count);
     void plain_large_box_mask(const float* boxes, float min_size, std::uint8_t* mask,
                               std::int64_t count);
-    /// Returns how many indices it has written.
+    /// Returns the number of indices.
     std::int64_t plain_large_boxes(const float* boxes, float min_size, std::int64_t* indices,
                                    std::int64_t count);)
 

@@ -9,7 +9,8 @@ namespace VECDET_PLAIN_SET {
 
 namespace {
 
-/// work(tap, from, to, count): runs of neighbours that a tap of the weights connects, row by row.
+/// Calls work(tap, from, to, count) for each row and tap: the tap connects `count` consecutive
+/// inputs, from `from` on, with as many outputs, from `to` on.
 template <class Work>
 inline void for_each_run(std::int64_t height, std::int64_t width, const Work& work) {
   for (std::int64_t i = -1; i <= 1; ++i)

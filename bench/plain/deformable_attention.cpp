@@ -10,8 +10,8 @@ namespace VECDET_PLAIN_SET {
 
 namespace {
 
-/// Calls use(location, bilinear weight, its derivative by x, by y) for each of the four locations
-/// around a point that the level has.
+/// Calls use(location, bilinear weight, its derivatives with respect to x and y) for each of the
+/// four locations around a point that is inside the level.
 template <class Use>
 void for_each_corner(const plain_attention_level& level, const float* point, const Use& use) {
   const auto width = static_cast<float>(level.width), height = static_cast<float>(level.height);
@@ -29,7 +29,8 @@ void for_each_corner(const plain_attention_level& level, const float* point, con
     }
 }
 
-/// Calls use(level, first location of the level, point of all) for the points of a query in a head.
+/// Calls use(level, first location of the level, index among all points) for the points of a query
+/// in a head.
 template <class Use>
 void for_each_point(const plain_attention_level* levels, std::int64_t level_count, const Use& use) {
   std::int64_t first = 0, point = 0;
@@ -79,7 +80,7 @@ void plain_deformable_attention_grad(const float* upstream, const float* value, 
     for_each_point(levels, level_count, [&](const auto& level, std::int64_t first, std::int64_t p) {
       float by_x = 0, by_y = 0, by_weight = 0;
       for_each_corner(level, points + 2 * (i * count + p),
-                      [&](std::int64_t at, float bilinear, float of_x, float of_y) {
+                      [&](std::int64_t at, float bilinear, float slope_x, float slope_y) {
                         const std::int64_t first_channel =
                             ((first + at) * heads + i % heads) * channels;
                         const float* const from = value + first_channel;
@@ -91,8 +92,8 @@ void plain_deformable_attention_grad(const float* upstream, const float* value, 
                           to[c] += weight * g[c];
                         }
                         by_weight += bilinear * sum;
-                        by_x += of_x * sum;
-                        by_y += of_y * sum;
+                        by_x += slope_x * sum;
+                        by_y += slope_y * sum;
                       });
       const std::int64_t at = i * count + p;
       weight_grad[at] = by_weight;

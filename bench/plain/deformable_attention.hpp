@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One image; the loop over the channels is innermost, as in CUDA kernels of this function.
+// Deformable attention for one image. The loop over the channels is innermost, as in CUDA kernels
+// of this function.
 #pragma once
 
 #include "loops.hpp"

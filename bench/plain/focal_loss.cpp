@@ -11,7 +11,7 @@ namespace {
 
 constexpr float alpha = 0.25f;
 
-/// The loss and, in `grad`, its derivative, for a target t of 0 to 1.
+/// Returns the loss for a target t in [0, 1] and writes its derivative to `grad`.
 inline float focal_loss(float x, float t, float& grad) {
   const float e = std::exp(-std::abs(x));
   const float r = 1 / (1 + e);
@@ -51,7 +51,7 @@ double plain_focal_loss_planes(const float* logits, const std::int64_t* labels, 
     const std::int64_t* label = labels + channel / classes;
     const float* x = logits + channel * locations;
     float* g = grad + channel * locations;
-    // A float holds the sum of a piece of a plane well enough, and lets the loop be vectors.
+    // A float is precise enough for the sum of a piece of a plane, and the loop can be vectorised.
     for (std::int64_t begin = 0; begin < locations; begin += 512) {
       const std::int64_t end = begin + 512 < locations ? begin + 512 : locations;
       float piece_sum = 0;

@@ -11,7 +11,7 @@ namespace bench {
 VECDET_PLAIN_LOOPS(double plain_focal_loss_labels(const float* logits, const std::int64_t* labels,
                                                   float* grad, std::int64_t rows,
                                                   std::int64_t cols);
-                   /// A level in NCHW: of each location and anchor a label.
+                   /// For a level in NCHW, with one label per location and anchor.
                    double plain_focal_loss_planes(const float* logits, const std::int64_t* labels,
                                                   float* grad, std::int64_t anchors,
                                                   std::int64_t classes, std::int64_t locations);

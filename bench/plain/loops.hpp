@@ -32,7 +32,7 @@ inline bool plain_for_avx2 = false;
 #define VECDET_PLAIN(...) native::__VA_ARGS__
 #endif
 
-/// Boxes as N x 4, or an array a coordinate, one after the other.
+/// Boxes as N x 4, or as one array per coordinate, one after the other.
 enum class plain_layout { rows, planes };
 
 /// Memory of matching between calls: the anchors, their best boxes, and each box's best IoU.
@@ -48,7 +48,7 @@ struct plain_nms_memory {
   std::vector<std::uint8_t> gone;
 };
 
-/// One image's outputs of a level of a head. In planes, a channel is an array of the locations.
+/// A head's output for a level of one image. In planes, each channel is one array of all locations.
 struct plain_level {
   const float *logits, *deltas, *centerness;
   std::int64_t at_location, classes, locations;

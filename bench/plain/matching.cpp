@@ -13,7 +13,7 @@ namespace VECDET_PLAIN_SET {
 
 namespace {
 
-/// Anchors with an array a coordinate, so that loops over them become vectors.
+/// Anchors with one array per coordinate, so that loops over them are vectorised.
 struct plain_anchors {
   const float* __restrict x1, * __restrict y1, * __restrict x2, * __restrict y2, * __restrict area;
 

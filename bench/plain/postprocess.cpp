@@ -16,7 +16,7 @@ namespace {
 
 inline float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
 
-/// use(value, element) of all logits of a level.
+/// Calls use(value, element) for all logits of a level.
 template <class Use>
 inline void for_each_logit(const plain_level& level, bool planes, const Use& use) {
   const std::int64_t channels = level.at_location * level.classes;
@@ -40,7 +40,8 @@ void keep_best(std::int64_t k, std::vector<plain_candidate>& best) {
   std::sort(best.begin(), best.end(), better);
 }
 
-/// FCOS's scores, sqrt(sigmoid(x) sigmoid(centerness)): an anchor's centre-ness bounds its logits.
+/// Finds FCOS's scores above the threshold, sqrt(sigmoid(x) sigmoid(centerness)). An anchor's
+/// centre-ness bounds the logits that can pass.
 void find_centered(const plain_level& level, bool planes, float threshold,
                    std::vector<plain_candidate>& found, std::vector<float>& centers) {
   const auto size = static_cast<std::size_t>(level.locations);
@@ -75,7 +76,7 @@ plain_box box_of(const plain_level& level, const float* anchors, std::int64_t an
                  params.width, params.height);
 }
 
-/// The best candidates of each level, of large boxes.
+/// Collects the best candidates of each level whose boxes are large enough.
 void collect(const plain_level* levels, std::int64_t level_count, const float* anchors,
              const plain_postprocess_params& params, plain_postprocess_memory& memory) {
   memory.boxes.clear();

@@ -9,7 +9,8 @@ namespace vecdet {
 namespace bench {
 
 VECDET_PLAIN_LOOPS(
-    /// The logits above the threshold into `best`, the k greatest of them first and in order.
+    /// Writes the logits above the threshold to `best`; the k greatest of them come first, in
+    /// order.
     void plain_topk(const plain_level& level, bool planes, float threshold, std::int64_t k,
                     std::vector<plain_candidate>& best);
     /// Leaves the detections in memory.best_boxes and best_scores.

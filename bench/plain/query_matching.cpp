@@ -33,7 +33,7 @@ inline float class_cost_of(float x) {
   return 0.25f * q * q * -std::log(p + 1e-8f) - 0.75f * p * p * -std::log(q + 1e-8f);
 }
 
-/// Rows and columns count from 1; row and column 0 are where a path begins.
+/// Rows and columns count from 1; a path begins at row 0 and column 0.
 template <class T>
 void hungarian(const T* costs, std::int64_t rows, std::int64_t cols, std::int64_t* columns) {
   const auto size = static_cast<std::size_t>(cols + 1);

@@ -12,7 +12,8 @@ namespace VECDET_PLAIN_SET {
 
 namespace {
 
-/// Loss and gradient along one axis of a box: intersection and hull by the low and the high side.
+/// One axis of a box: the intersection and the hull, and their derivatives with respect to the low
+/// and the high side.
 struct axis {
   float overlap, hull, overlap_low, overlap_high, hull_low, hull_high;
 };
@@ -51,7 +52,7 @@ double plain_set_loss(const float* logits, const float* predicted, std::int64_t 
     const float joined = p[2] * p[3] + t[2] * t[3] - inter, hull = x.hull * y.hull;
     const float iou = inter / joined;
     sum += 2 * (1 - iou + (hull - joined) / hull);
-    // By intersection, by the prediction's area, and by the hull.
+    // Derivatives with respect to the intersection, the prediction's area and the hull.
     const float by_inter = meet ? -(1 + iou) / joined + 1 / hull : 0;
     const float by_area = iou / joined - 1 / hull, by_hull = joined / (hull * hull);
     const auto add = [&](int k2, const axis& a, const axis& other, float other_size) {

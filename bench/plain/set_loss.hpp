@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loss of a DETR's decoder layer with the varifocal loss, weights 1, 5 and 2, divided by the
-// number of boxes. Boxes are cx cy w h, `boxes` for each image; matches[k] is the query of box k.
+// number of boxes. Boxes are cx cy w h, `boxes` per image; matches[k] is the query of box k.
 #pragma once
 
 #include "loops.hpp"

@@ -12,7 +12,7 @@ namespace VECDET_PLAIN_SET {
 
 namespace {
 
-/// exp(x - max) into `out`; returns what they are divided by.
+/// Writes exp(x - max) to `out` and returns their sum, the divisor of the softmax.
 inline float exponentials(const float* x, float* out, std::int64_t size, float& greatest) {
   greatest = x[0];
   for (std::int64_t c = 1; c < size; ++c) greatest = std::max(greatest, x[c]);

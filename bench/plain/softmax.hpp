@@ -13,14 +13,14 @@ VECDET_PLAIN_LOOPS(
     /// The expectation of each row.
     void plain_decode_distributions(const float* logits, float* distances, std::int64_t rows,
                                     std::int64_t bins);
-    /// The corners of a box for every four rows.
+    /// The corners of one box per four rows.
     void plain_decode_distribution_boxes(const float* logits, const float* points,
                                          const float* strides, float* boxes, std::int64_t count,
                                          std::int64_t bins);
     double plain_softmax_cross_entropy(const float* logits, const std::int64_t* labels, float* grad,
                                        std::int64_t rows, std::int64_t classes);
-    /// Of each image the foreground, labelled other than 0, and three times as many of the largest
-    /// loss.
+    /// Counts, in each image, the foreground (labels other than 0) and three times as many rows
+    /// with the largest losses.
     double plain_mined_softmax_cross_entropy(const float* logits, const std::int64_t* labels,
                                              float* grad, std::int64_t images,
                                              std::int64_t per_image, std::int64_t classes);)

@@ -12,7 +12,7 @@ namespace vecdet {
 namespace bench {
 namespace VECDET_PLAIN_SET {
 
-/// Corners, or whatever else four numbers mean.
+/// Corners, or four other numbers.
 struct plain_box {
   float x1, y1, x2, y2;
 
@@ -35,7 +35,7 @@ inline void store(plain_box b, float* boxes, std::int64_t i, std::int64_t count 
   boxes[planes ? 3 * count + i : 4 * i + 3] = b.y2;
 }
 
-/// Centre and size of corners, and back.
+/// Converts corners to centre and size, and back.
 inline plain_box centre_form(plain_box b) {
   return {0.5f * (b.x1 + b.x2), 0.5f * (b.y1 + b.y2), b.width(), b.height()};
 }
@@ -43,14 +43,14 @@ inline plain_box corners(plain_box c) {
   return {c.x1 - 0.5f * c.x2, c.y1 - 0.5f * c.y2, c.x1 + 0.5f * c.x2, c.y1 + 0.5f * c.y2};
 }
 
-/// Deltas of a target from an anchor, and the box that deltas mean on one: centres and sizes.
+/// Encodes a target as deltas from an anchor, and decodes deltas; boxes are centres and sizes.
 inline plain_box encoded(plain_box g, plain_box a) {
   return {(g.x1 - a.x1) / a.x2, (g.y1 - a.y1) / a.y2, std::log(g.x2 / a.x2), std::log(g.y2 / a.y2)};
 }
 inline plain_box decoded(plain_box d, plain_box a) {
   return {a.x1 + a.x2 * d.x1, a.y1 + a.y2 * d.y1, a.x2 * std::exp(d.x2), a.y2 * std::exp(d.y2)};
 }
-/// dw and dh at most log(1000 / 16).
+/// Clamps dw and dh to at most log(1000 / 16).
 inline plain_box clamped(plain_box d) {
   constexpr float limit = 4.1351666f;
   return {d.x1, d.y1, std::fmin(d.x2, limit), std::fmin(d.y2, limit)};
@@ -75,7 +75,8 @@ inline bool is_large(plain_box b, float min_size) {
   return b.width() >= min_size && b.height() >= min_size;
 }
 
-/// Smooth L1 of a difference; its part of `O` to `out`.
+/// Returns the smooth L1 loss of a difference and writes the loss or the gradient, depending on
+/// `O`, to `out`.
 template <plain_output O>
 inline float smooth_l1(float d, float beta, float* out) {
   const float size = std::abs(d);
@@ -86,7 +87,7 @@ inline float smooth_l1(float d, float beta, float* out) {
   return loss;
 }
 
-/// GIoU, DIoU or CIoU loss of a predicted box; its gradient into `grad`.
+/// Returns the GIoU, DIoU or CIoU loss of a predicted box and writes its gradient to `grad`.
 template <plain_loss L>
 inline float iou_loss(plain_box p, plain_box t, plain_box& grad) {
   constexpr float eps = 1e-7f, by_pi2 = 0.10132118f;
@@ -99,7 +100,7 @@ inline float iou_loss(plain_box p, plain_box t, plain_box& grad) {
   const float hw = std::fmax(p.x2, t.x2) - std::fmin(p.x1, t.x1);
   const float hh = std::fmax(p.y2, t.y2) - std::fmin(p.y1, t.y1);
   const float u = w * h + tw * th - ow * oh + eps, by_u = 1 / u, iou = ow * oh * by_u;
-  // Slopes by w and h; by the sides of overlap and hull; by the centre.
+  // Derivatives with respect to w and h, to the sides of overlap and hull, and to the centre.
   float loss = 1 - iou, by_w = iou * by_u * h, by_h = iou * by_u * w, inside = -(1 + iou) * by_u;
   float outside_x, outside_y, by_x = 0, by_y = 0;
   if (L == plain_loss::giou) {

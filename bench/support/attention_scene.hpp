@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deformable attention in a detector. The encoder's queries are the locations of all levels, row by
-// row; their points lie in eight directions, one a head, one to four locations away, as the layer
-// is initialised, and some way off, as it learns. The decoder's queries are boxes anywhere, their
-// points within them.
+// row. As after initialisation, the points of each of the eight heads are in one direction, one to
+// four locations away; random offsets stand for what the layer has learnt. The decoder's queries
+// are boxes at random positions, and their points are inside the boxes.
 #pragma once
 
 #include <vecdet/deformable_attention.hpp>
@@ -25,24 +25,24 @@ struct attention_scene {
   attention_shape shape;
   std::vector<T> value, upstream, out;
   std::vector<real> points, weights;
-  std::vector<real> grad;     ///< by points, weights and, where it has this type, the value
-  std::vector<T> value_grad;  ///< where it has another
+  std::vector<real> grad;     ///< of points, weights and, if it has this type, the value
+  std::vector<T> value_grad;  ///< of the value, if it has another type
   deformable_attention_workspace workspace;
 
   static constexpr index_t heads = 8, channels = 32;
 
-  /// An encoder's layer for a picture of 800 x 1066.
+  /// A layer of an encoder for a picture of 800 x 1066.
   static std::vector<attention_level> encoder_levels() {
     return {{100, 134, 4}, {50, 67, 4}, {25, 34, 4}, {13, 17, 4}};
   }
-  /// A decoder's layer of RT-DETR for a picture of 640 x 640.
+  /// A layer of RT-DETR's decoder for a picture of 640 x 640.
   static std::vector<attention_level> decoder_levels() {
     return {{80, 80, 4}, {40, 40, 4}, {20, 20, 4}};
   }
 
-  /// queries = 0: an encoder, with as many as locations.
-  attention_scene(std::vector<attention_level> of_levels, index_t queries)
-      : levels(std::move(of_levels)) {
+  /// queries = 0: an encoder with one query per location.
+  attention_scene(std::vector<attention_level> pyramid, index_t queries)
+      : levels(std::move(pyramid)) {
     shape.images = 1;
     shape.heads = heads;
     shape.channels = channels;
@@ -106,7 +106,7 @@ struct attention_scene {
         }
     }
   }
-  /// In locations; mean 0, variance 1.
+  /// A random offset in locations, with mean 0 and variance 1.
   double off() { return 2 * (next() + next() + next() - 1.5); }
   double next() {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;

@@ -20,7 +20,7 @@ struct conv_shape {
   conv3x3_tile tile = conv3x3_tile::f4x4;
 };
 
-/// Inputs as after a ReLU, weights of He's variance.
+/// Inputs as after a ReLU, and weights with He's variance.
 struct conv_operands {
   conv_shape shape;
   std::vector<float> input, weights, bias, output, upstream, input_grad, weight_grad, bias_grad;
@@ -44,7 +44,7 @@ struct conv_operands {
   feature_view<const float> weights_view() const {
     return {weights.data(), shape.outputs, shape.inputs, 3, 3, shape.layout};
   }
-  /// With the transformation of the weights, as a step of training has it.
+  /// Includes the transformation of the weights, as in training.
   void forward(threading policy) {
     forward_weights.assign(weights_view(), conv3x3_use::forward, shape.tile, policy);
     conv3x3_params<float> params;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Outputs of a DETR's decoder layer in training: most queries predict some ground-truth box, more
-// or less well, with a raised logit of its class.
+// or less precisely, with a higher logit for its class.
 #pragma once
 
 #include <vecdet/detr_outputs.hpp>
@@ -18,9 +18,9 @@ namespace bench {
 
 struct query_scene {
   static constexpr index_t classes = 80;
-  index_t images, queries, boxes;  ///< boxes: of each image
+  index_t images, queries, boxes;  ///< queries and boxes per image
   std::vector<float> logits, predicted, truth;
-  std::vector<float> grads;  ///< of the logits, then of the boxes
+  std::vector<float> grads;  ///< those of the logits, then those of the boxes
   std::vector<index_t> labels, offsets{0}, matches;
 
   query_scene(index_t image_count, index_t query_count, index_t box_count)

@@ -175,7 +175,7 @@ inline std::vector<float> corners_of_centres(const std::vector<float>& centres) 
   return corners;
 }
 
-/// Every anchor's ground-truth box in a picture, and the resulting label.
+/// The ground-truth box of every anchor in a picture, and the resulting labels.
 struct assignment {
   std::vector<index_t> matches;  ///< Index of the ground-truth box, -1 or -2.
   std::vector<index_t> labels;   ///< Its class, -1 background, -2 ignored.

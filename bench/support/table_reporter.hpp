@@ -31,15 +31,15 @@ inline void count_work(benchmark::State& state, double elements, double bytes, i
   state.counters["ns_per_element"] =
       Counter(elements * 1e-9, Counter::kIsIterationInvariantRate | Counter::kInvert);
   state.counters["GB/s"] = Counter(bytes * 1e-9, Counter::kIsIterationInvariantRate);
-  state.counters["of_copy"] =
+  state.counters["copy_rate"] =
       Counter(bytes / copy_bandwidth(static_cast<std::size_t>(bytes), threads),
               Counter::kIsIterationInvariantRate);
 }
 
 class table_reporter : public benchmark::BenchmarkReporter {
  public:
-  /// `count` benchmarks in all: each line tells how many have ended and the estimated remaining
-  /// time.
+  /// `benchmarks` is the total number: each line shows how many have ended and the estimated
+  /// remaining time.
   explicit table_reporter(std::size_t benchmarks) : benchmarks_(benchmarks) {}
 
   bool ReportContext(const Context& context) override {
@@ -108,10 +108,10 @@ class table_reporter : public benchmark::BenchmarkReporter {
 
   static measurement measured(const Run& run) {
     return {run.GetAdjustedRealTime() / benchmark::GetTimeUnitMultiplier(run.time_unit),
-            counter(run, "ns_per_element"), counter(run, "GB/s"), counter(run, "of_copy")};
+            counter(run, "ns_per_element"), counter(run, "GB/s"), counter(run, "copy_rate")};
   }
 
-  /// "[12/96, 1:40 left] ", assuming that the others take as long as those that have ended.
+  /// "[12/96, 1:40 left] ", assuming that the remaining benchmarks take as long as those before.
   std::string progress() {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
     ++ended_;
@@ -129,12 +129,12 @@ class table_reporter : public benchmark::BenchmarkReporter {
     std::ostream& out = GetOutputStream();
     out << progress() << name << ": " << three_digits(1e3 * result.seconds) << " ms";
     if (result.ns_per_element > 0)
-      out << ", " << three_digits(result.ns_per_element) << " ns an element";
+      out << ", " << three_digits(result.ns_per_element) << " ns per element";
     if (result.gigabytes_per_second > 0)
       out << ", " << three_digits(result.gigabytes_per_second) << " GB/s, "
           << std::lround(100 * result.copy_fraction) << "% of copy";
     for (const auto& own : run.counters) {
-      if (own.first != "ns_per_element" && own.first != "GB/s" && own.first != "of_copy")
+      if (own.first != "ns_per_element" && own.first != "GB/s" && own.first != "copy_rate")
         out << ", " << own.first << ' ' << three_digits(own.second.value);
     }
     out << std::endl;

@@ -22,7 +22,7 @@ inline std::vector<index_t> training_labels(index_t rows, index_t classes) {
   return labels;
 }
 
-/// RetinaNet's anchors, repeated from the first one where more are asked for.
+/// RetinaNet's anchors, repeated from the first one if more are requested.
 inline std::vector<float> training_anchors(index_t count) {
   static const std::vector<float> all = retinanet_anchors();
   std::vector<float> some;

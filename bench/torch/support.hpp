@@ -39,7 +39,7 @@ void add(const char* name, Call call) {
       ->Unit(benchmark::kMicrosecond);
 }
 
-/// The same for a loss and its gradient by `inputs`.
+/// The same for a loss and its gradient with respect to `inputs`.
 template <class Loss>
 void add_step(const char* name, std::vector<at::Tensor> inputs, Loss loss) {
   add(name, [inputs = std::move(inputs), loss] { return torch::autograd::grad({loss()}, inputs); });

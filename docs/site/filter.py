@@ -27,8 +27,8 @@ def slug(heading):
 
 
 def code(found):
-    """A span of code. It becomes HTML where Doxygen's own span would end at an apostrophe, or lose a % or a :: that is
-    not of a C++ name. A compiler option gets a class that keeps it on one line."""
+    """A span of code. It becomes HTML if Doxygen's own span would end at an apostrophe, or would lose a % or a :: that
+    is not part of a C++ name. A compiler option gets a class that keeps it on one line."""
     if re.fullmatch(r"-.{1,23}", found[1]):
         return f'<span class="option">{found[0]}</span>'
     if not re.search(r"['%]|-\w+::", found[1]):

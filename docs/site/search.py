@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the search of the documentation lead to the pages of docs/.
+"""Adds the pages of docs/ to the search of the documentation.
 
     search.py <folder of the site>
 

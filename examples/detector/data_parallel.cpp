@@ -146,8 +146,8 @@ process_group::~process_group() = default;
 void process_group::share_gradients(const std::vector<at::Tensor>& weights) {
   if (connection_ == nullptr) return;
   for (const at::Tensor& weight : weights) {
-    std::vector<at::Tensor> of_rank_0{weight.detach()};
-    connection_->finish(*connection_->group->broadcast(of_rank_0));
+    std::vector<at::Tensor> broadcast_weight{weight.detach()};
+    connection_->finish(*connection_->group->broadcast(broadcast_weight));
   }
   // As in PyTorch's DistributedDataParallel: the first bucket is small, so that communication
   // starts early.

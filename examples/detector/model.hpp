@@ -65,7 +65,7 @@ class retinanet : public torch::nn::Module {
   /// See backbone.
   void fold_normalisation(bool folds) { backbone_->fold_normalisation(folds); }
 
-  /// What computes the convolutions.
+  /// Sets the library that computes the convolutions.
   void convolve_by(convolution_kind kind) {
     convolutions_ = kind;
     backbone_->convolve_by(kind);
@@ -85,7 +85,7 @@ class retinanet : public torch::nn::Module {
   std::shared_ptr<head> classification_, regression_;
 };
 
-/// Convolutions use channels last if their weights do.
+/// Converts the weights to channels last; convolutions then use this layout.
 void use_channels_last(retinanet& model);
 
 }  // namespace detector

@@ -43,7 +43,7 @@ struct model_config {
   std::int64_t classes = 0;
   double anchor_size = 32;         ///< side in pixels of the smallest anchors, those of stride 8
   double prior = 0.01;             ///< score of every class before training
-  std::int64_t frozen_stages = 0;  ///< of the backbone, that are not trained: 1 is the stem alone
+  std::int64_t frozen_stages = 0;  ///< stages of the backbone that are not trained; 1: the stem
 
   /// Everything that determines the set of weights, as one line.
   std::string text() const;
@@ -57,9 +57,9 @@ enum class loss_kind {
 
 const char* name_of(loss_kind kind);
 
-/// What computes the network's 3x3 convolutions with stride 1 and one group.
+/// The library that computes the network's 3x3 convolutions with stride 1 and one group.
 enum class convolution_kind {
-  torch,   ///< ATen, as all others
+  torch,   ///< ATen, as for all other convolutions
   vecdet,  ///< vecdet::ops::conv3x3, which leaves to ATen those for which ATen is faster
 };
 

@@ -19,13 +19,13 @@ import statistics
 import sys
 
 ASSUMPTIONS = """assumed:
-  every process has a machine of its own, as fast as those measured, and as many pictures a step
-  compute takes what it took, beside the communication of the ranks measured
-  one message at a time, in the order of the buckets; a bucket is sent as soon as it was ready
-  no message meets another in the network: its bandwidth is each machine's own
+  each process has its own machine, as fast as the measured ones, and as many pictures per step
+  compute takes as long as measured, while the measured processes communicated
+  messages are sent one at a time, in the order of the buckets, as soon as a bucket is ready
+  messages do not share bandwidth in the network: each machine has the full bandwidth
   pictures are always ready in time
-  all processes take the median step; "slowest" has each step wait for the slowest of so many draws
-  from the steps measured, which counts what else ran on the machine as well"""
+  each process takes the median step; for "slowest", a step waits for the slowest of as many random
+  measured steps as there are processes, which includes disturbances by other programs"""
 
 LOSSES_BYTES = 24  # the message summed in every step besides the gradients: three doubles
 
@@ -96,7 +96,7 @@ def report(run, ranks, latency, bandwidth):
            + ", ".join(f"{r:.4f}" for r in run.ready) + f" s of {run.backward:.4f} s of the backward pass")
     yield (f"messages alone, as measured: latency {run.latency * 1e6:.0f} us, bandwidth "
            f"{run.bandwidth / 1e9:.2f} GB/s")
-    yield f"the network projected: latency {latency * 1e6:.0f} us, bandwidth {bandwidth / 1e9:.2f} GB/s"
+    yield f"projected network: latency {latency * 1e6:.0f} us, bandwidth {bandwidth / 1e9:.2f} GB/s"
     yield ASSUMPTIONS
     yield ""
     yield "| processes | communication | exposed | step | share | efficiency | with slowest |"

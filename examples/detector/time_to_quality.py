@@ -154,7 +154,7 @@ def differences(runs):
 
 
 def panel(runs, targets, left, horizontal, name):
-    """One plot of AP50; `horizontal` gives a point's place on its axis."""
+    """One plot of AP50; horizontal(point) is its position on the x axis."""
     most = max(horizontal(point) for run in runs for point in run.points)
 
     def y(ap50):
@@ -217,7 +217,7 @@ def main():
     training.add_argument("data", type=pathlib.Path, help="folder with Annotations, ImageSets/Main, JPEGImages")
     training.add_argument("folder", type=pathlib.Path, help="of the runs")
     training.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    training.add_argument("--threads", type=int, default=1, help="of a run; 1: two runs side by side")
+    training.add_argument("--threads", type=int, default=1, help="threads per run; 1: two runs side by side")
     training.add_argument("--types", nargs="+", choices=("bfloat16", "float"), default=["bfloat16"])
     training.set_defaults(action=train)
     reporting = commands.add_parser("report")

@@ -3,7 +3,7 @@
 //
 // Girshick et al.: "Rich feature hierarchies for accurate object detection", arXiv 1311.2524,
 // appendix C, with weights as in torchvision's and detectron2's coders. With centres (x, y) and
-// sizes (w, h), no + 1:
+// sizes (w, h), where a box is x2 - x1 wide:
 //
 //   dx = wx (gx - ax) / aw      gx = ax + aw dx / wx
 //   dy = wy (gy - ay) / ah      gy = ay + ah dy / wy
@@ -141,7 +141,7 @@ void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> an
                   vector_view<const image_size> images, boxes_soa_view<value_of<T>> boxes,
                   const coder_params& params = {}, threading policy = threading::parallel);
 
-/// The same three of bfloat16 deltas on anchors in float.
+/// The same three functions for bfloat16 deltas with anchors of float.
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
 void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors, boxes_view<float> boxes,
                   const coder_params& params = {}, threading policy = threading::parallel);

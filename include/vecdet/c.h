@@ -297,7 +297,7 @@ vecdet_status vecdet_merge_boxes(vecdet_dtype type, const void* boxes, const voi
 // descending score. The caller's memory holds images x max_detections of them, and images + 1
 // offsets.
 
-/// What vecdet_filter_topk() searches.
+/// The kind of numbers that vecdet_filter_topk() searches.
 typedef enum vecdet_score_kind { VECDET_LOGITS, VECDET_PROBABILITIES } vecdet_score_kind;
 
 /// The detectors of vecdet_postprocess().
@@ -578,7 +578,7 @@ typedef struct vecdet_matcher_params {
   vecdet_coder_params coder;  ///< for the deltas
 } vecdet_matcher_params;
 
-/// Anchors in the form that matching needs, made once and used by many calls, on any threads.
+/// Anchors in the form that matching needs. Create it once and use it in many calls, on any thread.
 typedef struct vecdet_anchor_index vecdet_anchor_index;
 
 /// Parameters of vecdet_sample_balanced().
@@ -651,9 +651,8 @@ vecdet_status vecdet_match_anchors(const vecdet_anchor_index* index, const vecde
     truth, const vecdet_matcher_params* params, vecdet_workspace* workspace, int64_t* matches,
     int64_t* labels, float* best_ious, float* deltas, int64_t* foreground);
 
-/// ATSS, arXiv 1912.02424, for anchors of one per location. Writes the index of the assigned box
-/// among all ground-truth boxes, or -1, to `matches`, images x count. `candidates` is 9 in the
-/// paper.
+/// ATSS, arXiv 1912.02424, for one anchor per location. Writes the index of the assigned box among
+/// all ground-truth boxes, or -1, to `matches`, images x count. `candidates` is 9 in the paper.
 vecdet_status vecdet_assign_atss(const float* anchors, int64_t count, const vecdet_grid_size*
     features, int64_t levels, const vecdet_ground_truth* truth, int64_t candidates,
     vecdet_workspace* workspace, int64_t* matches);
@@ -944,14 +943,14 @@ vecdet_status vecdet_regression_loss_and_grad(vecdet_dtype type, const void* del
     params, const float* box_weights, double* loss, void* grad);
 
 // ------------------------------------------------------------------------------------------------
-// A DETR's queries: matching with ground-truth boxes, and losses. Boxes, also those of the ground
+// A DETR's queries: matching with ground-truth boxes, and losses. All boxes, including the ground
 // truth, are cx cy w h in [0, 1]. Outputs of decoder layers are float or bfloat16.
 
 /// The outputs of a decoder layer, without gaps.
 typedef struct vecdet_detr_outputs {
   const void* logits;  ///< images x queries x classes
   const void* boxes;   ///< images x queries x 4
-  int64_t queries;     ///< of an image
+  int64_t queries;     ///< per image
   int64_t classes;
 } vecdet_detr_outputs;
 
@@ -971,7 +970,7 @@ typedef struct vecdet_query_match_params {
   double class_weight;
   double l1_weight;
   double giou_weight;
-  int64_t groups;  ///< of an image's queries, each matched on its own; 1
+  int64_t groups;  ///< query groups per image, each matched on its own; 1
 } vecdet_query_match_params;
 
 /// Class losses: the sigmoid focal loss; the varifocal loss, whose targets are IoUs; softmax cross
@@ -1018,17 +1017,17 @@ vecdet_query_match_params vecdet_query_match_params_rt_detr(void);
 vecdet_query_match_params vecdet_query_match_params_detr(void);
 
 /// Bipartite matching of queries with the ground-truth boxes of their image, arXiv 2005.12872, for
-/// all layers and query groups. Writes to `matches`, layers x params->groups x ground-truth boxes:
-/// the query of each box in its image, or -1 if the group has fewer queries than the image has
-/// boxes. `params` null: vecdet_query_match_params_rt_detr().
+/// all layers and query groups. `matches` has layers x params->groups x ground-truth boxes
+/// elements: the query of each box in its image, or -1 for a box without a query, if the group has
+/// fewer queries than the image has boxes. `params` null: vecdet_query_match_params_rt_detr().
 vecdet_status vecdet_match_queries(vecdet_dtype type, const vecdet_detr_outputs* layers, int64_t
     layer_count, const vecdet_ground_truth* truth, const vecdet_query_match_params* params,
     vecdet_workspace* workspace, int64_t* matches);
 
-/// Assigns rows to columns so that their total cost is least, as SciPy's linear_sum_assignment.
+/// Assigns rows to columns so that their total cost is least, like SciPy's linear_sum_assignment.
 /// `costs`, float or double, are rows x cols; `stride` is the number of elements from one row to
-/// the next. Costs of +infinity forbid a pair. Writes the column of each row to `columns`, or -1 if
-/// there are more rows than columns and the row gets none, and the total cost to `total`.
+/// the next. A cost of +infinity forbids a pair. Writes the total cost to `total` and the column of
+/// each row to `columns`, or -1 for a row without a column if there are more rows than columns.
 vecdet_status vecdet_assign_least_cost(vecdet_dtype type, const void* costs, int64_t rows, int64_t
     cols, int64_t stride, vecdet_workspace* workspace, int64_t* columns, double* total);
 
@@ -1042,7 +1041,7 @@ vecdet_set_loss_params vecdet_set_loss_params_deformable_detr(void);
 vecdet_set_loss_params vecdet_set_loss_params_detr(void);
 
 /// Writes the losses of each layer to `losses`, and the gradients of their sum to the layers'
-/// memory: the class loss of all queries, and the L1 and GIoU losses of matched ones. `params`
+/// memory: the class loss of all queries, and the L1 and GIoU losses of matched queries. `params`
 /// null: vecdet_set_loss_params_rt_detr().
 vecdet_status vecdet_set_loss_and_grad(vecdet_dtype type, const vecdet_set_loss_layer* layers,
     int64_t layer_count, const vecdet_ground_truth* truth, const vecdet_set_loss_params* params,
@@ -1081,7 +1080,7 @@ typedef struct vecdet_roi_align_params {
 typedef struct vecdet_attention_level {
   int64_t height;
   int64_t width;
-  int64_t points;  ///< that each query samples on it in each head
+  int64_t points;  ///< sampled by each query on this level in each head
 } vecdet_attention_level;
 
 /// The sizes of a call of deformable attention.
@@ -1094,10 +1093,11 @@ typedef struct vecdet_attention_shape {
   int64_t level_count;
 } vecdet_attention_shape;
 
-/// The outputs that a 3x3 convolution computes together: fewest multiplications, or more accurate.
+/// The tiles of a 3x3 convolution: 4 x 4 outputs, with the fewest multiplications; or 2 x 2
+/// outputs, which are more accurate.
 typedef enum vecdet_conv3x3_tile { VECDET_F4X4, VECDET_F2X2 } vecdet_conv3x3_tile;
 
-/// What weights are transformed for.
+/// The function that weights are transformed for.
 typedef enum vecdet_conv3x3_use {
   VECDET_CONV3X3_FORWARD,
   VECDET_CONV3X3_INPUT_GRAD
@@ -1117,8 +1117,8 @@ typedef struct vecdet_byte_image {
 /// Parameters of vecdet_letterbox().
 typedef struct vecdet_letterbox_params {
   int swaps_channels;  ///< BGR images to an RGB input, or RGB to BGR
-  int is_centred;      ///< else the image is in the upper left corner
-  int upscales;        ///< else images smaller than the input keep their size
+  int is_centred;      ///< if 0, the image is in the upper left corner
+  int upscales;        ///< if 0, images smaller than the input keep their size
   double fill;         ///< pixel value of the padding
   double scale;        ///< input = (pixel scale - mean) / deviation
   double mean[3];
@@ -1159,12 +1159,12 @@ vecdet_status vecdet_pyramid_levels(vecdet_dtype type, const void* boxes, int64_
     level_count, double scale, double canonical_size, int64_t canonical_level, int64_t* levels);
 
 /// Multi-scale deformable attention, arXiv 2010.04159, equation 3, without its linear layers. Each
-/// query sums samples at its points: bilinear, as torch's grid_sample with align_corners = False
-/// and zeros outside. `value` is images x locations of all levels x heads x channels, `points`
-/// images x queries x heads x points of all levels x (x, y), 0 to 1 from edge to edge of a level,
-/// `weights` images x queries x heads x points of all levels, `out` images x queries x heads x
-/// channels. `type` is that of value and output; points and weights are float, or double for
-/// VECDET_FLOAT64.
+/// query sums bilinear samples at its points, as in torch's grid_sample with align_corners = False
+/// and zeros outside. `value` is images x locations of all levels x heads x channels. `points` is
+/// images x queries x heads x points of all levels x (x, y), where x and y are 0 to 1 from edge to
+/// edge of a level. `weights` is images x queries x heads x points of all levels, and `out` images
+/// x queries x heads x channels. `type` is that of value and output; points and weights are float,
+/// or double for VECDET_FLOAT64.
 vecdet_status vecdet_deformable_attention(vecdet_dtype type, const vecdet_attention_shape* shape,
     const void* value, const void* points, const void* weights, vecdet_workspace* workspace, void*
     out);
@@ -1175,8 +1175,8 @@ vecdet_status vecdet_deformable_attention_grad(vecdet_dtype type, const vecdet_a
     shape, const void* upstream, const void* value, const void* points, const void* weights,
     vecdet_workspace* workspace, void* value_grad, void* points_grad, void* weights_grad);
 
-/// Transforms the weights of a 3x3 convolution, output channels x input channels x 3 x 3. They are
-/// copied.
+/// Transforms the weights of a 3x3 convolution, output channels x input channels x 3 x 3, into new
+/// memory.
 vecdet_status vecdet_conv3x3_weights_create(const vecdet_features* weights, vecdet_conv3x3_use use,
     vecdet_conv3x3_tile tile, vecdet_conv3x3_weights** transformed);
 
@@ -1189,7 +1189,7 @@ vecdet_status vecdet_conv3x3(const vecdet_features* input, const vecdet_conv3x3_
     const float* bias, int relu, vecdet_workspace* workspace, const vecdet_features* output);
 
 /// Writes the gradient with respect to the input to `grad`. `weights` are transformed for
-/// VECDET_CONV3X3_INPUT_GRAD. `relu_output` is the output, if ReLU was fused; else null.
+/// VECDET_CONV3X3_INPUT_GRAD. `relu_output` is the output if ReLU was fused, and null if not.
 vecdet_status vecdet_conv3x3_input_grad(const vecdet_features* upstream, const vecdet_features*
     relu_output, const vecdet_conv3x3_weights* weights, vecdet_workspace* workspace, const
     vecdet_features* grad);
@@ -1200,8 +1200,8 @@ vecdet_status vecdet_conv3x3_weight_grad(const vecdet_features* input, const vec
     upstream, const vecdet_features* relu_output, vecdet_conv3x3_tile tile, vecdet_workspace*
     workspace, const vecdet_features* weight_grad, float* bias_grad);
 
-/// 1 if these functions are faster than a good direct convolution for so many channels and
-/// locations.
+/// Returns 1 if these functions are faster than a good direct convolution for these numbers of
+/// channels and locations.
 int vecdet_conv3x3_is_faster(int64_t input_channels, int64_t output_channels, int64_t locations, int
     transforms_weights);
 

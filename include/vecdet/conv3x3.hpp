@@ -14,34 +14,38 @@
 //
 //   output tile = A^T [ sum over c of (G weights G^T) . (B^T input tile B) ] A
 //
-// A, B and G are those of the points 0, 1, -1, 1/2, -2 and infinity. conv3x3_tile::f2x2 computes
-// tiles of 2 x 2 outputs with 16 multiplications. That is 1.8 times as many per output, and more
-// accurate. The gradient of the input is the same convolution with the weights rotated by 180
-// degrees and input and output channels exchanged. The gradient of the weights is
-// G^T [ sum over tiles of (A gradient tile A^T) . (B^T input tile B) ] G. double is computed
-// directly. It is slow and meant for checking gradients.
+// A, B and G are the transforms for the interpolation points 0, 1, -1, 1/2, -2 and infinity.
+// conv3x3_tile::f2x2 computes tiles of 2 x 2 outputs with 16 multiplications. These are 1.8 times
+// as many multiplications per output, but the result is more accurate. The gradient of the input is
+// the same convolution with the weights rotated by 180 degrees and input and output channels
+// exchanged. The gradient of the weights is G^T [ sum over tiles of (A gradient tile A^T) . (B^T
+// input tile B) ] G. double is computed by direct convolution. It is slow and meant for checking
+// gradients.
 //
-//   input, output  images x channels x height x width: one map, or the levels of a pyramid, which
-//                  share the weights in one call. A head_view's channels are anchors x classes.
-//                  Each may be NCHW or NHWC
+//   input, output  images x channels x height x width, each in NCHW or NHWC: one map, or the levels
+//                  of a pyramid, which share the weights in one call. A head_view has anchors x
+//                  classes channels
 //   weights        output channels x input channels x 3 x 3
 //   bias           one number per output channel
 //
-// Any size is allowed, also below the size of a tile.
+// Maps may have any size, even smaller than a tile.
 //
-// Accuracy in float, on random and adversarial data: let C be the number of channels to sum over,
-// and M the sum over these channels of (the largest magnitude of the nine weights) x (the largest
-// magnitude that the tile reads), plus |bias|. The error of an output is at most (C + 100) 2^-23 M,
-// or (C + 40) 2^-23 M with f2x2. The same bound holds for the gradient of the input. For inputs
-// after a ReLU and 256 channels, errors are below 2.5e-5 of the mean magnitude with f4x4 and 4e-6
-// with f2x2. The gradient of the weights is as accurate for about a hundred tiles; its relative
-// error grows with the square root of their number. The gradient of the bias is summed in double.
+// Accuracy in float: let C be the number of channels that are summed, and M the sum over these
+// channels of (the largest magnitude of the nine weights) x (the largest magnitude that the tile
+// reads), plus |bias|. On random and adversarial data, the error of an output is at most (C + 100)
+// 2^-23 M, or (C + 40) 2^-23 M with f2x2. The same bound holds for the gradient of the input. For
+// inputs after a ReLU and 256 channels, errors are below 2.5e-5 of the mean magnitude with f4x4 and
+// 4e-6 with f2x2. The gradient of the weights is as accurate for about a hundred tiles; its
+// relative error grows with the square root of the number of tiles. The gradient of the bias is
+// summed in double.
 //
 // A NaN or an infinity in the input makes every output of the tiles that read it NaN or infinite,
-// not only the nine outputs that depend on it. Other tiles keep their bits. The same is true of the
-// gradient of the output. A NaN or an infinity in the weights affects its whole output channel, and
-// in the gradient of the input its whole input channel. relu(NaN) is NaN. Where the mask is 0, the
-// gradient counts as 0, even if it is NaN.
+// not only the nine outputs that depend on it. Other tiles are unchanged, bit by bit. The same
+// holds for the upstream gradient. A NaN or an infinity in the weights affects its whole output
+// channel, and in the gradient of the input its whole input channel. Numbers near the end of
+// float's range may overflow in a transform, e.g. inputs beyond 6e36, and then act like infinities.
+// They spoil their whole tile, even if all weights are 0, because infinity times 0 is NaN.
+// relu(NaN) is NaN. Where the mask is 0, the gradient counts as 0, even if it is NaN.
 //
 // Results are bit-identical on any number of threads, in either layout, for levels in one call or
 // in several, and on AVX2 and AVX-512: each sum is one chain of multiply-adds, over channels or
@@ -71,15 +75,16 @@ enum class conv3x3_use {
 };
 
 /// Transformed weights, G weights G^T. Transform them again only when the weights change: once for
-/// inference, once per step and use in training. They take 36 / 9 of the weights' memory (16 / 9
-/// for f2x2), with the output channels rounded up to a multiple of 32. T is float or double.
+/// inference, once per step and use in training. They take 4 times the memory of the weights (16 /
+/// 9 times for f2x2), with the output channels rounded up to a multiple of 32. T is float or
+/// double.
 template <class T>
 class conv3x3_weights {
  public:
-  /// No channels.
+  /// Has no channels until assign() is called.
   conv3x3_weights() noexcept = default;
 
-  /// `weights` are output channels x input channels x 3 x 3: nchw as in torch.nn.Conv2d, or nhwc as
+  /// `weights` are output channels x input channels x 3 x 3: NCHW as in torch.nn.Conv2d, or NHWC as
   /// in channels_last.
   explicit conv3x3_weights(feature_view<const T> weights, conv3x3_use use = conv3x3_use::forward,
                            conv3x3_tile tile = conv3x3_tile::f4x4,
@@ -134,8 +139,8 @@ void conv3x3(const head_view<T>& input, const conv3x3_weights<std::remove_const_
              threading policy = threading::parallel);
 
 /// Writes the gradient with respect to the input to `grad`. `upstream` is the gradient with respect
-/// to the output. If ReLU was fused, `relu_output` is the output, and the gradient passes where it
-/// is above 0; if not, it is empty (no images). `weights` are transformed for
+/// to the output. If ReLU was fused, `relu_output` is the output, and the gradient passes where the
+/// output is above 0. If not, `relu_output` is empty (no images). `weights` are transformed for
 /// conv3x3_use::input_grad.
 template <class T>
 void conv3x3_input_grad(feature_view<T> upstream,
@@ -160,7 +165,7 @@ void conv3x3_weight_grad(feature_view<T> input, feature_view<const std::remove_c
                          feature_view<std::remove_const_t<T>> weight_grad,
                          vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
                          conv3x3_workspace& workspace, threading policy = threading::parallel);
-/// The same for all levels: the sum of their gradients.
+/// The same for all levels; the gradients of the levels are added up.
 template <class T>
 void conv3x3_weight_grad(const head_view<T>& input,
                          const head_view<const std::remove_const_t<T>>& upstream,

@@ -7,7 +7,7 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// The outputs that are computed together.
+/// The size of a tile: the outputs that are computed together.
 enum class conv3x3_tile {
   f4x4,  ///< 4 x 4: fewest multiplications
   f2x2   ///< 2 x 2: more accurate

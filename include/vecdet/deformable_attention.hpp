@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multi-scale deformable attention, forward and backward: each query sums few samples of the
+// Multi-scale deformable attention, forward and backward: each query sums a few samples of the
 // feature maps instead of attending to all their locations.
 //
 // Zhu et al.: "Deformable DETR", arXiv 2010.04159, equation 3, without its linear layers. In head m
@@ -8,8 +8,8 @@
 //   output[q, m] = sum over levels l and their points k of A[q, m, l, k] value_l[m](p[q, m, l, k])
 //
 // A point (x, y) is relative to its level: 0 to 1 from edge to edge. The sample is the bilinear
-// interpolation at (x width - 0.5, y height - 0.5), in locations; outside of the level, values
-// are 0. This is torch's grid_sample with align_corners = False and zeros as padding, and the
+// interpolation at (x width - 0.5, y height - 0.5), in locations; values outside the level are 0.
+// This is torch's grid_sample with align_corners = False and zeros as padding, and the
 // ms_deform_attn of Deformable DETR, DINO, RT-DETR and Hugging Face.
 //
 //   value    images x locations of all levels x heads x channels of a head; the levels follow each
@@ -19,14 +19,14 @@
 //   weights  images x queries x heads x points of all levels; usually a softmax over the points
 //   output   images x queries x heads x channels
 //
-// Points, weights and their gradients are float, or double if the value is double: bfloat16 cannot
-// tell neighbouring locations of a wide level apart.
+// Points, weights and their gradients are float, or double if the value is double, because bfloat16
+// cannot distinguish neighbouring locations of a wide level.
 //
-// Any point is data. A point that is NaN, infinite or outside by a location or more samples
-// nothing, gets gradient 0, and its weight counts only in its own gradients. No point causes
-// accesses outside of the value. NaN and infinite values, weights and upstream gradients propagate
-// to every result whose sample has the location among its four, also with a bilinear weight of 0,
-// as in torch.
+// Points may have any value. A point samples nothing and has gradient 0 if it is NaN, infinite, or
+// a location or more outside its level; its weight then affects only its own gradients. No point
+// causes accesses outside the value. NaN and infinite values, weights and upstream gradients
+// propagate to every result whose sample has the location among its four, even if its bilinear
+// weight is 0, as in torch.
 //
 // Accuracy: a sample's position is computed in double, so a float point is never in a wrong cell.
 // In float, outputs and gradients are within (points + 8) 2^-23 of the sum of their terms'
@@ -35,12 +35,12 @@
 // is summed in float.
 //
 // Results are bit-identical for any number of threads, and on AVX2 and AVX-512. Each sum has a
-// fixed order: outputs over the points; the value's gradient over queries and then points. No
-// atomics: each part of the value's gradient belongs to one task.
+// fixed order: outputs over the points; the value's gradient over queries and then points. Each
+// part of the value's gradient belongs to one task, so no atomics are needed.
 //
 // Every function throws std::invalid_argument, and writes nothing, if a size of the shape is
-// negative, an image has more than 2^31 - 1 locations or a query more than 2^31 - 1 points, an
-// array has another size than the shape says, or an output shares memory with an input or another
+// negative, an image has more than 2^31 - 1 locations or a query more than 2^31 - 1 points, the
+// size of an array does not match the shape, or an output shares memory with an input or another
 // output.
 #pragma once
 
@@ -53,23 +53,23 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Scratch memory: about 300 bytes per point of a query and thread. The value's gradient also needs
-/// the locations and channels of one head in the compute type, per thread. The memory grows to the
-/// needs of the largest call and is reused. Only one call at a time may use it.
+/// Scratch memory: about 300 bytes per point of a query, per thread; for the value's gradient also
+/// the locations x channels of one head in the compute type, per thread. It grows to the needs of
+/// the largest call and is reused. Only one call at a time may use it.
 class deformable_attention_workspace {
   friend detail::workspace_access;
   detail::deformable_attention_buffers buffers_;
 };
 
-/// Where gradients go; leave a view empty to skip it. The value's costs about as much as the other
-/// two together.
+/// The gradients to write; leave a view empty to skip it. The value's gradient takes about as long
+/// as the other two together.
 template <class T>
 struct deformable_attention_grads {
   lasting<vector_view<T>> value;
   lasting<vector_view<compute_type<T>>> points, weights;
 };
 
-/// Writes the attended queries to `out`.
+/// Writes the output to `out`.
 template <class T>
 void deformable_attention(vector_view<T> value, vector_view<const compute_type<value_of<T>>> points,
                           vector_view<const compute_type<value_of<T>>> weights,
@@ -77,8 +77,8 @@ void deformable_attention(vector_view<T> value, vector_view<const compute_type<v
                           deformable_attention_workspace& workspace,
                           threading policy = threading::parallel);
 
-/// Writes the gradients of a loss whose gradient with respect to the output is `upstream`. At a
-/// point on a row or column of locations, its gradient is the one towards larger coordinates.
+/// Writes the gradients of a loss whose gradient with respect to the output is `upstream`. For a
+/// point on a row or column of locations, the gradient is the one towards larger coordinates.
 template <class T>
 void deformable_attention_grad(vector_view<T> upstream, vector_view<const value_of<T>> value,
                                vector_view<const compute_type<value_of<T>>> points,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GIoU, DIoU and CIoU losses of predicted boxes, forward and backward in one pass over memory, as
-// torchvision.ops.giou_loss, distance_box_iou_loss and complete_box_iou_loss:
+// GIoU, DIoU and CIoU losses of predicted boxes, forward and backward in one pass over memory. They
+// are torchvision.ops.giou_loss, distance_box_iou_loss and complete_box_iou_loss:
 //
 //   IoU  = I / (U + eps)                       I = 0 unless both overlaps are above 0
 //   GIoU loss = 1 - IoU + (C - U) / (C + eps)

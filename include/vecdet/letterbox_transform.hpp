@@ -15,7 +15,7 @@ inline namespace VECDET_ABI {
 struct letterbox_transform {
   double scale_x = 1, scale_y = 1;  ///< Input pixels per image pixel, above 0.
   double pad_x = 0, pad_y = 0;      ///< Input pixels to the left of the image and above it.
-  image_size size;                  ///< Of the image.
+  image_size size;                  ///< The size of the image.
 
   /// The letterbox of ultralytics: both sides have the scale min(input.width / image.width,
   /// input.height / image.height), and the image is centred. An odd pixel of padding goes to the

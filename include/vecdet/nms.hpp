@@ -11,9 +11,9 @@
 //
 // NaN: boxes with NaN scores come first and are kept, or are dropped (drop_nan_scores). A box with
 // a NaN coordinate or without area suppresses nothing and is kept, or is dropped (drop_degenerate).
-// OpenCV's overlap differs: a box with a NaN coordinate overlaps every other box by 1, and so do
-// two boxes without area, so the first suppresses the later ones. With a threshold of 0 and
-// suppress_equal, an overlap of 0 suppresses.
+// OpenCV's overlap differs: a box with a NaN coordinate overlaps every other box by 1, and two
+// boxes without area overlap each other by 1, so the first suppresses the later ones. With a
+// threshold of 0 and suppress_equal, an overlap of 0 suppresses.
 //
 // Boxes and scores are float, bfloat16 (computed in float) or double, at most 2^32 - 1 of them.
 // split_detections() in box_ops.hpp extracts them from N x 5 or N x 6 detections. The result does

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a call runs: on the calling thread, on oneTBB's threads, or on the caller's
+// Selects the threads that a call runs on: the calling thread, oneTBB's threads, or the caller's
 // own threads. Results are bit-identical in all three cases, for any number of threads: the
 // division into chunks depends only on the size of the call, and partial sums are added in chunk
 // order.

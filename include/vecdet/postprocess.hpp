@@ -42,7 +42,7 @@ struct postprocess_params {
   index_t max_candidates = 1000;  ///< Per level; SSD: per class.
   double iou_threshold = 0.5;     ///< In [0, 1].
   index_t max_detections = 300;   ///< Per image.
-  coder_params coder;             ///< Of the deltas; anchors are corners. FCOS does not use it.
+  coder_params coder;             ///< For the deltas; anchors are corners. FCOS does not use it.
   double min_size = 0;  ///< At most 1e35. Boxes with a smaller side are removed; 0 removes none.
 
   // The defaults of torchvision's detectors.

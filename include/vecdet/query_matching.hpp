@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bipartite matching of a DETR's queries with the ground-truth boxes: for each box one query, for
-// all images, decoder layers and query groups in one call. Carion et al.: "End-to-End Object
-// Detection with Transformers", arXiv 2005.12872, section 3.1.
+// Bipartite matching of a DETR's queries with the ground-truth boxes: one query per box, for all
+// images, decoder layers and query groups in one call. Carion et al.: "End-to-End Object Detection
+// with Transformers", arXiv 2005.12872, section 3.1.
 //
 // The cost of query q and box b of its image, with the predicted box p and the box t as cx cy w h:
 //
@@ -17,11 +17,12 @@
 // baseline, class costs may differ in the last digits. A cost that is NaN or above 1e6 counts as
 // 1e6, one below -1e6 as -1e6. A NaN logit or coordinate makes the costs NaN.
 //
-// The assignment has the least total cost of all complete ones, by shortest augmenting paths in
-// double: Crouse, "On implementing 2D rectangular assignment algorithms", 2016, as in SciPy's
-// linear_sum_assignment. It is exact except for the rounding of sums in double. Boxes are assigned
-// one after the other. The search for a box's query goes through queries by their distance; of
-// queries at the same distance, it takes the first one without a box, or else the first.
+// The assignment has the least total cost of all complete assignments. It is found by shortest
+// augmenting paths in double: Crouse, "On implementing 2D rectangular assignment algorithms", 2016,
+// as in SciPy's linear_sum_assignment. It is exact except for the rounding of sums in double. Boxes
+// are assigned one after the other. The search for a box's query visits queries by their distance,
+// the length of the shortest augmenting path. Among queries at the same distance, it takes the
+// first one without a box, or the first one if all have boxes.
 #pragma once
 
 #include <vecdet/detr_outputs.hpp>
@@ -55,9 +56,9 @@ struct query_match_params {
   }
 };
 
-/// Scratch memory for match_queries: about 4 bytes per pair of a query and a box of the largest
-/// group, for each thread. It grows to the needs of the largest call and is reused. Only one call
-/// at a time may use it.
+/// Scratch memory for match_queries: about 4 bytes per pair of a query and a box in the largest
+/// group, per thread. It grows to the needs of the largest call and is reused. Only one call at a
+/// time may use it.
 class query_match_workspace {
   friend detail::workspace_access;
   detail::query_match_buffers buffers_;
@@ -69,8 +70,8 @@ class query_match_workspace {
 /// queries and columns.
 ///
 /// Writes one index per layer, group and box, in this order: the query in its image, from 0 to
-/// queries - 1, or -1 for a box that got none, because the group has fewer queries than the image
-/// has boxes. `matches` has layers x params.groups x boxes elements. T is float or bfloat16.
+/// queries - 1, or -1 for a box without a query, if the group has fewer queries than the image has
+/// boxes. `matches` has layers x params.groups x boxes elements. T is float or bfloat16.
 ///
 /// Throws std::invalid_argument, and writes nothing, if sizes differ, the rows of a layer are not a
 /// multiple of images x groups, offsets do not ascend from 0 to the number of boxes, a class is not
@@ -81,20 +82,22 @@ void match_queries(vector_view<const detr_outputs<T>> layers, const ground_truth
                    vector_view<index_t> matches, const query_match_params& params,
                    query_match_workspace& workspace, threading policy = threading::parallel);
 
-/// Scratch memory for assign_least_cost: a copy of the costs, and some 40 bytes per row and column.
+/// Scratch memory for assign_least_cost: a copy of the costs, and about 40 bytes per row and
+/// column.
 class assignment_workspace {
   friend detail::workspace_access;
   detail::assignment_buffers buffers_;
 };
 
 /// Assigns rows to columns so that their total cost is least, as described above, and returns that
-/// total, added row by row. `columns` gets the column of each row, or -1 if there are more rows
-/// than columns and the row gets none. With more rows than columns, the columns are assigned one
-/// after the other. Runs on the calling thread. T is float or double.
+/// total, added row by row. Writes the column of each row to `columns`, or -1 for a row without a
+/// column if there are more rows than columns. With more rows than columns, the columns are
+/// assigned one after the other. Runs on the calling thread. T is float or double.
 ///
-/// Costs of +infinity forbid a pair. Throws std::invalid_argument, and writes nothing, if a cost is
-/// NaN, -infinity or a finite number beyond +-1e300, if every complete assignment has a forbidden
-/// pair, if `columns` has another size, or shares memory with the costs.
+/// A cost of +infinity forbids a pair. Throws std::invalid_argument, and writes nothing, if a cost
+/// is NaN, -infinity or a finite number beyond +-1e300, every complete assignment has a forbidden
+/// pair, the size of `columns` is not the number of rows, or `columns` shares memory with the
+/// costs.
 template <class T>
 double assign_least_cost(matrix_view<T> costs, vector_view<index_t> columns,
                          assignment_workspace& workspace);

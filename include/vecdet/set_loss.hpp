@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole loss of a DETR and its gradients in one call: the class loss of all queries, and L1 and
-// GIoU of matched queries, for all images, decoder layers and denoising groups.
-// Carion et al.: "End-to-End Object Detection with Transformers", arXiv 2005.12872, section 3.1;
-// RT-DETR: Zhao et al., arXiv 2304.08069. A layer's losses are
+// The whole loss of a DETR in one call, with the gradients of each layer: the class loss of all
+// queries, and the L1 and GIoU losses of matched queries, for all images, decoder layers and
+// denoising groups. Carion et al.: "End-to-End Object Detection with Transformers", arXiv
+// 2005.12872, section 3.1; RT-DETR: Zhao et al., arXiv 2304.08069. A layer's losses are
 //
 //   focal          class_weight / N sum of sigmoid_focal_loss over all queries and classes
 //   varifocal      class_weight / N sum of varifocal_loss, where the target of a matched query's
@@ -42,9 +42,9 @@ struct set_loss_params {
   double gamma = 2;               ///< focal and varifocal: focusing exponent, 0 or more
   double no_object_weight = 0.1;  ///< cross entropy: weight of queries without a box, 0 or more
   double class_weight = 1, l1_weight = 5, giou_weight = 2;
-  /// The number of boxes by which sums are divided, if it is above 0, instead of that of the ground
-  /// truth. Trainers with several ranks use the mean over ranks. It is multiplied by the number of
-  /// groups, which follows from the matches; if no image has a box, groups count as 1.
+  /// If above 0, sums are divided by this number of boxes instead of the ground truth's. Trainers
+  /// with several ranks use the mean over ranks. It is multiplied by the number of groups, which
+  /// follows from the matches; without ground-truth boxes, the number of groups counts as 1.
   double boxes = 0;
   double scale = 1;  ///< factor on losses and gradients, for loss scaling
 
@@ -67,12 +67,12 @@ struct set_loss_params {
 };
 
 /// The outputs of a decoder layer or of the denoising queries, their matches, and the memory for
-/// their gradients, which shares none with anything else.
+/// their gradients, which may not overlap any other argument.
 template <class T>
 struct set_loss_layer {
   detr_outputs<T> outputs;
   /// Groups x boxes, as written by match_queries: the query of each box in its image, or -1. In the
-  /// denoising part, the query made from the box. No query may have two boxes.
+  /// denoising part, it is the query that was made from the box. No query may have two boxes.
   lasting<vector_view<const index_t>> matches;
   matrix_view<T> logits_grad;         ///< the shape of the logits
   lasting<boxes_view<T>> boxes_grad;  ///< the shape of the boxes

@@ -392,20 +392,20 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sample_balanced(
     std::int64_t ignore = -2);
 
 /// Multi-scale deformable attention (deformable_attention.hpp): images x queries x (heads x
-/// channels), of the value's type. Differentiable in value, points and weights, once. Points and
+/// channels), of the value's type. Differentiable once, in value, points and weights. Points and
 /// weights are computed in float32, or float64 for a value of float64.
 /// @param value images x locations of all levels x heads x channels of a head
 /// @param level_sizes height and width of each level, alternating
 /// @param points x and y, 0 to 1 from edge to edge of a level: images x queries x heads x levels x
 ///     points x 2, or images x queries x heads x points of all levels x 2
 /// @param weights of the points' shape without its last dimension
-/// @param level_points the points of each level; empty: as many on each
+/// @param level_points the points of each level; empty: the same number on each
 at::Tensor deformable_attention(const at::Tensor& value, at::IntArrayRef level_sizes,
                                 const at::Tensor& points, const at::Tensor& weights,
                                 at::IntArrayRef level_points = {});
 
 /// The query of each ground-truth box (query_matching.hpp), int64, layers x groups x boxes; -1 for
-/// a box without one.
+/// a box without a query.
 /// @param logits decoder layers, each images x queries x classes
 /// @param boxes layers, each images x queries x 4: cx cy w h in [0, 1]
 /// @param targets ground-truth boxes, M x 4, cx cy w h, image after image
@@ -417,13 +417,13 @@ at::Tensor match_queries(at::TensorList logits, at::TensorList boxes, const at::
                          double gamma = 2, double epsilon = 1e-8, double class_weight = 2,
                          double l1_weight = 5, double giou_weight = 2, std::int64_t groups = 1);
 
-/// The column of each row of `costs` in the assignment of least total cost, int64; -1 for a row
-/// without one (assign_least_cost).
+/// The column of each row of `costs` in the assignment of least total cost (assign_least_cost),
+/// int64; -1 for a row without a column.
 at::Tensor assign_least_cost(const at::Tensor& costs);
 
 /// The weighted losses of decoder layers (set_loss.hpp), float32, layers x 3: classification, L1
-/// and GIoU. Differentiable with respect to logits and boxes, once.
-/// @param matches a tensor per layer: groups x boxes, as a layer of match_queries()
+/// and GIoU. Differentiable once, in logits and boxes.
+/// @param matches one tensor per layer: groups x boxes, as a layer of match_queries()
 /// @param num_boxes the number of boxes by which sums are divided; 0: that of `targets`
 at::Tensor set_loss(at::TensorList logits, at::TensorList boxes, at::TensorList matches,
                     const at::Tensor& targets, const at::Tensor& classes = {},
@@ -433,10 +433,11 @@ at::Tensor set_loss(at::TensorList logits, at::TensorList boxes, at::TensorList 
                     double l1_weight = 5, double giou_weight = 2, double num_boxes = 0,
                     double scale = 1);
 
-/// Frees the memory that the operators hold for later calls: memory of gradients of 1 MiB or more,
-/// at most 512 MiB, whose pages then need not come from the kernel again; and transformed weights
-/// of conv3x3(), four times as large as the weights, which are also freed with the weights.
-/// @return the bytes
+/// Frees the memory that the operators keep for later calls. They keep up to 512 MiB of freed
+/// gradients of 1 MiB or more, so that the kernel need not provide their pages again. They also
+/// keep the transformed weights of conv3x3(), four times as large as the weights, until the weights
+/// are freed.
+/// @return the number of bytes
 std::int64_t free_cached_memory();
 
 }  // namespace ops

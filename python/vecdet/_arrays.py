@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments as arrays that the C functions can read.
 
-Accepted are NumPy arrays, and what NumPy makes arrays from: lists, objects with the buffer
-protocol, and objects with DLPack on the CPU, such as torch's tensors. Arrays that are not
+An argument may be a NumPy array or anything that NumPy converts to one: a list, an object with the
+buffer protocol, or an object with DLPack on the CPU, such as a torch tensor. Arrays that are not
 contiguous are copied. Floating-point types are float32, float64 and, with ml_dtypes, bfloat16;
 float16 is converted to float32. Arguments of different types are promoted as in NumPy. """
 
@@ -28,7 +28,7 @@ float64 = np.dtype(np.float64)
 int64 = np.dtype(np.int64)
 _FLOAT16 = np.dtype(np.float16)
 
-# The types of the C functions. bfloat16 is added when the first array of it comes.
+# The types of the C functions. bfloat16 is added with the first array of that type.
 TYPES = {float32: FLOAT32, float64: FLOAT64}
 
 

@@ -161,7 +161,7 @@ def remove_small_boxes(boxes: ArrayLike, min_size: float) -> NDArray[np.int64]:
 
 def coder_params(function: str, weights: Sequence[float], size_limit: float = SIZE_LIMIT,
                  anchor_format: str = "xyxy") -> tuple[Any, ...]:
-    """The fields of a coder with weights of dx, dy, dw, dh; size_limit infinite: no clamp."""
+    """The fields of a coder with weights of dx, dy, dw, dh; infinite size_limit: no clamp."""
     if len(weights) != 4:
         raise ValueError(f"vecdet.{function}: weights has {len(weights)} numbers, expected 4")
     clamp = _c.CLAMP_NONE if size_limit == float("inf") else _c.CLAMP_ABOVE

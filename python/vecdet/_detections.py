@@ -88,7 +88,8 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
     Args:
         logits: float32 or bfloat16 of any shape; float64 is rounded to float32.
         score_threshold: a probability, in [0, 1].
-        kind: ``"probabilities"`` if these are no logits: compared with the threshold itself.
+        kind: ``"logits"``, or ``"probabilities"`` for numbers that are compared with the threshold
+            as they are.
 
     >>> values, positions = filter_topk([[3, -3], [1, 2]], 0.5, k=2)
     >>> values.tolist(), positions.tolist()
@@ -181,8 +182,8 @@ def postprocess(
     Options that are not given have the values of torchvision's detector.
 
     Args:
-        logits: [images, anchors, classes]; SSD's with background first. Not probabilities: their
-            sigmoids are between 0.5 and 0.74.
+        logits: [images, anchors, classes]; SSD's with background first. Do not pass probabilities:
+            their sigmoids are all between 0.5 and 0.74.
         deltas: [images, anchors, 4].
         anchors: [anchors, 4] corners in pixels, the same for all images.
         image_sizes: (height, width) of each image, to which its boxes are clipped.
@@ -359,8 +360,8 @@ def postprocess_yolo(
         classes: the number of classes. It is only needed if there are fewer boxes than numbers per
             box; else such an output is refused as transposed.
         extras: the number of values after the scores.
-        keypoint_size: 0: extras are copied, such as mask coefficients; 2 or 3: they are key points,
-            x y or x y visibility.
+        keypoint_size: 0 if extras, such as mask coefficients, are copied; 2 or 3 if they are key
+            points, x y or x y visibility.
 
     Raises:
         ValueError: a shape that does not fit the model, scores above 1 (logits), or a threshold
@@ -413,11 +414,12 @@ def postprocess_detr(
     """Turns the raw output of a DETR into detections per image, without NMS.
 
     Args:
-        logits: [images, queries, classes]. Not probabilities: their sigmoids are all above 0.5.
+        logits: [images, queries, classes]. Do not pass probabilities: their sigmoids are all at
+            least 0.5.
         boxes: [images, queries, 4]: cx cy w h in fractions of the image.
         image_sizes: (height, width) of each image.
-        softmax: DETR's scores, where the last column is "no object"; else sigmoids, as in RT-DETR,
-            DINO and Deformable DETR.
+        softmax: scores are softmax, and the last column is "no object", as in DETR; else they are
+            sigmoids, as in RT-DETR, DINO and Deformable DETR.
 
     >>> logits = np.array([[[-5.0, 5.0], [-5.0, -5.0]]], np.float32)
     >>> boxes = np.array([[[0.5, 0.5, 0.5, 0.5], [0.1, 0.1, 0.1, 0.1]]], np.float32)
@@ -461,11 +463,11 @@ def letterbox(
     normalised. Pixels are those of OpenCV's INTER_LINEAR.
 
     Args:
-        images: uint8 [height, width, 3] each, as cv2.imread returns them.
+        images: arrays of uint8 [height, width, 3], as cv2.imread returns them.
         input_size: (height, width) of the input.
         swap_channels: BGR images to an RGB input.
         centred: the image is in the middle, as in ultralytics; else in the upper left corner, as in
-            YOLOX, whose inputs also have ``swap_channels=False, scale=1``.
+            YOLOX, which also needs ``swap_channels=False, scale=1``.
         upscale: enlarges images that are smaller than the input.
         fill: the pixel value of the padding.
         scale, mean, deviation: input = (pixel * scale - mean) / deviation.

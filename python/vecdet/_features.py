@@ -39,7 +39,7 @@ class _Rois:
         if isinstance(boxes, (list, tuple)) and not (len(boxes) and np.ndim(boxes[0]) == 1):
             if len(boxes) != images:
                 raise ValueError(f"vecdet.{function}: boxes has {len(boxes)} images, expected "
-                                 f"{images}, as the features")
+                                 f"{images}, as in the features")
             parts = [floats(function, "boxes", part) for part in boxes]
             for part in parts:
                 if part.size and (part.ndim != 2 or part.shape[1] != 4):
@@ -72,10 +72,9 @@ def roi_align(input: ArrayLike, boxes: Any, output_size: int | Sequence[int],
 
     Args:
         input: features [N, channels, H, W].
-        boxes: [K, 5], the image's index before the corners; or a list with corners [L, 4] per
-            image.
+        boxes: [K, 5], an image index and corners; or a list with the corners [L, 4] of each image.
         spatial_scale: locations per pixel.
-        sampling_ratio: samples per bin and axis; below 1: adaptive.
+        sampling_ratio: samples per bin along each axis; 0 or less: one per location in the bin.
         aligned: shifts boxes by half a location, as detectron2 does.
 
     >>> features = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
@@ -130,7 +129,7 @@ def multiscale_roi_align(features: Sequence[ArrayLike], boxes: Any,
     for array, _ in maps:
         if array.dtype != first.dtype:
             raise TypeError(f"vecdet.{function}: features has {array.dtype}, expected "
-                            f"{first.dtype}, as the first level")
+                            f"{first.dtype}, as in the first level")
     steps = np.ascontiguousarray(scales, dtype=np.float64)
     if steps.shape != (len(maps),):
         raise wrong_shape(function, "scales", steps, f"[{len(maps)}], one per level")
@@ -163,7 +162,7 @@ class _Attention:
                               f"[{images}, queries, {heads}, levels, points, 2]")
         if self.weights.shape != self.points.shape[:-1]:
             raise wrong_shape(function, "weights", self.weights,
-                              f"{list(self.points.shape[:-1])}, as points without x and y")
+                              f"{list(self.points.shape[:-1])}, points without x and y")
         grids = grid_sizes(function, level_sizes).tolist()
         expected = sum(height * width for height, width in grids)
         if expected != locations:
@@ -191,7 +190,7 @@ class _Attention:
         counts = integers(function, "level_points", level_points)
         if counts.shape != (levels,) or counts.sum() != total:
             raise ValueError(f"vecdet.{function}: level_points is {counts.tolist()}, expected "
-                             f"{levels} numbers, one per level, whose sum is {total}, as points")
+                             f"{levels} numbers, one per level, whose sum is {total}, the points")
         return counts.tolist()
 
 
@@ -200,8 +199,8 @@ def deformable_attention(value: ArrayLike, level_sizes: ArrayLike, points: Array
                          level_points: Sequence[int] | None = None) -> NDArray[Any]:
     """Multi-scale deformable attention, https://arxiv.org/abs/2010.04159, equation 3, without its
     linear layers: each query sums samples of the feature maps at its points. Samples are bilinear,
-    as of torch's grid_sample with align_corners=False and zeros outside; points that are NaN or
-    infinite sample nothing.
+    as in torch's grid_sample with align_corners=False and zeros outside; points that are NaN or
+    infinite contribute 0.
 
     Args:
         value: [N, locations of all levels, heads, channels], the levels one after the other.
@@ -210,7 +209,7 @@ def deformable_attention(value: ArrayLike, level_sizes: ArrayLike, points: Array
             levels, 2]: x and y, 0 to 1 from edge to edge of a level. Points and weights are
             converted to float32, or to float64 for a value of float64.
         weights: the shape of points without its last dimension.
-        level_points: the number of points of each level; None: as many on each.
+        level_points: the number of points on each level; None: the same number on each.
 
     Returns:
         [N, queries, heads * channels], of the value's type.
@@ -252,7 +251,7 @@ def deformable_attention_grad(
     images, queries, heads, channels = of.out_shape
     if upstream.shape != (images, queries, heads * channels):
         raise wrong_shape(function, "grad", upstream,
-                          f"[{images}, {queries}, {heads * channels}], as the output")
+                          f"[{images}, {queries}, {heads * channels}], the output's shape")
     grads = np.empty_like(of.value), np.empty_like(of.points), np.empty_like(of.weights)
     check(library.vecdet_deformable_attention_grad(
         TYPES[of.value.dtype], byref(of.shape), address(upstream), address(of.value),

@@ -136,7 +136,7 @@ def sigmoid_focal_loss(
         reduction: ``"none"``, ``"mean"`` (over all elements) or ``"sum"``.
         labels: integers of the shape of ``inputs`` without the classes: for each row, a class,
             ``background`` or ``ignore``. No one-hot array is created or read.
-        scores: with labels, the targets of the labelled classes; else these are 1.
+        scores: with labels, the targets of the labelled classes; 1 by default.
         scale: a factor on loss and gradient; trainers use 1 / max(1, foreground).
         row_weights: a further factor for each row.
         background: the label of rows in which every class is negative.
@@ -358,7 +358,8 @@ def softmax_cross_entropy_loss_and_grad(
     Args:
         inputs: logits [..., classes]; with mining, [images, anchors, classes].
         negatives_per_foreground: SSD's mining, https://arxiv.org/abs/1512.02325: only the
-            foreground and so many times as many of the hardest negatives of each image count.
+            foreground counts and, in each image, this many of the hardest negatives per foreground
+            anchor.
         background: the class of negatives.
     """
     function = "softmax_cross_entropy_loss_and_grad"

@@ -30,15 +30,15 @@ class _Layers:
 
     def __init__(self, function: str, logits: Any, boxes: Any, images: int) -> None:
         parts = list(logits) if _is_list(logits) else [logits]
-        of_boxes = list(boxes) if _is_list(boxes) else [boxes]
+        box_parts = list(boxes) if _is_list(boxes) else [boxes]
         if not parts:
             raise ValueError(f"vecdet.{function}: logits is empty, expected one array per layer")
-        if len(of_boxes) != len(parts):
-            raise ValueError(f"vecdet.{function}: boxes has {len(of_boxes)} layers, expected "
-                             f"{len(parts)}, as logits")
+        if len(box_parts) != len(parts):
+            raise ValueError(f"vecdet.{function}: boxes has {len(box_parts)} layers, expected "
+                             f"{len(parts)}, as in logits")
         self.type, arrays = same_small_floats(
             function, *((f"logits[{k}]", part) for k, part in enumerate(parts)),
-            *((f"boxes[{k}]", part) for k, part in enumerate(of_boxes)))
+            *((f"boxes[{k}]", part) for k, part in enumerate(box_parts)))
         self.logits, self.boxes = arrays[:len(parts)], arrays[len(parts):]
         for k, (own, corners) in enumerate(zip(self.logits, self.boxes)):
             if own.ndim != 3 or len(own) != images:
@@ -75,9 +75,9 @@ def match_queries(
             of a single image.
         classes: integers, one per ground-truth box; all are 0 by default.
         class_cost: "focal", or "softmax", whose last column of logits is "no object".
-        alpha, gamma, epsilon: of the focal cost.
+        alpha, gamma, epsilon: parameters of the focal cost.
         class_weight, l1_weight, giou_weight: weights of the costs.
-        groups: queries are this many consecutive groups, each of which is matched on its own.
+        groups: the number of groups of consecutive queries; each group is matched separately.
 
     Returns:
         [layers, groups, M], the boxes of all images in order: the query of each box in its image,
@@ -103,9 +103,9 @@ def match_queries(
 
 
 def assign_least_cost(costs: ArrayLike) -> NDArray[np.int64]:
-    """The column of each row of ``costs`` [rows, columns] in the assignment of least total cost, as
-    scipy.optimize.linear_sum_assignment; -1 for rows without one, if there are more rows than
-    columns. Costs of +infinity forbid a pair.
+    """The column of each row of ``costs`` [rows, columns] in the assignment of least total cost,
+    like scipy.optimize.linear_sum_assignment; -1 for rows without a column, if there are more rows
+    than columns. Costs of +infinity forbid a pair.
 
     >>> assign_least_cost([[4, 1, 3], [2, 0, 5], [3, 2, 2]]).tolist()
     [1, 0, 2]
@@ -148,15 +148,15 @@ def set_loss_and_grad(
             queries.
         matches: [layers, groups, M], as match_queries returns it, or a list with [groups, M] per
             layer: the query of each ground-truth box in its image, or -1. Sums are divided by the
-            number of boxes times that of the layer's groups.
+            number of boxes times the number of the layer's groups.
         class_loss: "focal", "varifocal" (the IoU is the target) or "cross_entropy" (the last column
             of logits is "no object").
         alpha: weight of positives (focal) or negatives (varifocal).
         gamma: focusing exponent.
         no_object_weight: weight of queries without a box in the cross entropy.
         class_weight, l1_weight, giou_weight: weights of the losses.
-        num_boxes: the number of boxes by which sums are divided, e.g. the mean over ranks; 0: that
-            of ``targets``.
+        num_boxes: the number of boxes by which sums are divided, e.g. the mean over ranks; 0 means
+            the number of ``targets``.
         scale: a factor on losses and gradients.
 
     Returns:
@@ -174,7 +174,7 @@ def set_loss_and_grad(
     count = len(layers.arguments)
     if len(matches) != count:
         raise ValueError(f"vecdet.{function}: matches has {len(matches)} layers, expected {count}, "
-                         "as logits")
+                         "as in logits")
     used = [integers(function, f"matches[{k}]", part) for k, part in enumerate(matches)]
     for k, part in enumerate(used):
         if part.ndim != 2 or part.shape[1] != len(truth.boxes):
@@ -186,8 +186,9 @@ def set_loss_and_grad(
     grads = [[empty(array.shape, array.dtype) for array in arrays]
              for arrays in (layers.logits, layers.boxes)]
     parts = (_c.set_loss_layer * count)(*(
-        _c.set_loss_layer(outputs, address(part), len(part), address(of_logits), address(of_boxes))
-        for outputs, part, of_logits, of_boxes in zip(layers.arguments, used, *grads)))
+        _c.set_loss_layer(outputs, address(part), len(part), address(logits_grad),
+                          address(boxes_grad))
+        for outputs, part, logits_grad, boxes_grad in zip(layers.arguments, used, *grads)))
     losses = empty((count, 3))
     check(library.vecdet_set_loss_and_grad(layers.type, parts, count, byref(truth.argument),
                                            params, None, address(losses)))

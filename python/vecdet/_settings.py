@@ -12,8 +12,8 @@ _ISAS = ("baseline", "avx2", "avx512")
 
 
 def set_threads(threads: int) -> None:
-    """The number of threads of all later calls: 1 is the calling thread alone, 0 (the default) all
-    processors. More threads than processors are not used. Results do not depend on it."""
+    """Sets the number of threads of all later calls: 1 is only the calling thread, 0 (the default)
+    one per processor, which is also the maximum. Results do not depend on it."""
     check(library.vecdet_set_threads(threads))
 
 

@@ -60,7 +60,7 @@ def make_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[int]]
     else:
         if len(shapes) != levels:
             raise ValueError(f"vecdet.{function}: shapes has {len(shapes)} levels, expected "
-                             f"{levels}, as level_sizes")
+                             f"{levels}, as in level_sizes")
         table = (_c.anchor_shapes * levels)()
         for at, (sizes, ratios) in zip(table, shapes):
             own = [np.ascontiguousarray(numbers, np.float64) for numbers in (sizes, ratios)]
@@ -145,7 +145,7 @@ class Truth:
             parts = classes if self.is_batch else [classes]
             if len(parts) != self.images:
                 raise ValueError(f"vecdet.{function}: classes has {len(parts)} images, expected "
-                                 f"{self.images}, as {name}")
+                                 f"{self.images}, as in {name}")
             ends = self.offsets.tolist()
             self.classes = joined([integers(function, "classes", part, end - begin)
                                    for part, begin, end in zip(parts, ends, ends[1:])], 0, int64)
@@ -161,7 +161,7 @@ class Truth:
         parts = boxes if self.is_batch else [boxes]
         if len(parts) != self.images:
             raise ValueError(f"vecdet.{function}: {name} has {len(parts)} images, expected "
-                             f"{self.images}, as {self._name}")
+                             f"{self.images}, as in {self._name}")
         arrays = [float32s(function, name, with_floats(part, function, name), "[M, 4]", 4)
                   for part in parts]
         for array in arrays:
@@ -216,19 +216,20 @@ def match_anchors(
         classes: integers, one per box; all are 0 by default.
         high_threshold: anchors with at least this IoU are matched.
         low_threshold: anchors with a lower IoU are background; those in between are ignored.
-        allow_low_quality: match each anchor that is some box's best.
+        allow_low_quality: every anchor that is the best of some box is matched.
         force_best: each box takes its best anchor, as in SSD.
         skip_untouched: a box that touches no anchor matches nothing.
         empty_iou_is_zero: the IoU of two boxes without area is 0, as in detectron2, not NaN.
         regions: boxes in which anchors are ignored, such as crowds; in the form of ``boxes``.
         region_threshold: the fraction of an anchor's area that must be inside a region.
-        ignore_matched: ignore even matched anchors in regions.
+        ignore_matched: even matched anchors in regions are ignored.
         background, ignore: the labels of anchors without a box.
 
     Returns:
         Three arrays with one entry per anchor, [N], or [images, N] for a list. Matches: the index
         of its box among the boxes of all images in order, -1 (background) or -2 (ignored). Labels:
-        the class of that box, ``background`` or ``ignore``. IoUs: the anchor's greatest with a box.
+        the class of that box, ``background`` or ``ignore``. IoUs: the anchor's greatest IoU with
+        any box.
 
     >>> anchors = np.array([[0, 0, 10, 10], [50, 50, 60, 60]], np.float32)
     >>> matches, labels, ious = match_anchors(anchors, np.array([[0, 0, 10, 8]]), [7])
@@ -358,8 +359,8 @@ def sample_balanced(
 
     Args:
         labels: integers [N] of each image: classes or matches, ``background`` or ``ignore``.
-        size: per image.
-        positive_share: the greatest share of positives.
+        size: the sample size per image.
+        positive_share: at most this fraction of ``size`` is positive.
 
     >>> [(positives, negatives)] = sample_balanced([[3, -1, -2, -1]], size=4)
     >>> positives.tolist(), negatives.tolist()

@@ -4,7 +4,8 @@
     python -m vecdet.gate base.module:function head.module:function
     python -m vecdet.gate released/kernel.py:run kernel.py:run --threshold 5 --json gate.json
 
-A callable is `module:name` or `path/to/file.py:name`. It takes no arguments; a name may have dots.
+A callable is `module:name` or `path/to/file.py:name`, where the name may contain dots. It takes no
+arguments.
 Exit codes: 0 head is not slower, 1 it is, by over 3 %, 2 error, 3 the machine is too noisy to tell.
 The options are those of `vecdet-gate callables --help`. The command vecdet-gate judges; it is
 searched for in $VECDET_GATE, beside this file and in $PATH. Run as a file, python gate.py, this
@@ -33,7 +34,7 @@ from typing import Any, Callable
 Call = Callable[[], Any]
 
 PIECE_NS = 1e6
-ATTEMPTS = 5  # at a piece in which the thread was preempted
+ATTEMPTS = 5  # to time a piece without the thread being preempted
 
 
 def _load(spec: str) -> Call:
@@ -48,7 +49,7 @@ def _load(spec: str) -> Call:
             raise ValueError(f'"{spec}": there is no file "{place}"')
         module = importlib.util.module_from_spec(found)
         sys.modules[found.name] = module
-        # The file's own neighbours, as if it were run.
+        # The file can import files next to it, as when it is run.
         sys.path.insert(0, os.path.dirname(os.path.abspath(place)))
         try:
             found.loader.exec_module(module)

@@ -8,7 +8,7 @@
 
 It records a problem for every vecdet function and each type and shape of its arguments.
 VECDET_PROFILE=report.html in the environment records from the start and writes the report at the
-end. vecdet.torch has a profiler of its own, vecdet.torch.profile. """
+end. vecdet.torch has its own profiler, vecdet.torch.profile. """
 
 from __future__ import annotations
 

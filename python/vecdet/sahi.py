@@ -67,7 +67,7 @@ def _merged(function: str, predictions: Any, match_metric: str, match_threshold:
 
 def greedy_nmm(object_predictions_as_tensor: ArrayLike, match_metric: str = "IOU",
                match_threshold: float = 0.5) -> dict[int, list[int]]:
-    """The predictions that each kept one takes; categories are not used."""
+    """The predictions that are merged into each kept one; categories are not used."""
     return _merged("greedy_nmm", object_predictions_as_tensor, match_metric, match_threshold, False,
                    False)
 
@@ -81,7 +81,7 @@ def batched_greedy_nmm(object_predictions_as_tensor: ArrayLike, match_metric: st
 
 def nmm(object_predictions_as_tensor: ArrayLike, match_metric: str = "IOU",
         match_threshold: float = 0.5) -> dict[int, list[int]]:
-    """greedy_nmm, but a taken prediction takes its own matches, too."""
+    """greedy_nmm, but a merged prediction takes its own matches, too."""
     return _merged("nmm", object_predictions_as_tensor, match_metric, match_threshold, False, True)
 
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every function of the catalogue of calls has a function in libvecdet, or stands in the list
-// below.
+// Every function of the catalogue of calls has a function in libvecdet or is listed below.
 #include "test/calls/catalogue.hpp"
 
 #include <iostream>
@@ -14,7 +13,7 @@ namespace {
 
 const char* const on_head_views = "reads the levels of a head in place, for trainers in C++";
 
-/// The functions without one in C, and why.
+/// The functions that have none in C, with the reason.
 const std::map<std::string, const char*> without = {
     {"retinanet_loss_and_grad", on_head_views},
     {"fcos_loss_and_grad", on_head_views},

@@ -389,6 +389,10 @@ static void test_features(void) {
   vecdet_letterbox_transform transform;
   SUCCEEDS(vecdet_letterbox(&image, 1, (vecdet_grid_size){2, 2}, NULL, NULL, batch, &transform));
   CHECK(near(batch[0], 1) && transform.scale_x == 1);
+  FAILS("vecdet::letterbox: input.width is 32769, expected 0 to 32768 pixels",
+        vecdet_letterbox(&image, 1, (vecdet_grid_size){2, 32769}, NULL, NULL, batch, &transform));
+  FAILS("vecdet::letterbox: input.height is -1, expected 0 to 32768 pixels",
+        vecdet_letterbox(&image, 1, (vecdet_grid_size){-1, 2}, NULL, NULL, batch, &transform));
 }
 
 static void test_profile(void) {

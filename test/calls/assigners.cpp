@@ -9,7 +9,7 @@ namespace {
 template <class T>
 struct assigner_calls {
   bench::pyramid pyramid;
-  index_t images, number;  ///< number: of candidates
+  index_t images, number;  ///< number of candidates
   placed_boxes<T> anchors, predicted;
   placed_matrix<T> points, scores;
   placed<grid_size> levels;
@@ -24,8 +24,8 @@ struct assigner_calls {
   static index_t number_of(const problem& p) {
     return number_after<index_t>("k", p.variant, number_after<index_t>("top", p.variant, 9));
   }
-  /// The number of images of a recorded call. Its bytes are those of points, scores or anchors, and
-  /// of each image's matches.
+  /// The number of images of a recorded call, computed from its bytes: those of points, scores or
+  /// anchors, plus those of each image's matches.
   static index_t images_of(const problem& p) {
     const double per_point = p.bytes / static_cast<double>(p.shape[1]);
     const bool is_task_aligned = p.variant.compare(0, 3, "top") == 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue of calls: every public function, once, with the operands that it reads, writes and
-// may overwrite. The drivers run all of it: test_memory, test_threads, test_in_place,
-// test_allocations, digest, and vecdet-profile's replay, which finds a recorded problem here.
+// The catalogue of calls: every public function once, with the operands that it reads, writes and
+// may overwrite. The drivers run all calls: test_memory, test_threads, test_in_place,
+// test_allocations, digest, and vecdet-profile's replay, which looks up recorded problems here.
 //
 // A family is one file beside this one, X.cpp, with a struct that makes operands for a shape and
 // lists its calls:
@@ -9,8 +9,8 @@
 //   template <class T>
 //   struct X_calls {
 //     static std::vector<shape> sweep(index_t length);  // shapes with a dimension of this length
-//     static shape sized(index_t rows);                 // one shape of about so many rows
-//     static bool takes(const problem&);                // shapes to refuse; may be left out
+//     static shape sized(index_t rows);                 // one shape with about this many rows
+//     static bool takes(const problem&);                // false for unsupported shapes; optional
 //     X_calls(operands& make, const problem&);
 //     void list(call_list&);
 //   };
@@ -41,23 +41,23 @@ namespace test {
 
 using shape = std::vector<index_t>;
 
-/// The problem that operands are made for. The shape is the profiler's; variant and bytes are those
-/// of a recorded call, empty and 0 in tests.
+/// The problem that operands are made for. The shape is that of the profiler. Variant and bytes are
+/// those of a recorded call, or empty and 0 in tests.
 struct problem {
   test::shape shape;
   source from = source::ordinary;
   std::string variant = {};
   double bytes = 0;
 
-  /// The mean count of recorded calls, where `rounded` is a rounded one.
+  /// The exact mean count of recorded calls, if `rounded` is the rounded mean.
   index_t exact_count(index_t rounded, std::size_t bytes_each) const {
     const auto exact = static_cast<index_t>(std::llround(bytes / static_cast<double>(bytes_each)));
     return profile::rounded_count(exact) == profile::rounded_count(rounded) ? exact : rounded;
   }
 };
 
-/// The number that follows `prefix` in a recorded variant, as 0.05 in "threshold0.05"; of other
-/// variants `otherwise`.
+/// The number that follows `prefix` in a recorded variant, such as 0.05 in "threshold0.05";
+/// `otherwise` if the variant has no such prefix.
 template <class Number>
 Number number_after(const std::string& prefix, const std::string& variant, Number otherwise) {
   if (variant.compare(0, prefix.size(), prefix) != 0) return otherwise;
@@ -75,7 +75,7 @@ std::string text_of(const std::string& prefix, Number number) {
   return text.str();
 }
 
-/// The bytes of what a call returns and writes.
+/// The bytes that a call returns and writes.
 class results {
  public:
   template <class T>
@@ -111,7 +111,7 @@ class results {
     std::apply([this](const auto&... part) { (this->add(part), ...); }, parts);
   }
 
-  /// Takes all NaNs for the same: their sign is no result, and differs on Arm.
+  /// Treats all NaNs as equal: their sign is not part of the result, and differs on Arm.
   void with_equal_nans() { same_nans_ = true; }
 
   const std::vector<char>& bytes() const { return bytes_; }
@@ -207,7 +207,7 @@ struct call {
   std::string name;               ///< function/variant, as the profiler records it, then /options
   std::string function, variant;  ///< parts of the name
   bool has_defaults;              ///< whether the name has no options
-  bool returns_vector;            ///< memory of the caller's, allocated by the call
+  bool returns_vector;            ///< the call allocates its result
   accesses arrays;
   std::function<void(threading, results*)> body;
 
@@ -218,7 +218,7 @@ struct call {
       std::memset(out.array->address, 0xa5, out.array->bytes);
     return results_in_place(policy, equal_nans);
   }
-  /// The same, of outputs that hold inputs.
+  /// The same if outputs overwrite inputs.
   results results_in_place(threading policy, bool equal_nans = false) const {
     results all;
     if (equal_nans) all.with_equal_nans();
@@ -266,13 +266,14 @@ struct family {
   call_set (*make)(memory&, const problem&);
 };
 
-/// All families, a type each, by name.
+/// All families, one entry per element type, each with its name.
 inline std::vector<family>& catalogue() {
   static std::vector<family> families;
   return families;
 }
 
-/// visit(family, call) for every call, on operands in `at` for a problem of about so many rows.
+/// Calls visit(family, call) for every call, on operands in `at` for a problem with about `rows`
+/// rows.
 template <class Visit>
 void for_each_call(memory& at, index_t rows, source from, const Visit& visit) {
   for (const family& f : catalogue()) {

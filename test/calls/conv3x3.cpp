@@ -6,7 +6,7 @@ namespace vecdet {
 namespace test {
 namespace {
 
-/// Weights and their gradients of a layer of so many inputs and outputs.
+/// The weights of a layer and their gradients.
 template <class T>
 struct layer {
   index_t inputs, outputs;
@@ -25,7 +25,7 @@ struct layer {
   feature_view<const T> weights_view() const {
     return {weights.data(), outputs, inputs, 3, 3, feature_layout::nchw};
   }
-  /// Transformed once for many calls.
+  /// Weights that are transformed once for many calls.
   std::shared_ptr<const conv3x3_weights<T>> transformed(conv3x3_use use, conv3x3_tile tile) const {
     return std::make_shared<const conv3x3_weights<T>>(weights_view(), use, tile,
                                                       threading::sequential);
@@ -41,7 +41,7 @@ struct layer {
   }
 };
 
-/// One map. `output` stands for the forward output and for its upstream gradient.
+/// Calls on one map. `output` is both the forward output and the upstream gradient.
 template <class T>
 struct conv3x3_calls : layer<T> {
   index_t images, height, width;
@@ -113,7 +113,7 @@ struct conv3x3_calls : layer<T> {
   }
 };
 
-/// A square level and a level of one row, with this total number of locations.
+/// Calls on a square level and a level of one row, with this total number of locations.
 template <class T>
 struct level_calls : layer<T> {
   struct heads {

@@ -6,8 +6,8 @@ namespace vecdet {
 namespace test {
 namespace {
 
-/// Images x locations x queries x heads x channels. Levels are a square, one of half its side, and
-/// a row of the other locations.
+/// Shapes are images x locations x queries x heads x channels. The levels are a square, a square of
+/// half its side, and a row with the remaining locations.
 template <class T>
 struct deformable_attention_calls {
   using real = compute_type<T>;
@@ -68,7 +68,7 @@ struct deformable_attention_calls {
     return shape.images * shape.queries * shape.heads * shape.points();
   }
 
-  /// As in an encoder: queries row by row, points near them.
+  /// Sets the points as in an encoder: queries go row by row, with points near them.
   void follow_queries() {
     const auto columns = static_cast<index_t>(std::sqrt(static_cast<double>(shape.queries))) + 1;
     const index_t each = shape.heads * shape.points();

@@ -28,7 +28,7 @@ struct pairwise_calls {
   }
   static shape sized(index_t rows) { return {rows, 5}; }
 
-  /// The fewer boxes are ground truth.
+  /// The shorter list of boxes is the ground truth.
   pairwise_calls(operands& make, const problem& p)
       : a(p.shape[0] <= p.shape[1] ? make.truth_boxes<T>(p.shape[0]) : make.boxes<T>(p.shape[0])),
         b(p.shape[0] <= p.shape[1] ? make.boxes<T>(p.shape[1]) : make.truth_boxes<T>(p.shape[1])),

@@ -8,7 +8,7 @@ namespace {
 
 template <class T>
 struct matching_calls {
-  index_t images, arrays;  ///< arrays: bytes of an anchor's results in a recorded call
+  index_t images, arrays;  ///< arrays: bytes of results per anchor in a recorded call
   placed_boxes<T> anchors, regions, deltas;
   placed_truth known;
   placed<index_t> region_offsets, matches, labels, foreground;
@@ -34,7 +34,7 @@ struct matching_calls {
         ious(make.room<T>(images * p.shape[2])),
         index(anchors, threading::sequential) {}
 
-  /// Those that a recorded call had, by the bytes.
+  /// The results of a recorded call, deduced from its bytes.
   match_results recorded_results() {
     match_results out;
     if (p_all() || arrays % 8 == 4) out.best_ious = ious;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the operands of calls are placed.
+// The memory that holds the operands of calls.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 namespace vecdet {
 namespace test {
 
-/// Where arrays are placed. Memory lives as long as this object.
+/// Places arrays. Their memory lives as long as this object.
 class memory {
  public:
   memory() = default;
   memory(const memory&) = delete;
   memory& operator=(const memory&) = delete;
   virtual ~memory() = default;
-  /// Never null.
+  /// Returns memory for an array; never null.
   virtual void* take(std::size_t bytes, std::size_t alignment) = 0;
 };
 

@@ -30,7 +30,7 @@ struct nms_calls {
         bf16_scores(make.converted<bfloat16>(found.scores)),
         f64_scores(make.converted<double>(found.scores)) {}
 
-  /// A recorded variant names the type of scores that are not of the boxes' type.
+  /// A recorded variant names the type of the scores if it differs from that of the boxes.
   static std::size_t size_of_score(const std::string& variant) {
     return variant == "bf16" ? 2 : variant == "f32" ? 4 : variant == "f64" ? 8 : sizeof(T);
   }
@@ -86,7 +86,7 @@ struct nms_calls {
   }
 };
 
-/// Its cost is quadratic in the boxes of a class.
+/// Soft-NMS; its cost is quadratic in the number of boxes of a class.
 template <class T>
 struct soft_nms_calls {
   placed_detections<T> found;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arrays that calls work on. A driver decides where they are placed (memory) and what they hold
-// (source); a family asks for them by what they mean: boxes, deltas, labels, logits.
+// The arrays that calls work on. A driver decides where they are placed (memory) and what they
+// contain (source). A family requests them by meaning: boxes, deltas, labels, logits.
 #pragma once
 
 #include "../support/values.hpp"
@@ -27,11 +27,11 @@
 namespace vecdet {
 namespace test {
 
-/// What arrays hold: ordinary numbers; among them special values that kernels get wrong; or what a
-/// detector has in training.
+/// The contents of arrays: ordinary numbers; ordinary numbers mixed with special values, on which
+/// kernels fail most easily; or numbers as in the training of a detector.
 enum class source { ordinary, special, training };
 
-/// An array. Views are made when a call runs: in between, drivers may move an output elsewhere.
+/// An array. Views are made when a call runs, because drivers may move outputs between calls.
 struct placed_bytes {
   void* address = nullptr;
   std::size_t bytes = 0, element = 1;  ///< element: size in bytes
@@ -44,7 +44,7 @@ class placed : public placed_bytes {
   placed() = default;
   placed(memory& at, std::size_t count)
       : placed_bytes{at.take(count * sizeof(T), alignof(T)), count * sizeof(T), sizeof(T)} {}
-  placed(placed&&) = default;  // calls hold its address: copies would be others
+  placed(placed&&) = default;  // not copyable, because calls hold its address
   placed& operator=(placed&&) = default;
 
   T* data() const { return static_cast<T*>(address); }
@@ -99,14 +99,14 @@ struct placed_detections {
   placed<index_t> classes;
 };
 
-/// Sizes of a head's output: levels with so many anchors at each location.
+/// The sizes of a head's output: its levels and the number of anchors per location.
 struct head_sizes {
   index_t images, anchors;
   std::vector<grid_size> levels;
 };
 
-/// A head's output, an array for each level. Where it has more channels than columns, the last ones
-/// must stay as they are.
+/// A head's output, one array per level. If it has more channels than columns, the last channels
+/// must stay unchanged.
 template <class T>
 struct placed_head {
   head_sizes sizes;
@@ -181,7 +181,7 @@ class operands {
     add_special(values, special_boxes_as<T>());
     return copy(values);
   }
-  /// Boxes that overlap those of boxes().
+  /// Boxes that overlap those that boxes() makes.
   template <class T>
   placed_boxes<T> boxes_near(index_t count) {
     if (!in_training()) return boxes<T>(count);
@@ -216,7 +216,7 @@ class operands {
     for (T& number : to) number = test::to<T>(generator.uniform(low, high));
     return to;
   }
-  /// -1 background, -2 ignored, the others in [0, classes).
+  /// Labels: -1 for background, -2 for ignored, or a class in [0, classes).
   placed<index_t> labels(index_t rows, index_t classes) {
     return copy(in_training() ? bench::training_labels(rows, classes)
                               : random_labels(rows, classes, ++seed_));
@@ -257,7 +257,8 @@ class operands {
     return {copy(bench::converted<T>(found.boxes)), copy(bench::converted<T>(found.scores)),
             copy(found.classes)};
   }
-  /// The labels as dense targets: one in training, in tests any number in [0, 1].
+  /// The labels as dense targets: 1 for the labelled class in training, any number in [0, 1] in
+  /// tests.
   template <class T>
   placed_matrix<T> dense_targets(const placed<index_t>& labels, index_t classes) {
     const auto rows = static_cast<index_t>(labels.size());
@@ -274,7 +275,7 @@ class operands {
     }
     return to;
   }
-  /// An output of rows; with space between them among special values.
+  /// An output of rows. With special values, there is space between the rows.
   template <class T>
   placed_matrix<T> matrix(index_t rows, index_t cols) {
     return {at_, rows, cols, from_ == source::special && cols % 2 != 0 ? 1 + cols % 5 : 0};
@@ -288,8 +289,8 @@ class operands {
     return to;
   }
 
-  /// A head whose images have so many anchors: two levels of two anchors, or in training one level
-  /// of one anchor.
+  /// A head with this number of anchors per image: two levels with two anchors per location, or in
+  /// training one level with one anchor per location.
   head_sizes head(index_t images, index_t anchors) const {
     const index_t locations = anchors / 2;
     if (in_training() || anchors % 2 != 0 || locations < 7) return {images, 1, {{anchors, 1}}};
@@ -310,7 +311,8 @@ class operands {
           sizes.images * sizes.anchors * head.channels * level.height * level.width, low, high));
     return head;
   }
-  /// Logits of an NHWC head's rows with these labels; in training the numbers of NCHW are the same.
+  /// The logits of an NHWC head whose rows have these labels. In training, NCHW has the same
+  /// numbers.
   template <class T>
   placed_head<T> logits_head(const head_sizes& sizes, const placed<index_t>& labels,
                              index_t classes, head_layout layout) {
@@ -326,7 +328,7 @@ class operands {
     return to;
   }
 
-  /// So many boxes, spread over the images.
+  /// `count` boxes, spread over the images.
   placed_truth truth(index_t images, index_t count, index_t first_class, index_t classes,
                      double extent = 800) {
     const bench::picture picture = bench::built_in_picture(count, ++seed_);
@@ -336,7 +338,7 @@ class operands {
             copy(ids), offsets(images, count)};
   }
 
-  /// Boxes about the points, for each image.
+  /// Boxes around the points, for each image.
   placed_boxes<float> predictions(const bench::pyramid& of, index_t images) {
     random_generator generator(++seed_);
     const double extent = 8 * std::sqrt(static_cast<double>(of.size()));
@@ -372,7 +374,7 @@ class operands {
     return to;
   }
 
-  /// So many points.
+  /// A pyramid with this number of points.
   bench::pyramid pyramid(index_t points) const {
     if (from_ != source::special || points % 4 != 0) return bench::pyramid_of_points(points);
     bench::pyramid thin;

@@ -13,7 +13,7 @@ parts(const detections_view& found) {
   return {found.boxes, found.scores, found.labels, found.offsets};
 }
 
-/// Level sizes as of a pyramid: each level has a quarter of the anchors of the one before.
+/// Level sizes as in a pyramid: each level has a quarter of the anchors of the one before.
 std::vector<index_t> pyramid_sizes(index_t anchors) {
   std::vector<index_t> sizes;
   for (int level = 0; level < 4; ++level) {
@@ -68,7 +68,7 @@ struct dense_operands {
   }
 };
 
-/// One image has no dimension of its own in a problem's shape.
+/// For a single image, a problem's shape has no dimension for images.
 template <class T>
 struct one_image : dense_operands<T> {
   static std::vector<shape> sweep(index_t length) {

@@ -20,7 +20,8 @@ struct match_calls {
   static std::vector<shape> sweep(index_t length) { return {{2, length, 3}, {2, 5, length}}; }
   static shape sized(index_t rows) { return {2, rows / 2, 7}; }
   static bool takes(const problem& p) { return p.variant != "softmax" || classes_of(p) >= 2; }
-  /// Of a recorded call with softmax: its bytes are those of boxes and logits.
+  /// The number of classes of a recorded call with softmax, computed from its bytes: those of boxes
+  /// and logits.
   static index_t classes_of(const problem& p) {
     if (p.variant != "softmax") return 80;
     const double queries = static_cast<double>(p.shape[0]) * static_cast<double>(p.shape[1]);

@@ -103,7 +103,7 @@ struct yolo_calls {
   }
 };
 
-/// With further numbers for each box, such as keypoints or coefficients of masks.
+/// Calls with additional numbers per box, such as key points or mask coefficients.
 template <class T>
 struct yolo_extras_calls : yolo_calls<T> {
   using yolo_calls<T>::yolo_calls;
@@ -184,7 +184,7 @@ struct letterbox_calls {
   static std::vector<shape> sweep(index_t length) { return {{2, 5, length, 32}}; }
   static shape sized(index_t rows) { return {2, 60, rows / 60 + 1, 32}; }
   static bool takes(const problem& p) { return input_width(p) >= 1; }
-  /// Does not stand in the shape.
+  /// The width of the input, which the shape does not contain.
   static index_t input_width(const problem& p) {
     if (p.bytes == 0) return 48;
     const double per_image = p.bytes / static_cast<double>(p.shape[0]);

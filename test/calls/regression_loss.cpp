@@ -17,8 +17,8 @@ struct regression_calls {
   placed<index_t> labels, foreground, matches;
   placed<std::int32_t> narrow_labels;
   placed<float> weights;
-  /// Arrays of the deltas' size, in a recorded call: whether all boxes count does not stand in its
-  /// name.
+  /// The number of arrays of the deltas' size in a recorded call. It shows whether all boxes count,
+  /// which the name does not say.
   double arrays;
   const std::string prefix = std::is_same<T, Box>::value ? "" : "float_";
 

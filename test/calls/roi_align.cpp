@@ -17,7 +17,8 @@ struct roi_align_calls {
   placed<index_t> image_of;
   placed<double> scales;
   roi_align_workspace workspace;
-  // What multiscale_roi_align() takes is made outside of calls, which must not allocate.
+  // The arguments of multiscale_roi_align() are made outside calls, because calls must not
+  // allocate.
   std::vector<feature_view<const T>> maps;
   std::vector<feature_view<T>> grads;
 

@@ -11,7 +11,7 @@ struct softmax_calls {
   placed<index_t> labels;
   placed_matrix<T> logits, out;
   placed<T> each;
-  index_t negatives;  ///< for each foreground row
+  index_t negatives;  ///< per foreground row
   softmax_cross_entropy_workspace workspace;
 
   static std::vector<shape> sweep(index_t length) {

@@ -64,7 +64,7 @@ void fuzz::target(input& in) {
         const index_t match = expected[static_cast<std::size_t>(i)];
         if (matches[static_cast<std::size_t>(image * count + i)] !=
             (match < 0 ? -1 : first + match))
-          fail("ATSS gives another match than the reference");
+          fail("ATSS differs from the reference");
       }
     }
     assign_task_aligned(said, {where.data(), count, 2}, levels, truth, matches, targets, params,

@@ -51,16 +51,16 @@ void check_image(const fuzz::tensor<index_t>& labels, const fuzz::tensor<index_t
   const auto k = static_cast<std::size_t>(image);
   const index_t first = images[k], last = images[k + 1];
   const numbers expected(labels.data() + first, last - first, params);
-  if (of.positives[k] != expected.positives) fuzz::fail("another number of positives");
+  if (of.positives[k] != expected.positives) fuzz::fail("wrong number of positives");
   if (of.offsets[k + 1] - of.offsets[k] != expected.positives + expected.negatives)
-    fuzz::fail("another number of negatives");
+    fuzz::fail("wrong number of negatives");
   const index_t negatives = of.offsets[k] + of.positives[k];
   for (index_t i = of.offsets[k]; i < of.offsets[k + 1]; ++i) {
     const index_t at = of.indices[static_cast<std::size_t>(i)];
     if (at < first || at >= last) fuzz::fail("an index of another image");
     const index_t label = labels[static_cast<std::size_t>(at)];
     if (label == params.ignore || (label == params.background) != (i >= negatives))
-      fuzz::fail("an index among those of another kind");
+      fuzz::fail("an index of the wrong kind");
     if (i > of.offsets[k] && i != negatives && of.indices[static_cast<std::size_t>(i - 1)] >= at)
       fuzz::fail("indices do not ascend");
   }
@@ -113,7 +113,7 @@ void fuzz::target(input& in) {
     narrow_params.background = other_background;
     narrow_params.ignore = other_ignore;
     if (!(drawn(narrow, images, narrow_params, threading::parallel) == of))
-      fail("a balanced sample depends on how labels are said");
+      fail("a balanced sample depends on the representation of labels");
     for (index_t k = 0; k + 1 < images.size(); ++k) {
       check_image(labels, images, k, params, of);
       check_alone(labels, images, k, params, of);

@@ -115,7 +115,7 @@ void box_coding(fuzz::input& in) {
         fuzz::add_boxes(separate, delta_planes.view());
         decode_all(separate, o, delta_planes.view(), anchor_planes.view(),
                    anchor_planes.view(boxes / 2), out_planes.view());
-        fuzz::expect_same("boxes in four arrays have other bits", results, separate);
+        fuzz::expect_same("boxes in four arrays give different bits", results, separate);
         if constexpr (std::is_same<T, bfloat16>::value) mixed_decoding(results, o, deltas, anchors);
 
         encode_distances(g, a, deltas_view, o.distances, sequential);
@@ -150,7 +150,7 @@ void box_coding(fuzz::input& in) {
       },
       [&](const char* set, const std::vector<double>& values) {
         if (kind != fuzz::box_kind::tame || params.anchors != box_format::xyxy) return;
-        // What cancels in double also cancels in the reference.
+        // In double, the reference loses as much to cancellation.
         const bool is_double = std::is_same<T, double>::value;
         using real = compute_type<T>;
         const auto expect = [&](const char* what, double actual, double exact, double ulp,
@@ -165,7 +165,7 @@ void box_coding(fuzz::input& in) {
                                target = reference::load_box(g, i);
           if (!(anchor.width() > 0 && anchor.height() > 0 && target.width() > 0 &&
                 target.height() > 0))
-            continue;  // rounding to bfloat16 may leave nothing of a side
+            continue;  // rounding to bfloat16 may make a side 0
           const auto e =
               test::numbers(reference::encode_box(target, anchor, test::weights_of(params)));
           const std::size_t first = static_cast<std::size_t>(4 * i);

@@ -192,8 +192,7 @@ void box_head_of(fuzz::input& in) {
       const detections_view found = postprocess_box_head(
           h.outputs(), boxes_view<const float>(h.proposals), vector_view<const index_t>(h.offsets),
           vector_view<const image_size>(h.sizes), params, workspace, policy);
-      if (found.offsets.size() != h.sizes.size() + 1)
-        fuzz::fail("offsets are not those of the images");
+      if (found.offsets.size() != h.sizes.size() + 1) fuzz::fail("wrong number of offsets");
       for (index_t image = 0; image < h.sizes.size(); ++image)
         check_image(h, params, expected[static_cast<std::size_t>(image)], image, found);
       for (const index_t label : found.labels) results.add(static_cast<double>(label));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // 3x3 convolution of one or two levels of any sizes, channels, layouts and numbers, with its
-// gradients. On finite numbers, every result must be within the documented bound of the reference.
-// On others, instruction sets must agree.
+// gradients. On finite numbers, the error of every result must be within the documented bound. On
+// others, instruction sets must agree.
 #include "fuzz_input.hpp"
 #include <vecdet/reference/conv3x3.hpp>
 
@@ -23,7 +23,7 @@ struct shape {
   index_t side() const { return tile == conv3x3_tile::f4x4 ? 4 : 2; }
 };
 
-/// Maps of `channels` channels, one for each level, each a tensor that ends at an inaccessible
+/// One map per level, each with `channels` channels and in a tensor that ends at an inaccessible
 /// page.
 template <class T>
 struct maps {
@@ -34,7 +34,7 @@ struct maps {
   std::vector<head_level<T>> levels;
   std::vector<head_level<const T>> const_levels;
 
-  /// make(count) is a level's tensor.
+  /// make(count) returns the tensor of a level.
   template <class Make>
   maps(const shape& of, index_t c, feature_layout in, const Make& make)
       : sizes(of), channels(c), layout(in) {
@@ -45,12 +45,14 @@ struct maps {
     }
   }
 
-  head_view<const T> in() const { return {const_levels, sizes.images, 1, channels, of_head()}; }
-  head_view<T> out() const { return {levels, sizes.images, 1, channels, of_head()}; }
+  head_view<const T> in() const {
+    return {const_levels, sizes.images, 1, channels, layout_of_head()};
+  }
+  head_view<T> out() const { return {levels, sizes.images, 1, channels, layout_of_head()}; }
   feature_view<const T> level(std::size_t l) const {
     return {tensors[l].data(), sizes.images, channels, levels[l].height, levels[l].width, layout};
   }
-  head_layout of_head() const {
+  head_layout layout_of_head() const {
     return layout == feature_layout::nchw ? head_layout::nchw : head_layout::nhwc;
   }
 };
@@ -72,8 +74,8 @@ std::vector<double> weight_sizes(const feature_view<const T>& w) {
   return sizes;
 }
 
-/// The largest magnitude that the tile of (y, x) holds, and `border` around it. A mask without
-/// images passes all.
+/// The largest magnitude in the tile of (y, x) and in the `border` around it. A mask without images
+/// passes everything.
 template <class T>
 double tile_size(const feature_view<const T>& map, const feature_view<const T>& mask, index_t side,
                  index_t border, index_t n, index_t c, index_t y, index_t x) {
@@ -88,8 +90,7 @@ double tile_size(const feature_view<const T>& map, const feature_view<const T>& 
   return most;
 }
 
-/// By how much a result may differ that is a sum of so many terms of that size, one per channel or
-/// tile.
+/// The allowed error of a sum of `terms` terms of this size, one per channel or tile.
 template <class T>
 double allowed(conv3x3_tile tile, index_t terms, double size) {
   if (std::is_same<T, double>::value) return 1e-11 * size + 1e-290;
@@ -97,11 +98,11 @@ double allowed(conv3x3_tile tile, index_t terms, double size) {
          1e-33;
 }
 
-/// Larger numbers may overflow in a transform, and infinity times 0 is NaN.
+/// Numbers above this may overflow in a transform, and infinity times 0 is NaN.
 template <class T>
 constexpr double largest = std::is_same<T, double>::value ? 1e290 : 1e30;
 
-/// The size of a product of numbers of these sizes; infinite if a transform may overflow.
+/// The size of a product of two numbers of these sizes; infinite if a transform may overflow.
 template <class T>
 double product_size(double a, double b) {
   return a < largest<T> && b < largest<T> ? a * b : HUGE_VAL;
@@ -147,9 +148,9 @@ void fuzz_type(fuzz::input& in) {
   const auto mask_view = relu ? mask.in() : head_view<const T>();
 
   // The exact results and the sizes of their terms.
-  const std::vector<double> of_weights = weight_sizes(w);
+  const std::vector<double> pair_sizes = weight_sizes(w);
   const auto pair = [&](index_t k, index_t c) {
-    return of_weights[static_cast<std::size_t>(k * s.inputs + c)];
+    return pair_sizes[static_cast<std::size_t>(k * s.inputs + c)];
   };
   std::vector<std::vector<double>> exact_output, exact_input_grad;
   std::vector<double> exact_weights(static_cast<std::size_t>(weights.size())), weight_terms;
@@ -177,15 +178,15 @@ void fuzz_type(fuzz::input& in) {
       for (index_t y = 0; y < x.height(); y += s.side())
         for (index_t column = 0; column < x.width(); column += s.side()) {
           ++tiles;
-          std::vector<double> of_inputs;
+          std::vector<double> input_sizes;
           for (index_t c = 0; c < s.inputs; ++c)
-            of_inputs.push_back(tile_size(x, {}, s.side(), 1, n, c, y, column));
+            input_sizes.push_back(tile_size(x, {}, s.side(), 1, n, c, y, column));
           for (index_t k = 0; k < s.outputs; ++k) {
-            const double of_tile = tile_size(up, passes, s.side(), 0, n, k, y, column);
-            bias_terms[static_cast<std::size_t>(k)] += of_tile;
+            const double size = tile_size(up, passes, s.side(), 0, n, k, y, column);
+            bias_terms[static_cast<std::size_t>(k)] += size;
             for (index_t c = 0; c < s.inputs; ++c)
               weight_terms[static_cast<std::size_t>(k * s.inputs + c)] +=
-                  product_size<T>(of_tile, of_inputs[static_cast<std::size_t>(c)]);
+                  product_size<T>(size, input_sizes[static_cast<std::size_t>(c)]);
           }
         }
   }
@@ -198,16 +199,16 @@ void fuzz_type(fuzz::input& in) {
       for (index_t n = 0; n < s.images; ++n)
         for (index_t y = 0; y < target.height(); ++y)
           for (index_t x = 0; x < target.width(); ++x) {
-            std::vector<double> of_tile;
+            std::vector<double> tile_sizes;
             for (index_t c = 0; c < from.channels; ++c)
-              of_tile.push_back(tile_size(source, passes, s.side(), 1, n, c, y, x));
+              tile_sizes.push_back(tile_size(source, passes, s.side(), 1, n, c, y, x));
             for (index_t k = 0; k < actual.channels; ++k) {
               double size = forward && has_bias
                                 ? size_of(static_cast<double>(bias[static_cast<std::size_t>(k)]))
                                 : 0;
               for (index_t c = 0; c < from.channels; ++c) {
                 const double weight = forward ? pair(k, c) : pair(c, k);
-                size += product_size<T>(weight, of_tile[static_cast<std::size_t>(c)]);
+                size += product_size<T>(weight, tile_sizes[static_cast<std::size_t>(c)]);
               }
               const T& result = reference::feature_at(target, n, k, y, x);
               expect<T>(what, static_cast<double>(result),
@@ -232,17 +233,17 @@ void fuzz_type(fuzz::input& in) {
     results.add(weight_grad);
     results.add(bias_grad);
     check_map("an output", input, output, exact_output, true);
-    check_map("an input's gradient", upstream, input_grad, exact_input_grad, false);
+    check_map("the input's gradient", upstream, input_grad, exact_input_grad, false);
     for (index_t k = 0; k < s.outputs; ++k) {
-      const double of_bias = bias_terms[static_cast<std::size_t>(k)];
-      expect<T>("a bias's gradient", static_cast<double>(bias_grad[static_cast<std::size_t>(k)]),
-                exact_bias[static_cast<std::size_t>(k)], of_bias,
-                allowed<T>(s.tile, 0, static_cast<double>(s.side() * s.side()) * of_bias));
+      const double bias_size = bias_terms[static_cast<std::size_t>(k)];
+      expect<T>("the bias's gradient", static_cast<double>(bias_grad[static_cast<std::size_t>(k)]),
+                exact_bias[static_cast<std::size_t>(k)], bias_size,
+                allowed<T>(s.tile, 0, static_cast<double>(s.side() * s.side()) * bias_size));
       for (index_t c = 0; c < s.inputs; ++c)
         for (index_t tap = 0; tap < 9; ++tap) {
           const T& result = reference::feature_at(w_grad, k, c, tap / 3, tap % 3);
           const double size = weight_terms[static_cast<std::size_t>(k * s.inputs + c)];
-          expect<T>("a weight's gradient", static_cast<double>(result),
+          expect<T>("the weights' gradient", static_cast<double>(result),
                     exact_weights[static_cast<std::size_t>(&result - w_grad.data())], size,
                     allowed<T>(s.tile, tiles, size));
         }

@@ -61,7 +61,7 @@ void fuzz_type(fuzz::input& in) {
         vector_view<double>(magnitudes ? by_weights_size : by_weights), magnitudes);
   }
 
-  // Sums near the end of float's range are not a matter of rounding.
+  // Sums near the end of float's range may overflow.
   const double most = 1e30;
   const auto check = [&](const char* what, const auto& actual, const std::vector<double>& expected,
                          const std::vector<double>& sum) {
@@ -91,9 +91,9 @@ void fuzz_type(fuzz::input& in) {
     grads.weights = vector_view<real>(weight_grad.data(), weight_grad.size());
     deformable_attention_grad(view(upstream), view(value), view(points), view(weights), grads,
                               shape, workspace, policy);
-    check("the gradient by the value", value_grad, by_value, by_value_size);
-    check("the gradient by points", point_grad, by_points, by_points_size);
-    check("the gradient by weights", weight_grad, by_weights, by_weights_size);
+    check("the gradient with respect to the value", value_grad, by_value, by_value_size);
+    check("the gradient with respect to points", point_grad, by_points, by_points_size);
+    check("the gradient with respect to weights", weight_grad, by_weights, by_weights_size);
     results.add(value_grad);
     results.add(point_grad);
     results.add(weight_grad);

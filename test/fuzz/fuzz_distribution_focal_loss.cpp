@@ -8,7 +8,8 @@ using namespace vecdet;
 
 namespace {
 
-/// The largest difference of two finite logits, at least 1: the size of what cancels in a loss.
+/// The largest difference of two finite logits, at least 1: the size of the terms that cancel in a
+/// loss.
 double extent_of(vector_view<const float> x) {
   double least = 1e300, greatest = -1e300;
   for (const float number : x) {

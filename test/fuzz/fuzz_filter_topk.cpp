@@ -10,7 +10,7 @@ using namespace vecdet;
 namespace {
 
 /// Logits byte by byte, or many from a seed: enough for several chunks and for more candidates than
-/// fit the memory.
+/// fit into the memory.
 template <class T>
 fuzz::tensor<T> any_logits(fuzz::input& in, index_t count, bool large) {
   if (!large) return in.numbers<T>(count);
@@ -52,7 +52,7 @@ void topk(fuzz::input& in) {
         fuzz::fail(std::string("top-k on ") + isa_name(active_isa()) + " differs from a sort");
       for (index_t i = 0; i < found.logits.size(); ++i)
         if (static_cast<double>(found.logits[i]) != at(expected[static_cast<std::size_t>(i)]))
-          fuzz::fail("top-k gives another logit than that of its element");
+          fuzz::fail("the logit of a result is not that of its element");
     }
   });
 }

@@ -37,8 +37,8 @@ void add_elements(fuzz::results& to, const fuzz::tensor<T>& memory, index_t cols
   }
 }
 
-/// Losses and gradients with any strides must be bit-identical to those of rows without gaps, also
-/// with weights that are infinite, huge or 0; and NaN may only come from NaN.
+/// Losses and gradients with any strides must be bit-identical to those of rows without gaps, even
+/// with weights that are infinite, huge or 0. Only NaN may give NaN.
 template <class T>
 void strided(fuzz::input& in, matrix_view<const T> x, matrix_view<const T> t,
              matrix_view<const T> upstream, const fuzz::tensor<index_t>& labels, bool dense,
@@ -120,7 +120,7 @@ void focal_loss(fuzz::input& in) {
   for (index_t i = 0; i < rows; ++i)
     label_values.push_back(in.integer(-2, cols + (in.byte() < 8 ? 1 : -1)));
   const fuzz::tensor<index_t> labels(label_values);
-  // The same in another form: 32-bit labels with other values of background and ignore.
+  // The same labels in 32 bits, with other values of background and ignore.
   const fuzz::tensor<std::int32_t> renamed = fuzz::renamed(label_values);
   const fuzz::tensor<T> targets(extent);
   for (T& t : targets) {
@@ -185,7 +185,7 @@ void focal_loss(fuzz::input& in) {
         otherwise.ignore = fuzz::other_ignore;
         if (!dense &&
             !fuzz::same_number(sum, sigmoid_focal_loss(x, focal_targets<T>(renamed), otherwise)))
-          fuzz::fail("the loss depends on how labels are said");
+          fuzz::fail("the loss depends on the representation of labels");
       },
       [&](const char* set, const std::vector<double>& values) {
         if (!checked) return;

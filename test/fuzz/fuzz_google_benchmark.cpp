@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as Google Benchmark's JSON and as the gate's history. Failures are exceptions; what is
-// read can be written.
+// Any text as Google Benchmark's JSON and as the gate's history. It is either refused with an
+// exception, or the result can be written.
 #include "../../bench/gate/google_benchmark.hpp"
 #include "../../bench/gate/history.hpp"
 #include "../../bench/gate/history_page.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a fuzzer's bytes into arguments and compares results: across instruction sets bit by bit,
-// with the reference within a tolerance. A difference stops the program with its message. Each
+// Turns a fuzzer's bytes into arguments and compares results: bit by bit across instruction sets,
+// and within a tolerance with the reference. A difference stops the program with a message. Each
 // fuzz_*.cpp defines target(), one property of a family of functions; main.cpp calls it.
 #pragma once
 
@@ -152,7 +152,7 @@ inline tensor<std::int32_t> renamed(const std::vector<index_t>& labels) {
                      : label == -2 ? other_ignore
                                    : static_cast<std::int32_t>(label));
   if (count_foreground(labels) != count_foreground(others, other_background, other_ignore))
-    fail("count_foreground depends on how labels are said");
+    fail("count_foreground depends on the representation of labels");
   return tensor<std::int32_t>(others);
 }
 
@@ -221,7 +221,7 @@ void expect_same_in_place(const std::string& what, const tensor<T>& input,
   results in_place, apart;
   in_place.add(memory);
   apart.add(expected);
-  expect_same(what + " gives other numbers in its input's memory", in_place, apart);
+  expect_same(what + " gives different numbers in its input's memory", in_place, apart);
 }
 
 /// Runs call(results) on every instruction set. AVX2 and AVX-512 must be bit-identical, and

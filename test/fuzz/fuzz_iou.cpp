@@ -71,7 +71,7 @@ void iou(fuzz::input& in) {
         elementwise_iou(boxes_view<const T>(a.data(), pairs), boxes_view<const T>(b.data(), pairs),
                         each_view, params, threading::sequential);
         together.add(each);
-        fuzz::expect_same("IoU of boxes in four arrays has other bits", separate, together);
+        fuzz::expect_same("IoU of boxes in four arrays gives different bits", separate, together);
         for (index_t i = 0; i < rows; ++i)
           for (index_t j = 0; j < cols; ++j) results.add(static_cast<double>(out_view(i, j)));
         results.add(each);

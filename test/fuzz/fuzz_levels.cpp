@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A head's levels with any sizes, layout and channels against the same numbers as rows: losses
-// equal their gradients' calls bit by bit, and top-k and postprocessing are identical. The whole
-// losses of RetinaNet and FCOS on them must agree across instruction sets.
+// A head's levels with any sizes, layout and channels against the same numbers as rows. Losses,
+// gradients, top-k and postprocessing must be bit-identical. The whole losses of RetinaNet and FCOS
+// on the levels must agree across instruction sets.
 #include "box_input.hpp"
 
 using namespace vecdet;
@@ -164,10 +164,10 @@ void check_losses(fuzz::input& in) {
                         threshold, k, topk_rows, threading::sequential);
         const index_t begin = found.offsets[group++];
         if (found.offsets[group] - begin != best.elements.size())
-          fuzz::fail("top-k of levels finds others");
+          fuzz::fail("top-k of levels differs");
         for (index_t i = 0; i < best.elements.size(); ++i)
           if (found.elements[begin + i] != best.elements[i] + first_anchor * classes)
-            fuzz::fail("top-k of levels finds others");
+            fuzz::fail("top-k of levels differs");
         row += count;
         first_anchor += count;
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as oneDNN's log and as PyTorch's records of convolutions. Failures are exceptions, and
-// the result is a report that can be written.
+// Any text as oneDNN's log and as PyTorch's records of convolutions. It is either refused with an
+// exception, or the result is a report that can be written.
 #include "../../bench/profile/aten_convolutions.hpp"
 #include "../../bench/profile/import_onednn.hpp"
 #include "fuzz_input.hpp"

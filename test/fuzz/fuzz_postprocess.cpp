@@ -13,7 +13,7 @@ using namespace vecdet;
 
 namespace {
 
-/// Whether a score is the sigmoid of only its logit, by which it is compared.
+/// Whether a score is the sigmoid of its logit alone. Such scores are compared as logits.
 bool is_sigmoid(dense_detector detector) {
   return detector == dense_detector::retinanet || detector == dense_detector::rpn;
 }
@@ -32,7 +32,7 @@ struct head {
             boxes_view<const T>(deltas), vector_view<const T>(centerness)};
   }
 
-  /// The label of a detection from an anchor's column: the column, or the level for an RPN.
+  /// The label of a detection in this column of an anchor: the column, or for an RPN the level.
   index_t label_of(dense_detector detector, index_t anchor, index_t column) const {
     if (detector != dense_detector::rpn) return column;
     index_t level = 0;
@@ -248,7 +248,7 @@ void postprocess_of(fuzz::input& in) {
     const detections_view found = run(threading::sequential);
     if (found.offsets.size() != h.images + 1 || found.offsets[0] != 0 ||
         found.offsets[h.images] != found.scores.size())
-      fuzz::fail("offsets are not those of the images");
+      fuzz::fail("wrong number of offsets");
     for (index_t image = 0; image < h.images; ++image)
       check_image(h, scores, image, params, found, tame);
     add_to(results, found);

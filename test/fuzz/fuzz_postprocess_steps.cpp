@@ -76,8 +76,8 @@ std::vector<std::vector<T>> some_rows(fuzz::input& in, source& from, index_t cla
 
 template <class T>
 head<T> any_head(fuzz::input& in, dense_detector detector) {
-  // Many: more candidates than the memory holds at once, and more boxes than NMS handles without an
-  // index.
+  // If large: more candidates than the memory holds at once, and more boxes than NMS handles
+  // without an index.
   const bool large = in.byte() > 250;
   const bool exact = large || in.byte() < 192;
   source from(in, large);
@@ -367,7 +367,7 @@ void postprocess_of(fuzz::input& in) {
       const detections_view found = postprocess(
           h.outputs(), boxes_view<const float>(h.boxes), vector_view<const index_t>(h.level_sizes),
           vector_view<const image_size>(h.sizes), params, workspace, policy);
-      if (found.offsets.size() != h.images + 1) fuzz::fail("offsets are not those of the images");
+      if (found.offsets.size() != h.images + 1) fuzz::fail("wrong number of offsets");
       for (index_t image = 0; image < h.images; ++image)
         check_image(h, expected[static_cast<std::size_t>(image)], image, found);
       fuzz::add_boxes(results, found.boxes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matching of any outputs with any boxes: every box of an image has a query of its own, or every
-// query a box. Assignments of any costs must equal the reference column for column.
+// Matching of any outputs with any boxes: every box of an image has a query that no other box has,
+// or every query has a box. Assignments of any costs must equal the reference column for column.
 #include "fuzz_input.hpp"
 #include <vecdet/reference/query_matching.hpp>
 
@@ -55,7 +55,7 @@ void matching(fuzz::input& in) {
           ++matched;
         }
         if (matched != std::min(queries, offsets[image + 1] - offsets[image]))
-          fuzz::fail("a box and a query are left over");
+          fuzz::fail("a box and a query are both without a match");
       }
   });
 }
@@ -88,10 +88,10 @@ void assignment(fuzz::input& in) {
       has_thrown = true;
     }
     if (has_thrown != (!is_valid || std::isinf(least)))
-      fuzz::fail("a cost is refused, or not, unlike in the reference");
+      fuzz::fail("only one of assignment and reference refuses a cost");
     if (has_thrown) std::fill(expected.begin(), expected.end(), -9);
     if (!std::equal(columns.begin(), columns.end(), expected.begin()))
-      fuzz::fail("the reference assigns other columns");
+      fuzz::fail("the assignment differs from the reference");
     results.add(columns);
   });
 }

@@ -75,7 +75,7 @@ void yolo(fuzz::input& in) {
         const auto& wanted = expected[static_cast<std::size_t>(i)];
         const index_t first = found.offsets[i];
         if (found.offsets[i + 1] - first != static_cast<index_t>(wanted.size()))
-          fuzz::fail("a raw output has another number of detections than in the reference");
+          fuzz::fail("a raw output's number of detections differs from the reference's");
         for (std::size_t d = 0; d < wanted.size(); ++d) {
           const index_t at = first + static_cast<index_t>(d);
           bool same = found.labels[at] == wanted[d].label &&
@@ -131,7 +131,7 @@ void merge(fuzz::input& in) {
           merge_boxes(scene.b(), scene.s(), scene.groups(), params, workspace, policy);
       if (!valid) fuzz::fail("merging takes a threshold of 0");
       if (found.scores.size() != static_cast<index_t>(expected.size()))
-        fuzz::fail("merging gives another number of groups than the reference");
+        fuzz::fail("the number of merged groups differs from the reference's");
       for (index_t g = 0; g < found.scores.size(); ++g) {
         const std::vector<index_t> group(found.members.begin() + found.offsets[g],
                                          found.members.begin() + found.offsets[g + 1]);

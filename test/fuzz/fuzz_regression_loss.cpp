@@ -23,7 +23,7 @@ void regression_loss_of(fuzz::input& in) {
   params.box_weights = weights;
   // A match out of range is an error in every representation.
   const auto chosen = fuzz::any_selection(in, boxes, truths + (in.byte() < 8 ? 1 : 0));
-  const bool on_truth = in.flag();  // else boxes rarely overlap their targets
+  const bool on_truth = in.flag();  // otherwise, boxes rarely overlap their targets
   const auto anchors = fuzz::some_boxes<Box>(in, boxes, kind);
   const auto truth = fuzz::some_boxes<Box>(in, truths, kind);
   const fuzz::tensor<T> deltas =
@@ -42,7 +42,7 @@ void regression_loss_of(fuzz::input& in) {
   const boxes_view<const T> d(deltas);
   const boxes_view<const Box> a(anchors), t(gathered);
   const regression_targets<Box> by_match(boxes_view<const Box>(truth), chosen.wide);
-  const regression_targets<Box> one_an_anchor{t};
+  const regression_targets<Box> one_per_anchor{t};
 
   const fuzz::tensor<T> grad(4 * boxes);
   fuzz::on_every_isa(
@@ -65,15 +65,15 @@ void regression_loss_of(fuzz::input& in) {
             results.add(grad);
             results.add(loss);
           }
-          // The losses of a list are added in its order.
+          // The losses of a list are added in the list's order.
           if (!(selection.is_list() || fuzz::same_number(loss, sum)))
-            fuzz::fail("the loss depends on how the choice is said");
+            fuzz::fail("the loss depends on the representation of the selection");
           for (std::size_t k = 0; k < first.size(); ++k)
             if (!fuzz::same_number(static_cast<double>(first[k]), static_cast<double>(grad[k])))
-              fuzz::fail("the gradient depends on how the choice is said");
+              fuzz::fail("the gradient depends on the representation of the selection");
         };
         for (const box_selection& selection : chosen.all_ways()) same(by_match, selection);
-        for (const box_selection& selection : chosen.all_ways()) same(one_an_anchor, selection);
+        for (const box_selection& selection : chosen.all_ways()) same(one_per_anchor, selection);
       },
       [&](const char* set, const std::vector<double>& values) {
         if (kind != fuzz::box_kind::tame || !all_matched) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoIAlign of any boxes on a map of any shape and numbers, in either layout, forward and backward,
-// by one map and by a pyramid, against the reference.
+// on one map and on a pyramid, against the reference.
 #include "fuzz_input.hpp"
 #include <vecdet/reference/roi_align.hpp>
 
@@ -95,7 +95,7 @@ void fuzz_type(fuzz::input& in) {
           }
         });
   }
-  // Sums near the end of float's range are not a matter of rounding.
+  // Sums near the end of float's range may overflow.
   const double most = 1e30, within = std::is_same<T, double>::value  ? 1e-9
                                      : std::is_same<T, float>::value ? 2e-5
                                                                      : 0x1p-7;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Soft-NMS of any boxes, scores and groups, against the reference's picks. If exp decides, nearly
-// equal scores may swap and those near the floor may leave.
+// Soft-NMS of any boxes, scores and groups, against the reference's picks. If exp is involved,
+// nearly equal scores may swap, and scores near the floor may be dropped.
 #include "score_input.hpp"
 #include <vecdet/reference/soft_nms.hpp>
 
@@ -61,7 +61,7 @@ void soft_nms_of(fuzz::input& in) {
                           static_cast<double>(expected[i].score), exact ? 0 : 1e-6, 1e-30);
         continue;
       }
-      if (exact) fuzz::fail("soft-NMS picks another box than the reference");
+      if (exact) fuzz::fail("soft-NMS picks a different box than the reference");
       const double mine = i < kept.size() ? static_cast<double>(scores[i]) : params.score_floor;
       const double exact_score =
           i < expected.size() ? static_cast<double>(expected[i].score) : params.score_floor;

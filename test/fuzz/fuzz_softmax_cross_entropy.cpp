@@ -48,7 +48,7 @@ void fuzz::target(input& in) {
             for (index_t c = 0; c < classes; ++c) {
               const double all = static_cast<double>(grad(first + i, c));
               if (!same_number(static_cast<double>(mined_view(first + i, c)), counts ? all : 0.0))
-                fail("other rows are mined than a sort gives");
+                fail("the mined rows differ from those of a sort");
               results.add(all);
             }
           }

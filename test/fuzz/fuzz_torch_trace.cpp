@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as a trace of torch.profiler, beside executions of a log. Failures are exceptions, and
-// the result is a report that can be written.
+// Any text as a trace of torch.profiler, together with executions from a log. It is either refused
+// with an exception, or the result is a report that can be written.
 #include "../../bench/profile/aten_convolutions.hpp"
 #include "../../bench/profile/import_torch_trace.hpp"
 #include "fuzz_input.hpp"

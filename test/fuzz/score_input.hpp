@@ -16,13 +16,13 @@ struct some_detections {
   tensor<T> boxes;
   tensor<S> scores;
   tensor<index_t> classes, images;  ///< of every box, or empty
-  tensor<index_t> image_offsets;    ///< what images says, or empty
+  tensor<index_t> image_offsets;    ///< the same as offsets, or empty
 
   index_t size() const { return scores.size(); }
   boxes_view<const T> b() const { return {boxes.data(), size()}; }
   vector_view<const S> s() const { return {scores.data(), size()}; }
 
-  /// Images by offset if available.
+  /// With images as offsets, if there are any.
   nms_groups groups() const {
     nms_groups all;
     all.classes = classes;

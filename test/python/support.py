@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the NumPy package share. Importing it skips the test where NumPy is missing."""
+"""Helpers of the NumPy package's tests. Importing this skips the test if NumPy is not installed."""
 import sys
 
 try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What arguments the NumPy functions accept, what their mistakes raise, and calls from many threads
-and processes."""
+"""Arguments that the NumPy functions accept, the errors of others, and calls from many threads and
+processes."""
 import array
 import concurrent.futures
 import multiprocessing
@@ -21,7 +21,7 @@ except ImportError:
 
 
 class Exported:
-    """An object with DLPack alone."""
+    """An object that only has DLPack."""
 
     def __init__(self, values):
         self._values = values

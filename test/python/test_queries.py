@@ -151,8 +151,8 @@ class Assignment(unittest.TestCase):
         for rows, cols in ((40, 40), (7, 300), (300, 7), (0, 3), (3, 0)):
             costs = generator.normal(0, 1, (rows, cols))
             expected = np.full(rows, -1)
-            of_rows, of_columns = linear_sum_assignment(costs)
-            expected[of_rows] = of_columns
+            assigned_rows, columns = linear_sum_assignment(costs)
+            expected[assigned_rows] = columns
             self.assertEqual(vecdet.assign_least_cost(costs).tolist(), expected.tolist())
 
     def test_forbidden_pairs(self):
@@ -172,7 +172,7 @@ def corners(boxes):
 
 
 def iou_and_giou(boxes, others):
-    """Of boxes in cx cy w h whose shapes broadcast."""
+    """IoU and GIoU of boxes in cx cy w h whose shapes broadcast."""
     a, b = corners(boxes), corners(others)
     side = np.maximum(np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2]), 0)
     hull = np.maximum(a[..., 2:], b[..., 2:]) - np.minimum(a[..., :2], b[..., :2])
@@ -187,7 +187,7 @@ def softmax(logits):
 
 
 class Queries(unittest.TestCase):
-    """Two images, of three boxes and of one, and two layers of different numbers of queries."""
+    """Two images with three boxes and one, and two layers with different numbers of queries."""
 
     def setUp(self):
         def boxes(*shape):
@@ -202,15 +202,15 @@ class Queries(unittest.TestCase):
     def costs(self, layer, image, class_cost, class_weight):
         logits = self.logits[layer][image].astype(np.float64)
         if class_cost == "softmax":
-            of_classes = -softmax(logits)
+            class_costs = -softmax(logits)
         else:
             p = 1 / (1 + np.exp(-logits))
-            of_classes = (0.25 * (1 - p)**2 * -np.log(p + 1e-8)
-                          - 0.75 * p**2 * -np.log(1 - p + 1e-8))
+            class_costs = (0.25 * (1 - p)**2 * -np.log(p + 1e-8)
+                           - 0.75 * p**2 * -np.log(1 - p + 1e-8))
         own = self.boxes[layer][image].astype(np.float64)[:, None]
         truth = self.targets[image].astype(np.float64)
         return (5 * abs(own - truth).sum(-1) - 2 * iou_and_giou(own, truth)[1]
-                + class_weight * of_classes[:, self.classes[image]])
+                + class_weight * class_costs[:, self.classes[image]])
 
     def match(self, *arguments, **options):
         return vecdet.match_queries(self.logits, self.boxes, self.targets, self.classes, *arguments,
@@ -262,7 +262,7 @@ class Queries(unittest.TestCase):
             targets[image, query, label] = 1
             chance = p * targets + (1 - p) * (1 - targets)
             weight = alpha * targets + (1 - alpha) * (1 - targets)
-            of_classes = (-weight * (1 - chance)**2 * np.log(chance)).sum() / divisor
+            class_loss_sum = (-weight * (1 - chance)**2 * np.log(chance)).sum() / divisor
         elif class_loss == "varifocal":
             self.now = overlap, p
             fixed_overlap, fixed_p = self.fixed or self.now
@@ -270,15 +270,15 @@ class Queries(unittest.TestCase):
             is_labelled = np.zeros(logits.shape, bool)
             is_labelled[image, query, label] = True
             weight = np.where(is_labelled, targets, alpha * fixed_p**2)
-            of_classes = -(weight * (targets * np.log(p) + (1 - targets) * np.log(1 - p))).sum()
-            of_classes /= divisor
+            class_loss_sum = -(weight * (targets * np.log(p) + (1 - targets) * np.log(1 - p))).sum()
+            class_loss_sum /= divisor
         else:
             labels = np.full(logits.shape[:2], logits.shape[2] - 1)
             weight = np.full(labels.shape, 0.1)
             labels[image, query], weight[image, query] = label, 1
             chance = np.take_along_axis(softmax(logits), labels[..., None], 2)[..., 0]
-            of_classes = -(weight * np.log(chance)).sum() / weight.sum()
-        return np.array([2 * of_classes, 5 * abs(own - truth).sum() / divisor,
+            class_loss_sum = -(weight * np.log(chance)).sum() / weight.sum()
+        return np.array([2 * class_loss_sum, 5 * abs(own - truth).sum() / divisor,
                          2 * (1 - giou).sum() / divisor])
 
     def test_losses(self):
@@ -286,7 +286,7 @@ class Queries(unittest.TestCase):
         parts = [matches[0], np.array([[0, 1, -1, 2], [4, 3, 5, 3]])]  # the second has two groups
         for class_loss, alpha in (("focal", 0.25), ("varifocal", 0.75), ("cross_entropy", 0)):
             for num_boxes in (0, 6.5):
-                losses, of_logits, of_boxes = vecdet.set_loss_and_grad(
+                losses, logits_grad, boxes_grad = vecdet.set_loss_and_grad(
                     self.logits, self.boxes, parts, self.targets, self.classes, class_loss,
                     alpha=alpha, class_weight=2, num_boxes=num_boxes)
                 self.assertEqual((losses.dtype, losses.shape), (np.float64, (2, 3)))
@@ -299,34 +299,34 @@ class Queries(unittest.TestCase):
                     np.testing.assert_allclose(losses[k], expected, rtol=2e-5)
                     self.fixed = self.now if class_loss == "varifocal" else None
                     for grad, numeric in (
-                            (of_logits[k], numerical_grad(
+                            (logits_grad[k], numerical_grad(
                                 lambda x: self.losses(x, boxes, *options).sum(), logits)),
-                            (of_boxes[k], numerical_grad(
+                            (boxes_grad[k], numerical_grad(
                                 lambda x: self.losses(logits, x, *options).sum(), boxes))):
                         self.assertEqual((grad.dtype, grad.shape), (np.float32, numeric.shape))
                         np.testing.assert_allclose(grad, numeric, rtol=1e-3, atol=1e-4)
 
     def test_loss_of_one_layer(self):
         matches = vecdet.match_queries(self.logits[0], self.boxes[0], self.targets, self.classes)
-        losses, of_logits, of_boxes = vecdet.set_loss_and_grad(
+        losses, logits_grad, boxes_grad = vecdet.set_loss_and_grad(
             self.logits[0], self.boxes[0], matches, self.targets, self.classes)
         both, *grads = vecdet.set_loss_and_grad(self.logits, self.boxes, self.match(), self.targets,
                                                 self.classes)
         self.assertEqual(losses.tolist(), both[:1].tolist())
-        self.assertTrue(np.array_equal(of_logits, grads[0][0]))
-        self.assertTrue(np.array_equal(of_boxes, grads[1][0]))
-        scaled, of_logits, _ = vecdet.set_loss_and_grad(
+        self.assertTrue(np.array_equal(logits_grad, grads[0][0]))
+        self.assertTrue(np.array_equal(boxes_grad, grads[1][0]))
+        scaled, logits_grad, _ = vecdet.set_loss_and_grad(
             self.logits[0], self.boxes[0], matches, self.targets, self.classes, scale=4)
         np.testing.assert_allclose(scaled, 4 * losses, rtol=1e-6)
-        np.testing.assert_allclose(of_logits, 4 * grads[0][0], rtol=1e-6)
+        np.testing.assert_allclose(logits_grad, 4 * grads[0][0], rtol=1e-6)
 
     def test_no_boxes(self):
         nothing = [np.zeros((0, 4)), np.zeros((0, 4))]
         matches = vecdet.match_queries(self.logits, self.boxes, nothing)
         self.assertEqual(matches.shape, (2, 1, 0))
-        losses, _, of_boxes = vecdet.set_loss_and_grad(self.logits, self.boxes, matches, nothing)
+        losses, _, boxes_grad = vecdet.set_loss_and_grad(self.logits, self.boxes, matches, nothing)
         self.assertTrue((losses[:, 0] > 0).all() and (losses[:, 1:] == 0).all())
-        self.assertFalse(any(grad.any() for grad in of_boxes))
+        self.assertFalse(any(grad.any() for grad in boxes_grad))
 
     def test_mistakes(self):
         def fails(text, call, *arguments, **options):
@@ -340,7 +340,7 @@ class Queries(unittest.TestCase):
               [self.logits[0], self.logits[1][:1]], self.boxes, *truth)
         fails(r"boxes\[0\].shape is \[2, 6, 4\], expected \[2, 8, 4\]", match, self.logits,
               self.boxes[::-1], *truth)
-        fails(r"classes has 1 images, expected 2, as targets", match, self.logits, self.boxes,
+        fails(r"classes has 1 images, expected 2, as in targets", match, self.logits, self.boxes,
               self.targets, self.classes[:1])
         fails(r"targets.shape is \[3, 3\]", match, self.logits, self.boxes,
               [self.targets[0][:, 1:], self.targets[1]])

@@ -9,8 +9,8 @@
 namespace vecdet {
 namespace test {
 
-/// How often any thread called operator new since construction. oneTBB's own calls do not count: it
-/// makes its worker threads when it pleases, long after the call that asked for them.
+/// How often any thread has called operator new since construction. oneTBB's own calls do not
+/// count, because it may create its worker threads long after the call that needed them.
 class allocation_count {
  public:
   allocation_count() : start_(so_far) { ++observers; }
@@ -29,8 +29,8 @@ class allocation_count {
   std::int64_t start_;
 };
 
-/// While it lives, the allocation with this number (0 is the next one) throws std::bad_alloc, on
-/// whatever thread. oneTBB's own never fail.
+/// While it exists, the allocation with this number (0 is the next one) throws std::bad_alloc, on
+/// any thread. oneTBB's own allocations never fail.
 class failing_allocation {
  public:
   explicit failing_allocation(std::int64_t number) { left = number; }
@@ -40,7 +40,7 @@ class failing_allocation {
 
   bool has_failed() const { return left < 0; }
 
-  /// Whether the call of operator new that returns to `caller` is to fail.
+  /// Whether the call of operator new that returns to `caller` must fail.
   static bool is_next(const void* caller) noexcept;
 
  private:

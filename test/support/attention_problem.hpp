@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of deformable attention with its operands, what the functions give, and what the reference
-// does.
+// A call of deformable attention: its operands, its results, and the results of the reference.
 #pragma once
 
 #include "random.hpp"
@@ -51,7 +50,7 @@ struct attention_problem {
     return text;
   }
 
-  /// Most points inside of the levels, some on their borders and outside.
+  /// Most points are inside the levels, some on their borders and some outside.
   void make(std::uint64_t seed) {
     random_generator generator(seed);
     const auto fill = [&](auto& numbers, index_t count, double low, double high) {
@@ -63,7 +62,7 @@ struct attention_problem {
     fill(upstream, outputs * channels, -1, 1);
     fill(points, 2 * outputs * shape().points(), -0.15, 1.15);
     fill(weights, outputs * shape().points(), 0, 1);
-    // Halfway between a quarter of these and the next, so on whole locations of even levels.
+    // Multiples of 1/8: some are exactly on locations of levels of even sizes.
     for (std::size_t i = 0; i < points.size(); i += 5)
       points[i] = static_cast<real>(generator.below(9)) / real(8);
   }
@@ -110,7 +109,7 @@ struct attention_problem {
         vector_view<double>(grads.weights), magnitudes);
     return grads;
   }
-  /// The most terms of any number of the value's gradient.
+  /// The largest number of terms that any number of the value's gradient is the sum of.
   index_t most_terms() const {
     std::vector<index_t> terms(value.size());
     index_t most = 0;

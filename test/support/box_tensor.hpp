@@ -82,9 +82,10 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && same_bits(a.data(), b.data(), a.size());
 }
 
-/// Whether `actual` is within `ulp` of `exact`, where ulp are those of `scale` if it is larger: the
-/// largest of the numbers that cancel in `exact`. In double the reference itself is no better than
-/// 64 times that. bfloat16 is the rounding of such a float.
+/// Whether the error of `actual` is at most `ulp` ulp. The unit is that of `scale` if it is larger
+/// than `exact`: pass the largest of the numbers that cancel in `exact`. In double, 64 times as
+/// much is allowed, because the reference is no better. A bfloat16 must be the rounding of such a
+/// float.
 inline bool is_close(float actual, double exact, double ulp, double scale = 0) {
   if (ulp_distance(actual, exact) <= ulp) return true;
   return std::abs(static_cast<double>(actual) - exact) <= ulp * ulp_of<float>(scale);
@@ -101,11 +102,12 @@ inline bool is_close(bfloat16 actual, double exact, double ulp, double scale = 0
   return low <= static_cast<float>(actual) && static_cast<float>(actual) <= high;
 }
 
-/// How far a loss and a sum of losses may be off, by the type of computation.
+/// The allowed relative error of a loss and of a sum of losses, by the type of the computation.
 template <class T>
 constexpr double loss_within = std::is_same<T, double>::value ? 1e-12 : 1e-6;
 
-/// Whether a loss, times `factor`, is as near as that; in bfloat16 the rounding of such a float.
+/// Whether a loss times `factor` is within this error. A bfloat16 must be the rounding of such a
+/// float.
 template <class T>
 bool is_close_loss(T actual, double exact, double factor) {
   const double slack = loss_within<T> * std::abs(factor);
@@ -116,10 +118,10 @@ bool is_close_loss(T actual, double exact, double factor) {
          static_cast<double>(actual) <= static_cast<double>(high);
 }
 
-/// Checks what infinite weights of boxes, those of 0 and products beyond float do: 0 wins over
-/// infinity, whichever of weight and loss it is, and NaN comes from NaN alone; for every box as if
-/// it were the only one. results(first, weights, scale) returns the losses or gradients, `width`
-/// numbers a box, of as many boxes as there are weights from box `first` on.
+/// Checks weights that are infinite or 0, and products beyond float's range: 0 times infinity is 0,
+/// whether the weight or the loss is 0; only NaN gives NaN; and no box affects another.
+/// results(first, weights, scale) returns the losses or gradients of the boxes from `first` on, one
+/// per weight, `width` numbers per box.
 template <class T, class Results>
 void check_special_weights(index_t boxes, index_t width, const Results& results) {
   constexpr float inf = std::numeric_limits<float>::infinity();

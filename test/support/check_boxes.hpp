@@ -16,8 +16,8 @@
 namespace vecdet {
 namespace test {
 
-/// Compares each box that a function computes from one of `a` and one of `b` with exact(a, b), to
-/// within `ulp` of the terms that cancel.
+/// Compares each box that a function computes from one box of `a` and one of `b` with exact(a, b).
+/// Errors up to `ulp` ulp of the terms that cancel are allowed.
 template <class T>
 void check_boxes(
     const marked<T>& actual, boxes_view<const T> a, boxes_view<const T> b, double ulp,
@@ -31,7 +31,7 @@ void check_boxes(
       const double scale = numbers(e.scale)[static_cast<std::size_t>(k)];
       const T mine = actual[4 * i + k];
       if (is_close(mine, value, ulp, scale)) continue;
-      // Float may overflow if the reference, in double, does not, or if its terms do.
+      // Float may overflow where the reference, in double, does not, and where a term overflows.
       if (sizeof(T) <= 4 && std::abs(value) > 3.4e38 && !std::isnan(static_cast<double>(mine)))
         continue;
       if (std::abs(value) < 1e-37 && std::abs(static_cast<double>(mine)) < 1e-37) continue;

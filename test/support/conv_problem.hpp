@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A 3x3 convolution with its gradients, for tests: data in NCHW whatever layouts the call has, and
-// the exact results with the magnitudes that errors are measured by.
+// A 3x3 convolution with its gradients, for tests. Its data are in NCHW for any layouts of the
+// call; the exact results come with the magnitudes to which errors are relative.
 #pragma once
 
 #include "random.hpp"
@@ -74,7 +74,7 @@ struct conv_problem {
     return {data, images, outputs, height, width, layout};
   }
 
-  /// All functions, in this problem's layouts; results in NCHW.
+  /// Calls all functions in this problem's layouts. The results are in NCHW.
   conv_results<T> run() const {
     const auto laid_input = relaid(input, images, inputs, height, width, nchw, input_layout);
     const auto laid_upstream =

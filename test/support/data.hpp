@@ -37,7 +37,7 @@ npy_array<T> golden(const std::string& name) {
   return load_npy<T>(data_path("golden/" + name + ".npy"));
 }
 
-/// The same for the vectors for the rest of a training step.
+/// The same for the vectors of the other functions of a training step.
 template <class T>
 npy_array<T> golden_step(const std::string& name) {
   return load_npy<T>(data_path("golden_step/" + name + ".npy"));

@@ -33,7 +33,7 @@ struct random_layer {
   detr_outputs<T> view() const { return {{logits.data(), rows, classes}, boxes}; }
 };
 
-/// Boxes of images, as many each as `counts` says.
+/// Ground-truth boxes: image i has counts[i] of them.
 struct random_truth {
   std::vector<float> boxes;
   std::vector<index_t> classes, offsets{0};

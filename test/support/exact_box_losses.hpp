@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Box losses and gradients in double, with the sizes of the terms whose sums are the gradients: if
-// the terms cancel, no float can be better than the rounding error of the largest.
+// Box losses and gradients in double. A gradient is a sum; its size is that of its largest term. If
+// terms cancel, the error in float cannot be below the rounding error of the largest.
 #pragma once
 
 #include "exact_boxes.hpp"
@@ -17,10 +17,10 @@
 namespace vecdet {
 namespace test {
 
-/// By each coordinate of the predicted box, the largest of the terms whose sum is an IoU loss's
-/// gradient: by the intersection, the area, the hull, the centre and the aspect, each where the
-/// kind has it and where the coordinate takes part. Of doubles, also of what the reference
-/// subtracts: the parts of (C - U) / C, and coordinates for the distance of the centres.
+/// For each coordinate of the predicted box, the largest term of the IoU loss's gradient. The terms
+/// come from the intersection, the area, the hull, the centre and the aspect, if the kind of loss
+/// has them and they depend on the coordinate. For doubles, also the terms that cancel in the
+/// reference: the parts of (C - U) / C, and the coordinates in the distance between the centres.
 template <class Real>
 reference::box largest_terms(reference::iou_kind kind, const reference::box& p,
                              const reference::box& t, double epsilon) {
@@ -40,10 +40,11 @@ reference::box largest_terms(reference::iou_kind kind, const reference::box& p,
       std::max(std::atan2(p.width(), p.height()), std::atan2(t.width(), t.height()));
   const double by_angle =
       v > 0 ? v / (1 - iou + v + epsilon) * 4 / pi * std::max(std::sqrt(v), 2 / pi * angle) : 0;
-  // The largest term by one coordinate of the predicted box. `beyond`: how far it lies outside of
-  // the target, negative where it lies inside. `side` and `across`: the box's sides along its axis
-  // and across; `hull_along` and `hull_across` those of the hull, `overlap_across` that of the
-  // overlap. `apart`: half the larger distance between corresponding ends of the two boxes.
+  // The largest term for one coordinate of the predicted box. `beyond`: its distance outside the
+  // target, negative inside. `side` and `across`: the box's sides along the coordinate's axis and
+  // across it; `hull_along` and `hull_across`: those of the hull; `overlap_across`: the overlap's
+  // side across the axis. `apart`: half the larger distance between corresponding ends of the two
+  // boxes.
   const auto largest = [&](double beyond, double side, double across, double overlap_across,
                            double hull_along, double hull_across, double apart) {
     const bool inside = intersection > 0 && beyond <= 0, outside = beyond >= 0;
@@ -74,8 +75,8 @@ reference::box largest_terms(reference::iou_kind kind, const reference::box& p,
   return {x(t.x1 - p.x1), y(t.y1 - p.y1), x(p.x2 - t.x2), y(p.y2 - t.y2)};
 }
 
-/// The boxes that `deltas` encode on `anchors`, as computed by the kernels: in float if either is
-/// bfloat16. On the active instruction set.
+/// The boxes that `deltas` encode on `anchors`, as computed by the kernels on the active
+/// instruction set: in float if either is bfloat16.
 template <class T, class Box>
 std::vector<compute_type<Box>> decoded_boxes(boxes_view<const T> deltas,
                                              boxes_view<const Box> anchors,
@@ -92,17 +93,17 @@ std::vector<compute_type<Box>> decoded_boxes(boxes_view<const T> deltas,
 
 struct exact_regression {
   double loss;
-  /// By the deltas, and the largest of the terms that each is the sum of: infinite or NaN where a
-  /// box has no side left to compare with.
+  /// With respect to the deltas, and the size of the largest term of each: infinite or NaN if a
+  /// side of a box has been rounded to 0.
   reference::box grad, scale;
 };
 
-/// The regression loss of one box, computed in Real: deltas `d` on anchor `a` for the target `t`,
-/// without a factor. IoU losses are those of `p`, the box that decode_boxes makes of `d` and `a`. A
-/// corner is right within 4 ulp of a coordinate, 64 on the baseline: test_box_coding and
-/// fuzz_box_coding hold it to that. For a box that is tiny beside its coordinates, that
-/// error may be as large as the box. So losses are compared with those of `p`, the corners that
-/// were given: of these they are right within 1e-6, whatever their size (iou_loss.hpp).
+/// The regression loss of one box, computed in Real, without a factor: deltas `d` on anchor `a` for
+/// the target `t`. `p` is the box that decode_boxes returns for `d` and `a`. The error of its
+/// corners is at most 4 ulp of a coordinate, or 64 on the baseline, as test_box_coding and
+/// fuzz_box_coding check. If a box is tiny compared to its coordinates, this error may be as large
+/// as the box. IoU losses are therefore compared with those of `p`, within 1e-6 for boxes of any
+/// size (iou_loss.hpp).
 template <class Real>
 exact_regression exact_regression_loss(const regression_loss_params& params,
                                        const reference::box& d, const reference::box& a,
@@ -127,7 +128,8 @@ exact_regression exact_regression_loss(const regression_loss_params& params,
   const reference::box_loss unweighted = reference::iou_loss(kind, p, t, params.epsilon);
   const reference::box term = largest_terms<Real>(kind, p, t, params.epsilon);
   const double x = std::max(term.x1, term.x2), y = std::max(term.y1, term.y2);
-  // Of corner by delta; sizes as they are before the corners are rounded.
+  // The derivatives of the corners by the deltas, with the box's sizes before its corners are
+  // rounded.
   const reference::box exact = reference::decode_box(d, a, w, clamp, c.size_limit);
   const auto slope = [&](double size) {
     return reference::clamp_size(size, clamp, c.size_limit) == size ? 0.5 : 0.0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes in double that kernels' boxes are compared with, and the sizes of what cancels in them.
+// Exact boxes, in double, to compare those of kernels with, and the sizes of the terms that cancel
+// in them.
 #pragma once
 
 #include <vecdet/box_coding.hpp>
@@ -34,7 +35,7 @@ inline reference::coder_weights weights_of(const coder_params& p) {
   return {p.weight_x, p.weight_y, p.weight_w, p.weight_h};
 }
 
-/// Boxes that a function makes of two others, and the exact ones with the size of what cancels.
+/// The exact result of a function of two boxes, and the sizes of the terms that cancel in it.
 struct expected_box {
   reference::box exact, scale;
 };
@@ -45,7 +46,7 @@ inline expected_box exact_decode(const coder_params& p, const reference::box& de
   const reference::box b =
       reference::decode_box(deltas, anchor, weights_of(p), as_reference(p.clamp), p.size_limit);
   const reference::box a = reference::cxcywh_from_xyxy(anchor);
-  // What a corner is computed from: anchor's ends, centre, shift and size.
+  // The terms of a corner: the anchor's ends, centre, shift and size.
   const double x = std::max(
       {largest_of(anchor), std::abs(a.x2 * deltas.x1 / p.weight_x), std::abs(b.x2 - b.x1)});
   const double y = std::max(

@@ -22,8 +22,8 @@ namespace test {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A tensor in memory that starts `offset` elements after an aligned address, with rows that are
-/// `padding` elements further apart than they are long. Padding holds a mark that must survive.
+/// A tensor in memory that starts `offset` elements after an aligned address, with `padding`
+/// elements after each row, which hold a mark that must not change.
 template <class T>
 class tensor {
  public:
@@ -66,9 +66,10 @@ class tensor {
   std::vector<T> memory_;
 };
 
-/// Whether `actual` is within 8 ulp of `exact` in float, or its rounding in bfloat16; below 1e-30
-/// only that both are that small. In double 1024 ulp: soft targets' gradients cancel. `terms` is
-/// the greatest of the terms that may cancel each other: 11 ulp of it are allowed as well.
+/// Whether `actual` is within 8 ulp of `exact` in float; a bfloat16 must be the rounding of such a
+/// float. If one is below 1e-30, the other only needs to be as small. In double, 1024 ulp are
+/// allowed, because terms cancel in the gradients of soft targets. `terms` is the largest of the
+/// terms that may cancel; 11 ulp of it are allowed in addition.
 inline bool close_enough(float actual, double exact, double terms = 0) {
   if (std::abs(static_cast<double>(actual) - exact) <= 11 * terms * 0x1p-23) return true;
   if (std::abs(exact) <= 1e-30) return std::abs(actual) <= 1.0001e-30f;
@@ -89,8 +90,8 @@ inline bool close_enough(bfloat16 actual, double exact, double terms = 0) {
   return low <= static_cast<float>(actual) && static_cast<float>(actual) <= high;
 }
 
-/// `exact` itself may have an error of `exact_within`, and be NaN if that is not 0. `terms` may be
-/// empty.
+/// `exact` itself may have an error of `exact_within`; if that is not 0, it may also be NaN.
+/// `terms` may be empty.
 template <class T>
 void check_elements(matrix_view<const T> actual, matrix_view<const double> exact,
                     matrix_view<const T> logits, const char* what, double exact_within = 0,
@@ -109,7 +110,7 @@ void check_elements(matrix_view<const T> actual, matrix_view<const double> exact
   }
 }
 
-/// The greatest of the terms that a gradient with target t is the sum of.
+/// The largest term of a gradient with target t.
 inline double terms_of_gradient(double x, double t, const focal_loss_params& params) {
   if (t == 0 || t == 1 || std::isnan(x)) return 0;
   const reference::soft_focal_terms terms(x, t, params.alpha);
@@ -120,7 +121,7 @@ inline double terms_of_gradient(double x, double t, const focal_loss_params& par
          std::max({p * (1 - t), q * t, focusing});
 }
 
-/// One problem, in every form of output.
+/// One problem, and checks of all functions on it.
 template <class T>
 struct problem {
   tensor<T> logits;

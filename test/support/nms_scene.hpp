@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Problems for NMS, its results, and the reference's.
+// Problems for NMS, with the results of NMS and of the reference.
 #pragma once
 
 #include "isa.hpp"

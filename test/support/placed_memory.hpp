@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory at places where a stray access shows: right before or after a page that must not be
-// touched, or at a chosen distance from an aligned address.
+// Memory in which accesses out of bounds are detected: right before or after an inaccessible page,
+// or at a chosen distance from an aligned address.
 #pragma once
 
 #include "../calls/memory.hpp"
@@ -19,16 +19,16 @@
 namespace vecdet {
 namespace test {
 
-/// Where an array lies.
+/// The position of an array.
 struct placement {
   enum kind { ends_at_guard, starts_at_guard, offset } where;
-  /// For offset: the distance from an address that is a multiple of 4096, for types of a greater
-  /// alignment the next multiple of that.
+  /// For offset: the distance from a multiple of 4096, rounded up to a multiple of the type's
+  /// alignment.
   index_t bytes = 0;
 };
 
-/// Hands out arrays at one placement, each between two pages that trap on any access. Keeps its
-/// pages until it dies, and after release() gives them out again.
+/// Returns arrays at one placement, each between two inaccessible pages. Pages are kept until the
+/// object is destroyed, and used again after release().
 class placed_memory : public memory {
  public:
   ~placed_memory() override {
@@ -37,7 +37,7 @@ class placed_memory : public memory {
 
   placement place{placement::offset};
 
-  /// Its bytes all are 0xa5.
+  /// All bytes are 0xa5.
   void* take(std::size_t bytes, std::size_t alignment) override {
     const std::size_t offset =
         (static_cast<std::size_t>(place.bytes) + alignment - 1) / alignment * alignment;
@@ -62,7 +62,7 @@ class placed_memory : public memory {
     return to;
   }
 
-  /// All arrays handed out so far are given up.
+  /// Frees all arrays returned so far.
   void release() { taken_ = 0; }
 
  private:

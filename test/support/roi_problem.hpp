@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A problem of RoIAlign, its results, and the reference's. Arrays are NCHW here; calls use the
-// problem's layout.
+// A problem of RoIAlign, with the results of the functions and of the reference. Arrays are in
+// NCHW; calls use the problem's layout.
 #pragma once
 
 #include "random.hpp"
@@ -16,7 +16,7 @@ namespace vecdet {
 namespace test {
 
 struct exact_bins {
-  std::vector<double> values, magnitudes;  ///< the sum of the magnitudes of what is added up
+  std::vector<double> values, magnitudes;  ///< sums of the terms' magnitudes
 };
 
 template <class T>
@@ -70,7 +70,7 @@ struct roi_problem {
     }
     place_boxes(seed + 1);
   }
-  /// Images of the boxes, and the gradient by their bins.
+  /// Chooses the boxes' images, and the upstream gradient of their bins.
   void place_boxes(std::uint64_t seed) {
     random_generator generator(seed);
     image.clear();

@@ -52,7 +52,7 @@ double ulp_distance(T actual_of_type, double exact) {
   if (std::isinf(exact)) return infinity;
   const double unit = ulp_of<T>(exact);
   if (std::isinf(actual)) {
-    // In halves, because that power of two is beyond the range of double.
+    // Halved, because that power of two is beyond the range of double.
     const double half = std::copysign(std::ldexp(1.0, float_format<T>::max_exponent - 1), actual);
     return std::abs(half - exact / 2) / unit * 2;
   }

@@ -46,7 +46,7 @@ inline Tensor reduced(const Tensor& losses, std::int64_t reduction) {
   return reduction == none ? losses : reduction == mean ? losses.mean() : losses.sum();
 }
 
-/// The gradient of the weighted sum of `loss` by `input`.
+/// The gradient of the weighted sum of `loss` with respect to `input`.
 inline Tensor gradient(const Tensor& loss, const Tensor& input, const Tensor& weight) {
   return torch::autograd::grad({(loss * weight).sum()}, {input})[0];
 }

@@ -145,7 +145,7 @@ class Attention(unittest.TestCase):
                 ((value, SIZES, points, weights[:, :1]), "weights.shape"),
                 ((value, SIZES[:2], points, weights), r"value.size\(1\) is 73, expected 69"),
                 ((value, SIZES, points, weights, [1, 2, 4]),
-                 "the points of a query and head is 6, expected 7"),
+                 "the number of points per query and head is 6, expected 7"),
                 ((value, SIZES, points, weights, [3, 3]), r"level_points.size\(\)"),
                 ((value.int(), SIZES, points, weights), "value.dtype")):
             with self.assertRaisesRegex(RuntimeError, "deformable_attention: " + message):

@@ -29,7 +29,7 @@ OURS = "vecdet::_conv3x3"
 
 
 def operators_of(function):
-    """What function() calls of torch's operators, and its result."""
+    """The torch operators that function() calls, and its result."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         result = function()
     return [event.name for event in profile.events()], result

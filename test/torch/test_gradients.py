@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients by every tensor argument of every operator, as the schemas list them. Needs torch and
-vecdet on PYTHONPATH."""
+"""Gradients with respect to every tensor argument in every operator's schema. Needs torch and vecdet
+on PYTHONPATH."""
 
 import sys
 import unittest
@@ -161,7 +161,7 @@ class Gradients(unittest.TestCase):
             for leaf in leaves:
                 self.assertIsNotNone(leaf.grad)
             return
-        for result in results:  # integers have no gradient in any case
+        for result in results:  # integers never have a gradient
             self.assertTrue(result.requires_grad)
             with self.assertRaisesRegex(RuntimeError, f"derivative for vecdet::{name} is not"):
                 result.sum().backward()

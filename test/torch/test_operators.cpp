@@ -329,7 +329,7 @@ TEST_CASE("Strides: what kernels read in place, and what is copied") {
   CHECK(copies([&] { ops::pairwise_iou(boxes, some_boxes(3)); }) == 1);
 }
 
-TEST_CASE("backward: twice with a retained graph, in place without, never of a gradient") {
+TEST_CASE("backward: twice with a retained graph, in place without, and never of a gradient") {
   at::manual_seed(10);
   const Tensor labels = at::randint(-1, 4, {30}, at::kLong);
   const Tensor x = at::randn({30, 4}).requires_grad_();
@@ -356,7 +356,7 @@ TEST_CASE("backward: twice with a retained graph, in place without, never of a g
   CHECK(near(x.grad(), kept * 2));
 }
 
-TEST_CASE("Inputs that are modified or take no gradient") {
+TEST_CASE("Inputs that are modified or need no gradient") {
   at::manual_seed(11);
   const Tensor labels = at::randint(-1, 4, {30}, at::kLong);
   const Tensor leaf = at::randn({30, 4}).requires_grad_();
@@ -401,7 +401,7 @@ TEST_CASE("Errors have the library's text") {
       {[&] { ops::nms(boxes, at::rand({4}), 0.5); },
        "vecdet::nms: scores.shape is [4], expected [N], one per box"},
       {[&] { ops::batched_nms(boxes, at::rand({5}), at::rand({4}), 0.5); },
-       "vecdet::batched_nms: classes.shape is [4], expected a number per box"},
+       "vecdet::batched_nms: classes.shape is [4], expected one number per box"},
       {[&] { ops::clip_boxes(boxes, 7.0); },
        "vecdet::clip_boxes: image_size.size() is 1, expected"},
       {[&] { ops::box_areas(boxes.unsqueeze(0)); },
@@ -429,7 +429,7 @@ TEST_CASE("Errors have the library's text") {
   }
 }
 
-TEST_CASE("The same bits for any number of threads, from several at a time") {
+TEST_CASE("Results are bit-identical on any number of threads, and called from several at a time") {
   at::manual_seed(12);
   const Tensor x = at::randn({20000, 8}), boxes = some_boxes(20000), scores = at::rand({20000});
   const Tensor labels = at::randint(-1, 8, {20000}, at::kLong);

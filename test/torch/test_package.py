@@ -326,12 +326,12 @@ class Detectors(unittest.TestCase):
     def models(cls):
         torch.manual_seed(1)
         options = dict(min_size=64, max_size=80)
-        one_an_anchor = AnchorGenerator(((16,), (32,)), ((1.0,),) * 2)
-        three_an_anchor = AnchorGenerator(((16,), (32,)), ((0.5, 1.0, 2.0),) * 2)
+        one_per_location = AnchorGenerator(((16,), (32,)), ((1.0,),) * 2)
+        three_per_location = AnchorGenerator(((16,), (32,)), ((0.5, 1.0, 2.0),) * 2)
         models = {
-            "RetinaNet": detection.RetinaNet(TwoLevels(), 7, anchor_generator=three_an_anchor,
+            "RetinaNet": detection.RetinaNet(TwoLevels(), 7, anchor_generator=three_per_location,
                                              **options),
-            "FCOS": detection.FCOS(TwoLevels(), 7, anchor_generator=one_an_anchor, **options),
+            "FCOS": detection.FCOS(TwoLevels(), 7, anchor_generator=one_per_location, **options),
             "SSD": SSD(TwoLevels([32, 32]), DefaultBoxGenerator([[2], [2, 3]]), (64, 64), 7),
         }
         for model in models.values():
@@ -662,7 +662,7 @@ class Profile(unittest.TestCase):
         vecdet.torch.profile.enable()
         vecdet.torch.profile.disable()
         self.assertEqual(vecdet.torch.profile.denormals(), "")
-        with self.assertRaisesRegex(RuntimeError, "expected torch_operators=True"):
+        with self.assertRaisesRegex(RuntimeError, "torch_operators is False, expected True"):
             vecdet.torch.profile.enable(denormals=True)
 
 

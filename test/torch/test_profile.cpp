@@ -112,9 +112,9 @@ TEST_CASE("Denormals in operands are counted on request, once for nested operato
     x[1].fill_(1e-40f);
     at::Tensor y = at::ones({4, 50}, at::kDouble).fill_(1e-310);
     profile::enable();
-    at::relu(x);  // clamp_min inside of it has the same operand
+    at::relu(x);  // clamp_min inside it has the same operand
     at::neg(y);
-    at::neg(x.t()[0]);  // with gaps in memory, and views count nothing
+    at::neg(x.t()[0]);  // with gaps in memory; views are not counted
     profile::disable();
   };
   profile::reset();

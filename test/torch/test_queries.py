@@ -35,7 +35,7 @@ def some_targets(counts):
 
 
 def cost_matrix(outputs, target, weights, focal):
-    """Of one image, in double."""
+    """The costs of one image, in double."""
     logits, boxes = outputs["pred_logits"].double(), outputs["pred_boxes"].double()
     labels, truth = target["labels"], target["boxes"].double()
     if focal:

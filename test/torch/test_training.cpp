@@ -265,7 +265,7 @@ TEST_CASE("The whole loss of RetinaNet: a single gradient, other types, one imag
                                      at::full({1, 90}, -1, at::kLong), 0.25, 2, sum)));
 }
 
-TEST_CASE("Training's operators: the same bits for any number of threads") {
+TEST_CASE("Training's operators: bit-identical on any number of threads") {
   at::manual_seed(31);
   const Tensor anchors = some_boxes(20000), boxes = some_boxes(9), bins = at::randn({20000, 9});
   const Tensor targets = at::rand({20000}) * 8, classes = at::randint(0, 4, {2, 10000}, at::kLong);
@@ -331,7 +331,7 @@ TEST_CASE("Errors of training's operators have the library's text") {
       {[&] {
          ops::retinanet_loss(x.levels, d.levels, anchors, boxes, classes, {3, 1});
        },
-       "vecdet::retinanet_loss: box_counts[1] is 1, expected 0 or more, and all together"},
+       "vecdet::retinanet_loss: box_counts[1] is 1, expected 0 or more, with a total of"},
       {[&] {
          ops::retinanet_loss(x.levels, d.levels, anchors, boxes, classes + 3, {2, 1});
        },
@@ -396,7 +396,7 @@ TEST_CASE("Training's operators on tensors without data") {
     CHECK(ops::assign_atss(without_data(anchors), {8, 8}, without_data(boxes), counts).sizes() ==
           std::get<0>(found).sizes());
   }
-  // The inner operators, whose gradients a compiler lays out in memory: in the levels' layout.
+  // The inner operators, for whose gradients a compiler allocates memory: in the levels' layout.
   const head last(3, true, at::kBFloat16);
   std::vector<Tensor> meta;
   for (const Tensor& level : last.levels) meta.push_back(without_data(level).requires_grad_());

@@ -219,7 +219,7 @@ class AcceleratedTraining(unittest.TestCase):
         seen = []
         handle = model.head.register_forward_hook(
             lambda module, inputs, output: seen.append(output["cls_logits"].shape))
-        self.check_step(model, parts, {"retinanet_loss"})  # what the hook sees stays what it was
+        self.check_step(model, parts, {"retinanet_loss"})  # the tensors that the hook sees do not change
         self.assertEqual(seen[0], seen[1])
         handle.remove()
         handle = model.head.regression_head.register_forward_pre_hook(

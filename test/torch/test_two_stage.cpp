@@ -82,7 +82,7 @@ Tensor boxes_with_images(std::int64_t count) {
   return at::cat({images, some_boxes(count)}, 1);
 }
 
-Tensor as_it_lies(const Tensor& features, bool channels_last) {
+Tensor in_layout(const Tensor& features, bool channels_last) {
   return features.contiguous(channels_last ? at::MemoryFormat::ChannelsLast
                                            : at::MemoryFormat::Contiguous);
 }
@@ -98,7 +98,7 @@ TEST_CASE("RoIAlign and its gradient match the definition, in every type and lay
       for (const bool aligned : {false, true}) {
         for (const std::int64_t ratio : {-1, 2}) {
           INFO(std::string(c10::toString(type)), channels_last, aligned, ratio);
-          const Tensor values = as_it_lies(at::randn({2, 5, 13, 11}).to(type), channels_last);
+          const Tensor values = in_layout(at::randn({2, 5, 13, 11}).to(type), channels_last);
           compare(
               [&](const Tensor& x) {
                 Tensor out;
@@ -168,7 +168,7 @@ TEST_CASE("A pyramid's boxes go to the levels for their sizes") {
   for (const bool channels_last : {false, true}) {
     std::vector<Tensor> levels, alone;
     for (const std::int64_t side : {80, 40, 20}) {
-      levels.push_back(as_it_lies(at::randn({2, 6, side, side}), channels_last).requires_grad_());
+      levels.push_back(in_layout(at::randn({2, 6, side, side}), channels_last).requires_grad_());
       alone.push_back(levels.back().detach().requires_grad_());
     }
     const Tensor out = ops::multiscale_roi_align(levels, boxes, size, scales);
@@ -230,8 +230,8 @@ TEST_CASE("RoIAlign of tensors without data has the correct shapes") {
   const double scales[] = {0.5, 0.25};
   const Tensor boxes = boxes_with_images(4);
   for (const bool channels_last : {false, true}) {
-    const std::vector<Tensor> levels{as_it_lies(at::randn({2, 5, 8, 6}), channels_last),
-                                     as_it_lies(at::randn({2, 5, 4, 3}), channels_last)};
+    const std::vector<Tensor> levels{in_layout(at::randn({2, 5, 8, 6}), channels_last),
+                                     in_layout(at::randn({2, 5, 4, 3}), channels_last)};
     const std::vector<Tensor> empty{without_data(levels[0]), without_data(levels[1])};
     check_same_shape(ops::roi_align(empty[0], without_data(boxes), size),
                      ops::roi_align(levels[0], boxes, size));

@@ -28,7 +28,7 @@ from vecdet.torch import ops as ours
 
 
 def value_and_grad(function, inputs, weight):
-    """The result, and its gradient by the given tensor or tensors."""
+    """The result, and its gradient with respect to the given tensor or tensors."""
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     result = function(*leaves)
     return result.detach(), torch.autograd.grad((result * weight).sum(), leaves)
@@ -90,13 +90,13 @@ class RoIAlign(unittest.TestCase):
 
             used = [levels[int(name)] for name in names]
 
-            def of_used(kind):
+            def pool_with(kind):
                 module = kind(list(names), 7, 2)
                 return lambda *x: module(OrderedDict(zip(names, x), pool=levels[4]), per_image,
                                          shapes)
 
-            self.assert_same(of_used(ours.MultiScaleRoIAlign), of_used(theirs.MultiScaleRoIAlign),
-                             used)
+            self.assert_same(pool_with(ours.MultiScaleRoIAlign),
+                             pool_with(theirs.MultiScaleRoIAlign), used)
         module = ours.MultiScaleRoIAlign(["0"], 7, sampling_ratio=2, canonical_level=5)
         self.assertEqual(repr(module), repr(theirs.MultiScaleRoIAlign(["0"], 7, 2)))
         # A pyramid that leaves out a level goes to torchvision.

@@ -8,8 +8,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// Output channels that lie side by side in transformed weights and products: two vectors of
-/// AVX-512, and more of the others, so that memory is the same for all.
+/// Output channels that are adjacent in transformed weights and products: two vectors of AVX-512.
+/// The memory layout is the same for all instruction sets.
 constexpr index_t conv_panel = 32;
 
 /// Input channels that are transformed together.
@@ -19,38 +19,38 @@ constexpr index_t conv_rounded(index_t count, index_t multiple) noexcept {
   return (count + multiple - 1) / multiple * multiple;
 }
 
-/// From one row of transformed channels to the next: an odd number of cache lines, so that rows do
-/// not meet in few sets of a cache.
+/// The distance between rows of transformed channels: an odd number of cache lines, so that rows
+/// are spread over all sets of a cache.
 constexpr index_t conv_row(index_t channels) noexcept {
   return (channels + conv_lanes - 1) / conv_lanes / 2 * 2 * conv_lanes + conv_lanes;
 }
 
-/// From one point of transformed weights to the next: a few lines more than it holds, as points
-/// would meet in one set of a cache otherwise.
+/// The distance between points of transformed weights: a few cache lines more than a point has,
+/// because otherwise all points would fall into the same set of a cache.
 constexpr index_t conv_weights_point(index_t targets, index_t sources) noexcept {
   return conv_rounded(targets, conv_panel) * sources + 5 * conv_lanes;
 }
 
-/// From one point of transformed tiles to the next.
+/// The distance between points of transformed tiles.
 constexpr index_t conv_point_size(index_t tiles, index_t row) noexcept {
   return tiles * row + conv_lanes;
 }
 
-/// Where the numbers of a map lie, in elements from each other. Rows have no gaps.
+/// A map and its strides in elements. Rows have no gaps.
 template <class T>
 struct conv3x3_map {
-  T* data;  ///< null: there is no such map
+  T* data;  ///< null: no map
   index_t image, location, channel;
 };
 
-/// A level with its tiles, which are numbered level by level, image by image and row by row.
+/// A level and its tiles. Tiles are numbered level by level, image by image and row by row.
 template <class T>
 struct conv3x3_level {
   index_t height, width;
   index_t tile_rows, tile_columns;
   index_t first_tile, last_tile;  ///< of all images
-  conv3x3_map<const T> source;    ///< what is convolved: the input or, for its gradient, upstream
-  conv3x3_map<const T> upstream;  ///< for the gradient of the weights alone
+  conv3x3_map<const T> source;    ///< the input, or upstream for the gradient of the input
+  conv3x3_map<const T> upstream;  ///< only for the gradient of the weights
   conv3x3_map<const T> mask;      ///< the gradient passes where this is above 0
   conv3x3_map<T> target;
 };
@@ -63,12 +63,12 @@ struct conv3x3_args {
   index_t source_channels;  ///< of `source`
   index_t target_channels;  ///< of `target`; of `upstream` for the gradient of the weights
   index_t tile;             ///< outputs in a row of a tile: 4 or 2
-  const T* weights;         ///< as transform_weights leaves them
+  const T* weights;         ///< the output of transform_weights
   const T* bias;            ///< null: all 0
   bool relu;
 };
 
-/// What is computed at a time.
+/// A part of a call: some tiles and some panels of target channels.
 struct conv3x3_task {
   index_t first_tile, last_tile;
   index_t first_panel, last_panel;  ///< of conv_panel target channels
@@ -76,15 +76,15 @@ struct conv3x3_task {
   index_t panels_at_once;
 };
 
-/// Weights as the caller has them: w[target * target_step + source * source_step + tap * tap_step].
+/// The caller's weights: w[target * target_step + source * source_step + tap * tap_step].
 template <class T>
 struct conv3x3_weights_args {
   const T* weights;
   index_t targets, sources;
   index_t target_step, source_step, tap_step;
-  bool turned;  ///< by 180 degrees
+  bool turned;  ///< rotated by 180 degrees
   index_t tile;
-  bool past_cache;  ///< the transformed weights are more than caches hold
+  bool past_cache;  ///< the transformed weights are too large for the caches: streaming stores
   T* transformed;
 };
 
@@ -92,11 +92,11 @@ struct conv3x3_weights_args {
 /// of target channels [first_panel, last_panel).
 struct conv3x3_weight_grad_block {
   index_t first_source, last_source, first_panel, last_panel;
-  index_t first_tile, last_tile;  ///< whose products are added now
+  index_t first_tile, last_tile;  ///< the tiles whose products are added next
   float* inputs;                  ///< transformed: points x tiles x conv_row(sources)
   float* gradients;               ///< transformed: points x panels x tiles x conv_panel
   float* sums;                    ///< points x panels x sources x conv_panel
-  double* bias_sums;  ///< of all target channels, rounded up to conv_panel; null: not wanted
+  double* bias_sums;  ///< of all target channels, rounded up to conv_panel; null: not requested
 
   index_t tiles() const noexcept { return last_tile - first_tile; }
   index_t sources() const noexcept { return last_source - first_source; }
@@ -104,15 +104,15 @@ struct conv3x3_weight_grad_block {
   index_t input_point() const noexcept { return conv_point_size(tiles(), conv_row(sources())); }
 };
 
-/// Where the gradient of the weights goes.
+/// The output of the gradient of the weights.
 template <class T>
 struct conv3x3_weight_grad {
   T* data;
   index_t target_step, source_step, tap_step;
-  T* bias;  ///< null: not wanted
+  T* bias;  ///< null: not requested
 };
 
-/// Numbers of scratch memory for bands: rows of channels of a run of tiles.
+/// The scratch memory of a band (kernels/conv3x3/tiles.hpp), in numbers.
 constexpr index_t conv_band_size = 6 * 66 * conv_lanes;
 
 constexpr index_t conv_scratch_size(index_t points, index_t tiles, index_t channels_at_once,
@@ -122,38 +122,40 @@ constexpr index_t conv_scratch_size(index_t points, index_t tiles, index_t chann
          conv_band_size;
 }
 
-/// By minimal filtering.
+/// Kernels in float, by minimal filtering.
 template <class T>
 struct conv3x3_kernels {
   /// Transforms the weights of panels [first, last) of the targets.
   void (*transform_weights)(const conv3x3_weights_args<T>&, index_t first, index_t last);
-  /// `scratch` is aligned to cache lines and of conv_scratch_size() numbers.
+  /// Computes the outputs of a task. `scratch` has conv_scratch_size() numbers and is aligned to
+  /// cache lines.
   void (*run)(const conv3x3_args<T>&, const conv3x3_task&, T* scratch);
 
-  // The gradient of the weights: block by block, the tiles are transformed and their products
-  // added, and after the last tiles the sums are transformed.
+  // The gradient of the weights, block by block: transform some tiles and add their products,
+  // repeat for all tiles, then transform the sums.
 
-  /// Groups [first, last) of conv_lanes source channels; `scratch` is of conv_band_size numbers.
+  /// Transforms groups [first, last) of conv_lanes source channels. `scratch` has conv_band_size
+  /// numbers.
   void (*transform_inputs)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&, index_t first,
                            index_t last, T* scratch);
-  /// Groups [first, last) of conv_lanes target channels.
+  /// Transforms groups [first, last) of conv_lanes target channels.
   void (*transform_gradients)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&,
                               index_t first, index_t last, T* scratch);
-  /// Of point x panel [first, last).
+  /// Adds the products of [first, last), where item i is panel i % panels of point i / panels.
   void (*add_products)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&, index_t first,
                        index_t last);
-  /// Of panels [first, last).
+  /// Transforms the sums of panels [first, last).
   void (*finish_weight_grad)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&,
                              const conv3x3_weight_grad<T>&, index_t first, index_t last);
 };
 
-/// Directly.
+/// Kernels in double, by direct convolution.
 template <>
 struct conv3x3_kernels<double> {
   /// Copies the weights: targets x sources x taps.
   void (*transform_weights)(const conv3x3_weights_args<double>&, index_t first, index_t last);
   void (*run)(const conv3x3_args<double>&, const conv3x3_task&, double* scratch);
-  /// Of target channels [first, last).
+  /// Computes the gradients of the weights of target channels [first, last).
   void (*weight_grad)(const conv3x3_args<double>&, const conv3x3_weight_grad<double>&,
                       index_t first, index_t last);
 };

@@ -12,39 +12,39 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// Points that are located together.
+/// The number of points that are located together.
 constexpr index_t attention_block = 16;
 
 constexpr index_t attention_blocks(index_t points) noexcept {
   return (points + attention_block - 1) / attention_block;
 }
 
-/// Channels of the value gradient's sums: whole rows of 16.
+/// The number of channels in the sums of the value's gradient: whole rows of 16.
 constexpr index_t attention_padded(index_t channels) noexcept {
   return (channels + attention_block - 1) / attention_block * attention_block;
 }
 
 /// The levels of 16 points of a query. Only rows [first_row, end_row) exist; location (y, x) has
-/// number origin + y * width + x. Levels of points that do not exist have no locations.
+/// the index origin + y * width + x. For missing points, the level has no locations.
 struct alignas(64) attention_levels {
   double width[attention_block], height[attention_block];
   double first_row[attention_block], end_row[attention_block];
   double origin[attention_block];
 };
 
-/// 16 points of a query: the four locations around each, upper left, upper right, lower left, lower
-/// right. Bit i of a mask belongs to point i.
+/// 16 points of a query, with the four locations around each: upper left, upper right, lower left,
+/// lower right. Bit i of a mask belongs to point i.
 template <class Real>
 struct alignas(64) attention_corners {
-  Real weight[4][attention_block];   ///< the point's times the bilinear
-  Real of_point[attention_block];    ///< the point's weight
-  Real across[attention_block];      ///< from the left locations to the point, 0 to 1
-  Real back[attention_block];        ///< from the point to the right ones
-  Real down[attention_block];        ///< from the upper locations
-  Real up[attention_block];          ///< to the lower ones
-  double location[attention_block];  ///< the number of the upper left
-  std::uint32_t inside[4];           ///< whether the location exists
-  std::uint32_t any, all;            ///< whether any exists; whether all four do
+  Real weight[4][attention_block];     ///< the point's weight times the bilinear weight
+  Real point_weight[attention_block];  ///< the point's weight
+  Real across[attention_block];        ///< distance from the left locations, 0 to 1
+  Real back[attention_block];          ///< distance to the right locations
+  Real down[attention_block];          ///< distance from the upper locations
+  Real up[attention_block];            ///< distance to the lower locations
+  double location[attention_block];    ///< index of the upper left location
+  std::uint32_t inside[4];             ///< whether the location exists
+  std::uint32_t any, all;              ///< whether any of the four, or all four, exist
 };
 
 template <class T>
@@ -56,13 +56,13 @@ struct attention_args {
   const T* upstream;
   T* out;
   T* value_grad;
-  real* point_grad;   ///< null: not wanted
-  real* weight_grad;  ///< null: not wanted
+  real* point_grad;   ///< null: not requested
+  real* weight_grad;  ///< null: not requested
   index_t images, locations, queries, heads, channels, point_count;
 };
 
-/// Where a value is read: the channels of image n, head h and location l start at
-/// data[n image + h head + l location].
+/// The value in memory: the channels of image n, head h and location l start at
+/// data[n * image + h * head + l * location].
 template <class T>
 struct attention_source {
   const T* data;
@@ -74,13 +74,13 @@ struct attention_queries {
   index_t first, last, first_head, last_head;
 };
 
-/// A run of the value's rows: the locations [first, last) of a level of one image and head, whose
-/// sums start at location `at` of the memory.
+/// Some rows of the value: the locations [first, last) of a level of one image and head. Their sums
+/// start at location `at` of the memory.
 struct attention_rows {
   index_t first, last, at;
 };
 
-/// A part of the value's gradient: in an image and head, some rows of each level.
+/// A part of the value's gradient: some rows of each level, of one image and head.
 struct attention_band {
   index_t image, head;
   const attention_levels* levels;
@@ -92,21 +92,21 @@ template <class T>
 struct attention_kernels {
   using real = compute_type<T>;
   using corners = attention_corners<real>;
-  // `scratch` is one element per block of points; `sums`, 64 numbers.
+  // `scratch` has one element per block of points, `sums` has 64 numbers.
   void (*forward)(const attention_args<T>&, const attention_source<T>&, const attention_levels*,
                   const attention_queries&, corners* scratch);
   void (*forward_packed)(const attention_args<T>&, const attention_source<real>&,
                          const attention_levels*, const attention_queries&, corners* scratch);
-  /// The gradients of points and weights.
+  /// Computes the gradients of points and weights.
   void (*point_grads)(const attention_args<T>&, const attention_source<T>&, const attention_levels*,
                       const attention_queries&, corners* scratch, real* sums);
   void (*point_grads_packed)(const attention_args<T>&, const attention_source<real>&,
                              const attention_levels*, const attention_queries&, corners* scratch,
                              real* sums);
-  /// Copies the channels of locations [first, last) of an image and head, one after the other.
+  /// Copies the channels of locations [first, last) of an image and head to consecutive memory.
   void (*pack)(const attention_args<T>&, index_t image, index_t head, index_t first, index_t last,
                real* to);
-  /// `sums`: attention_padded(channels) for each location of the band.
+  /// Computes a band. `sums` has attention_padded(channels) numbers per location of the band.
   void (*value_grad)(const attention_args<T>&, const attention_band&, corners* scratch, real* sums);
 };
 

@@ -118,7 +118,7 @@ VECDET_INLINE T& coordinate(const coordinate_arrays<T>& boxes, index_t box, int 
 }
 
 template <class Pointer>
-constexpr index_t bytes_a_box = 4 * sizeof(coordinate(std::declval<Pointer>(), 0, 0));
+constexpr index_t bytes_per_box = 4 * sizeof(coordinate(std::declval<Pointer>(), 0, 0));
 
 }  // namespace detail
 }  // namespace VECDET_ABI

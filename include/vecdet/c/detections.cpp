@@ -11,7 +11,7 @@
 #include <vecdet/postprocess.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
-/// What vecdet_filter_topk() searches.
+/// The kind of numbers that vecdet_filter_topk() searches.
 typedef enum vecdet_score_kind { VECDET_LOGITS, VECDET_PROBABILITIES } vecdet_score_kind;
 
 /// The detectors of vecdet_postprocess().
@@ -149,7 +149,7 @@ std::vector<image_size> sizes_of(const vecdet_image_size* sizes, int64_t count,
   return result;
 }
 
-/// Where a function writes its detections.
+/// The memory that a function writes its detections to.
 struct detection_outputs {
   float* boxes;
   float* scores;

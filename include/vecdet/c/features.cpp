@@ -37,7 +37,7 @@ typedef struct vecdet_roi_align_params {
 typedef struct vecdet_attention_level {
   int64_t height;
   int64_t width;
-  int64_t points;  ///< that each query samples on it in each head
+  int64_t points;  ///< sampled by each query on this level in each head
 } vecdet_attention_level;
 
 /// The sizes of a call of deformable attention.
@@ -50,10 +50,11 @@ typedef struct vecdet_attention_shape {
   int64_t level_count;
 } vecdet_attention_shape;
 
-/// The outputs that a 3x3 convolution computes together: fewest multiplications, or more accurate.
+/// The tiles of a 3x3 convolution: 4 x 4 outputs, with the fewest multiplications; or 2 x 2
+/// outputs, which are more accurate.
 typedef enum vecdet_conv3x3_tile { VECDET_F4X4, VECDET_F2X2 } vecdet_conv3x3_tile;
 
-/// What weights are transformed for.
+/// The function that weights are transformed for.
 typedef enum vecdet_conv3x3_use {
   VECDET_CONV3X3_FORWARD,
   VECDET_CONV3X3_INPUT_GRAD
@@ -73,8 +74,8 @@ typedef struct vecdet_byte_image {
 /// Parameters of vecdet_letterbox().
 typedef struct vecdet_letterbox_params {
   int swaps_channels;  ///< BGR images to an RGB input, or RGB to BGR
-  int is_centred;      ///< else the image is in the upper left corner
-  int upscales;        ///< else images smaller than the input keep their size
+  int is_centred;      ///< if 0, the image is in the upper left corner
+  int upscales;        ///< if 0, images smaller than the input keep their size
   double fill;         ///< pixel value of the padding
   double scale;        ///< input = (pixel scale - mean) / deviation
   double mean[3];
@@ -164,7 +165,7 @@ multiscale_roi_align_params multiscale_params_of(const vecdet_roi_align_params* 
   return result;
 }
 
-/// A shape in the form of C++, with its levels, and the sizes of the arrays.
+/// The C++ form of a shape, with its levels, and the sizes of the arrays.
 struct attention_sizes {
   std::vector<attention_level> levels;
   attention_shape shape;
@@ -325,12 +326,12 @@ VECDET_C vecdet_status vecdet_pyramid_levels(vecdet_dtype type, const void* boxe
 }
 
 /// Multi-scale deformable attention, arXiv 2010.04159, equation 3, without its linear layers. Each
-/// query sums samples at its points: bilinear, as torch's grid_sample with align_corners = False
-/// and zeros outside. `value` is images x locations of all levels x heads x channels, `points`
-/// images x queries x heads x points of all levels x (x, y), 0 to 1 from edge to edge of a level,
-/// `weights` images x queries x heads x points of all levels, `out` images x queries x heads x
-/// channels. `type` is that of value and output; points and weights are float, or double for
-/// VECDET_FLOAT64.
+/// query sums bilinear samples at its points, as in torch's grid_sample with align_corners = False
+/// and zeros outside. `value` is images x locations of all levels x heads x channels. `points` is
+/// images x queries x heads x points of all levels x (x, y), where x and y are 0 to 1 from edge to
+/// edge of a level. `weights` is images x queries x heads x points of all levels, and `out` images
+/// x queries x heads x channels. `type` is that of value and output; points and weights are float,
+/// or double for VECDET_FLOAT64.
 VECDET_C vecdet_status vecdet_deformable_attention(vecdet_dtype type,
                                                    const vecdet_attention_shape* shape,
                                                    const void* value, const void* points,
@@ -384,8 +385,8 @@ VECDET_C vecdet_status vecdet_deformable_attention_grad(
   });
 }
 
-/// Transforms the weights of a 3x3 convolution, output channels x input channels x 3 x 3. They are
-/// copied.
+/// Transforms the weights of a 3x3 convolution, output channels x input channels x 3 x 3, into new
+/// memory.
 VECDET_C vecdet_status vecdet_conv3x3_weights_create(const vecdet_features* weights,
                                                      vecdet_conv3x3_use use,
                                                      vecdet_conv3x3_tile tile,
@@ -425,7 +426,7 @@ VECDET_C vecdet_status vecdet_conv3x3(const vecdet_features* input,
   });
 }
 /// Writes the gradient with respect to the input to `grad`. `weights` are transformed for
-/// VECDET_CONV3X3_INPUT_GRAD. `relu_output` is the output, if ReLU was fused; else null.
+/// VECDET_CONV3X3_INPUT_GRAD. `relu_output` is the output if ReLU was fused, and null if not.
 VECDET_C vecdet_status vecdet_conv3x3_input_grad(const vecdet_features* upstream,
                                                  const vecdet_features* relu_output,
                                                  const vecdet_conv3x3_weights* weights,
@@ -465,8 +466,8 @@ VECDET_C vecdet_status vecdet_conv3x3_weight_grad(
     });
   });
 }
-/// 1 if these functions are faster than a good direct convolution for so many channels and
-/// locations.
+/// Returns 1 if these functions are faster than a good direct convolution for these numbers of
+/// channels and locations.
 VECDET_C int vecdet_conv3x3_is_faster(int64_t input_channels, int64_t output_channels,
                                       int64_t locations, int transforms_weights) {
   return conv3x3_is_faster(input_channels, output_channels, locations, transforms_weights != 0);
@@ -496,9 +497,11 @@ VECDET_C vecdet_status vecdet_letterbox(const vecdet_byte_image* images, int64_t
     for (int64_t i = 0; i < count; ++i)
       all.push_back({images[i].data, images[i].height, images[i].width, images[i].stride});
     const auto p = params_of<letterbox_params>(params, "letterbox", letterbox_params::yolo());
-    detail::check(
-        input.height >= 0 && input.height <= 1 << 15 && input.width >= 0 && input.width <= 1 << 15,
-        "letterbox", "input", input.height, "sides of at most 2^15");
+    const auto check_side = [](const char* side, int64_t size) {
+      detail::check(size >= 0 && size <= 1 << 15, "letterbox", side, size, "0 to 32768 pixels");
+    };
+    check_side("input.height", input.height);
+    check_side("input.width", input.width);
     const index_t size = product(count, 3 * input.height * input.width, "letterbox", "count");
     scratch memory(workspace);
     on_threads([&](threading policy) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A DETR's queries: matching with ground-truth boxes, and losses. Boxes, also those of the ground
+// A DETR's queries: matching with ground-truth boxes, and losses. All boxes, including the ground
 // truth, are cx cy w h in [0, 1]. Outputs of decoder layers are float or bfloat16.
 #include <vecdet/c/support.hpp>
 #include <vecdet/query_matching.hpp>
@@ -9,7 +9,7 @@
 typedef struct vecdet_detr_outputs {
   const void* logits;  ///< images x queries x classes
   const void* boxes;   ///< images x queries x 4
-  int64_t queries;     ///< of an image
+  int64_t queries;     ///< per image
   int64_t classes;
 } vecdet_detr_outputs;
 
@@ -29,7 +29,7 @@ typedef struct vecdet_query_match_params {
   double class_weight;
   double l1_weight;
   double giou_weight;
-  int64_t groups;  ///< of an image's queries, each matched on its own; 1
+  int64_t groups;  ///< query groups per image, each matched on its own; 1
 } vecdet_query_match_params;
 
 /// Class losses: the sigmoid focal loss; the varifocal loss, whose targets are IoUs; softmax cross
@@ -141,9 +141,9 @@ VECDET_C vecdet_query_match_params vecdet_query_match_params_detr(void) {
 }
 
 /// Bipartite matching of queries with the ground-truth boxes of their image, arXiv 2005.12872, for
-/// all layers and query groups. Writes to `matches`, layers x params->groups x ground-truth boxes:
-/// the query of each box in its image, or -1 if the group has fewer queries than the image has
-/// boxes. `params` null: vecdet_query_match_params_rt_detr().
+/// all layers and query groups. `matches` has layers x params->groups x ground-truth boxes
+/// elements: the query of each box in its image, or -1 for a box without a query, if the group has
+/// fewer queries than the image has boxes. `params` null: vecdet_query_match_params_rt_detr().
 VECDET_C vecdet_status vecdet_match_queries(vecdet_dtype type, const vecdet_detr_outputs* layers,
                                             int64_t layer_count, const vecdet_ground_truth* truth,
                                             const vecdet_query_match_params* params,
@@ -169,10 +169,10 @@ VECDET_C vecdet_status vecdet_match_queries(vecdet_dtype type, const vecdet_detr
   });
 }
 
-/// Assigns rows to columns so that their total cost is least, as SciPy's linear_sum_assignment.
+/// Assigns rows to columns so that their total cost is least, like SciPy's linear_sum_assignment.
 /// `costs`, float or double, are rows x cols; `stride` is the number of elements from one row to
-/// the next. Costs of +infinity forbid a pair. Writes the column of each row to `columns`, or -1 if
-/// there are more rows than columns and the row gets none, and the total cost to `total`.
+/// the next. A cost of +infinity forbids a pair. Writes the total cost to `total` and the column of
+/// each row to `columns`, or -1 for a row without a column if there are more rows than columns.
 VECDET_C vecdet_status vecdet_assign_least_cost(vecdet_dtype type, const void* costs, int64_t rows,
                                                 int64_t cols, int64_t stride,
                                                 vecdet_workspace* workspace, int64_t* columns,
@@ -204,7 +204,7 @@ VECDET_C vecdet_set_loss_params vecdet_set_loss_params_detr(void) {
 }
 
 /// Writes the losses of each layer to `losses`, and the gradients of their sum to the layers'
-/// memory: the class loss of all queries, and the L1 and GIoU losses of matched ones. `params`
+/// memory: the class loss of all queries, and the L1 and GIoU losses of matched queries. `params`
 /// null: vecdet_set_loss_params_rt_detr().
 VECDET_C vecdet_status vecdet_set_loss_and_grad(
     vecdet_dtype type, const vecdet_set_loss_layer* layers, int64_t layer_count,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the functions of the C interface share: errors, threads, workspaces, element types, and the
+// Shared by the functions of the C interface: errors, threads, workspaces, element types, and the
 // conversion of parameters.
 #pragma once
 
@@ -32,7 +32,7 @@ struct vecdet_workspace {
     return *static_cast<Workspace*>(parts.back().workspace.get());
   }
 
-  bool is_used = false;  // by a call, if it is a thread's own
+  bool is_used = false;  // whether a call uses it; only set for a thread's own workspace
 
  private:
   template <class Workspace>
@@ -62,7 +62,7 @@ vecdet_status guarded(const Body& body) noexcept {
   }
 }
 
-/// Runs body() where vecdet_set_threads() says, with the policy to pass on.
+/// Calls body(policy) on the threads set by vecdet_set_threads().
 void on_threads(void (*run)(const void* body, threading policy), const void* body);
 template <class Body>
 void on_threads(const Body& body) {
@@ -71,8 +71,8 @@ void on_threads(const Body& body) {
       &body);
 }
 
-/// The caller's workspace, or the thread's own. A call inside another on the same thread, as a task
-/// that a waiting thread takes, gets a new one.
+/// The caller's workspace, or the thread's own. If a waiting thread takes a task that calls another
+/// function, that inner call gets a new workspace.
 class scratch {
  public:
   explicit scratch(vecdet_workspace* callers);
@@ -91,11 +91,10 @@ class scratch {
   std::unique_ptr<vecdet_workspace> new_;
 };
 
-/// Checks that a pointer is not null if there are elements.
+/// Throws if a pointer is null although there are elements.
 inline void check_pointer(const void* pointer, const char* function, const char* argument,
                           index_t elements = 1) {
-  detail::check(pointer != nullptr || elements <= 0, function, argument, "null",
-                "memory for the result");
+  detail::check(pointer != nullptr || elements <= 0, function, argument, "null", "a valid pointer");
 }
 
 /// The product of two sizes.
@@ -145,7 +144,7 @@ T* as(void* pointer) {
   return static_cast<T*>(pointer);
 }
 
-/// A view of `count` elements, or an empty one of a null pointer.
+/// A view of `count` elements; empty if the pointer is null.
 template <class T>
 vector_view<const T> optional_view(const T* pointer, index_t count) {
   return pointer == nullptr ? vector_view<const T>() : vector_view<const T>(pointer, count);
@@ -159,7 +158,7 @@ void copy_view(const vector_view<From>& from, To* to) {
   std::copy(from.begin(), from.end(), to);
 }
 
-// ---- Parameters. each_field() lists the fields that a struct of C++ and its struct of C share.
+// ---- Parameters. each_field() lists the fields that a C++ struct and its C struct share.
 
 /// The number of enumerators, which have the same order in C and in C++.
 template <class Enum>

@@ -43,7 +43,7 @@ typedef struct vecdet_matcher_params {
   vecdet_coder_params coder;  ///< for the deltas
 } vecdet_matcher_params;
 
-/// Anchors in the form that matching needs, made once and used by many calls, on any threads.
+/// Anchors in the form that matching needs. Create it once and use it in many calls, on any thread.
 typedef struct vecdet_anchor_index vecdet_anchor_index;
 
 /// Parameters of vecdet_sample_balanced().
@@ -131,7 +131,7 @@ ssd_shapes ssd_shapes_of(const vecdet_ssd_shapes* shapes, const char* function) 
   return result;
 }
 
-/// Presets as views of memory that is never freed.
+/// Presets in memory that is never freed.
 struct kept_shapes {
   std::vector<anchor_shapes> shapes;
   std::vector<vecdet_anchor_shapes> views;
@@ -297,9 +297,8 @@ VECDET_C vecdet_status vecdet_match_anchors(const vecdet_anchor_index* index,
   });
 }
 
-/// ATSS, arXiv 1912.02424, for anchors of one per location. Writes the index of the assigned box
-/// among all ground-truth boxes, or -1, to `matches`, images x count. `candidates` is 9 in the
-/// paper.
+/// ATSS, arXiv 1912.02424, for one anchor per location. Writes the index of the assigned box among
+/// all ground-truth boxes, or -1, to `matches`, images x count. `candidates` is 9 in the paper.
 VECDET_C vecdet_status vecdet_assign_atss(const float* anchors, int64_t count,
                                           const vecdet_grid_size* features, int64_t levels,
                                           const vecdet_ground_truth* truth, int64_t candidates,

@@ -10,6 +10,7 @@
 #include <vecdet/views.hpp>
 
 #include <cstdint>
+#include <string>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -49,16 +50,22 @@ inline bool are_apart(const address_range& a, const address_range& b) {
   return a.empty() || b.empty() || a.end <= b.begin || b.end <= a.begin;
 }
 
+[[noreturn]] inline void throw_shared_memory(const char* function, const std::string& output,
+                                             const std::string& input,
+                                             const char* expected = "separate memory") {
+  throw_invalid_argument(function, output, "in the memory of " + input, expected);
+}
+
 /// Throws if an output shares memory with an input.
 inline void check_apart(const char* function, const char* output, const address_range& out,
                         const char* input, const address_range& in) {
-  check(are_apart(out, in), function, output, input, "memory apart from it");
+  if (!are_apart(out, in)) throw_shared_memory(function, output, input);
 }
 /// The same, but the output may be identical to the input.
 inline void check_apart_or_same(const char* function, const char* output, const address_range& out,
                                 const char* input, const address_range& in) {
-  check(out == in || are_apart(out, in), function, output, input,
-        "memory apart from it, or its own from the first to the last element");
+  if (!(out == in || are_apart(out, in)))
+    throw_shared_memory(function, output, input, "separate memory or exactly the same");
 }
 
 // The same for boxes with one array per coordinate; each array is checked on its own.

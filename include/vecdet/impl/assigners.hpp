@@ -65,7 +65,7 @@ class assigner_call {
           "0: assigners do not support ignore regions");
     check(images_ == 0 || points <= max_elements<index_t> / images_, function,
           "truth.image_offsets.size()", offsets.size(),
-          "at most as many as memory can address, as images x points");
+          "at most as many that memory can address images x points");
     check_size(function, "matches.size()", matches.size(), images_ * points, "images x points");
     check_result_apart("matches", matches);
     look_at_boxes(function, "truth.boxes", truth.boxes);

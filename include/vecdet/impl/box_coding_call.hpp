@@ -196,9 +196,9 @@ void run_coding(const coding_call<S>& call, const In& in, const Anchors& anchors
   if (total == 0) return;
   const profile::scope timing([&]() -> profile::problem {
     using element = typename coding_kernels<S>::element;
-    constexpr index_t read = bytes_a_box<typename stored<S>::in>;
-    constexpr index_t written = bytes_a_box<typename stored<S>::out>;
-    constexpr index_t anchor_bytes = bytes_a_box<typename stored<S>::boxes>;
+    constexpr index_t read = bytes_per_box<typename stored<S>::in>;
+    constexpr index_t written = bytes_per_box<typename stored<S>::out>;
+    constexpr index_t anchor_bytes = bytes_per_box<typename stored<S>::boxes>;
     profile::problem problem;
     problem.function = call.function;
     problem.variant = call.variant;

@@ -34,8 +34,7 @@ void check_decode_levels(const char* function, const char* input, const head_vie
              "the anchors of all images");
   for (index_t l = 0; l < in.levels().size(); ++l)
     if (!are_apart(boxes, level_range(in, l)))
-      throw_invalid_argument(function, "boxes", input + element(".levels()", l),
-                             "memory apart from it");
+      throw_shared_memory(function, "boxes", input + element(".levels()", l));
   check_apart(function, "boxes", boxes, "anchors", anchors);
 }
 
@@ -74,7 +73,7 @@ void run_decode_levels(const char* function, const char* input, const head_view<
   if (boxes.empty()) return;
   const isa target = active_isa();
   const profile::scope timing([&] {
-    constexpr index_t coded = bytes_a_box<T*>, box = bytes_a_box<float*>;
+    constexpr index_t coded = bytes_per_box<T*>, box = bytes_per_box<float*>;
     return level_problem(function, levels_variant(in.layout()), in, target, policy.threads(),
                          boxes.size() * (coded + box) + anchors.size() * box,
                          boxes.size() * decode_flops(params, !images.empty()));

@@ -35,13 +35,13 @@ void visit_large_boxes(const box_ops_kernels<T>& kernels, const T* boxes, double
 
 /// Calls run(kernels, first, last) for each chunk of the boxes, inside a profiler scope.
 template <class T, class Run>
-void run_box_op(const char* function, index_t boxes, index_t bytes_a_box, index_t flops_a_box,
+void run_box_op(const char* function, index_t boxes, index_t bytes_per_box, index_t flops_per_box,
                 threading policy, const Run& run) {
   if (boxes == 0) return;
   const isa target = active_isa();
   const profile::scope timing([&]() -> profile::problem {
-    return {function,         "boxes",          dtype_name<T>(),     {boxes},
-            isa_name(target), policy.threads(), boxes * bytes_a_box, boxes * flops_a_box};
+    return {function,         "boxes",          dtype_name<T>(),       {boxes},
+            isa_name(target), policy.threads(), boxes * bytes_per_box, boxes * flops_per_box};
   });
   const auto& kernels = detail::kernels<box_ops_kernels<T>>(target);
   for_each_chunk(policy, chunking(boxes, smallest_coding_chunk),
@@ -179,7 +179,7 @@ void run_rearrange(const char* function, const In& boxes, const Out& out, thread
             {boxes.size()},
             isa_name(active_isa()),
             policy.threads(),
-            2 * boxes.size() * bytes_a_box<const T*>,
+            2 * boxes.size() * bytes_per_box<const T*>,
             0};
   });
   for_each_chunk(policy, chunking(boxes.size(), smallest_coding_chunk),
@@ -199,7 +199,7 @@ void convert_boxes(const Boxes& given, box_format from, box_format to,
   detail::check_size("convert_boxes", "out.size()", out.size(), boxes.size(),
                      "the number of boxes");
   detail::check_apart_or_same("convert_boxes", "out", out, "boxes", boxes);
-  detail::run_box_op<type>("convert_boxes", boxes.size(), 2 * detail::bytes_a_box<const type*>,
+  detail::run_box_op<type>("convert_boxes", boxes.size(), 2 * detail::bytes_per_box<const type*>,
                            detail::box_flops::convert(from, to), policy,
                            [&](const auto& kernels, index_t first, index_t last) {
                              kernels.convert(boxes.data(), from, to, out.data(), first, last);
@@ -221,7 +221,7 @@ void clip_boxes(const Boxes& given, const image_size& image, boxes_view<coordina
   detail::check_size("clip_boxes", "out.size()", out.size(), boxes.size(), "the number of boxes");
   detail::check_apart_or_same("clip_boxes", "out", out, "boxes", boxes);
   detail::run_box_op<type>(
-      "clip_boxes", boxes.size(), 2 * detail::bytes_a_box<const type*>, detail::box_flops::clip,
+      "clip_boxes", boxes.size(), 2 * detail::bytes_per_box<const type*>, detail::box_flops::clip,
       policy, [&](const auto& kernels, index_t first, index_t last) {
         kernels.clip(boxes.data(), image.width, image.height, out.data(), first, last);
       });
@@ -250,7 +250,7 @@ void large_box_mask(const Boxes& given, double min_size, vector_view<std::uint8_
   detail::check_size("large_box_mask", "mask.size()", mask.size(), boxes.size(),
                      "the number of boxes");
   detail::check_apart("large_box_mask", "mask", mask, "boxes", boxes);
-  detail::run_box_op<type>("large_box_mask", boxes.size(), detail::bytes_a_box<const type*> + 1,
+  detail::run_box_op<type>("large_box_mask", boxes.size(), detail::bytes_per_box<const type*> + 1,
                            detail::box_flops::large, policy,
                            [&](const auto& kernels, index_t first, index_t last) {
                              kernels.large_mask(boxes.data(), min_size, mask.data(), first, last);

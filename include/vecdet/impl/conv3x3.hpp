@@ -52,11 +52,14 @@ namespace detail {
 /// Throws unless the weights were transformed for `use`.
 template <class T>
 void check_conv_use(const char* function, const conv3x3_weights<T>& weights, conv3x3_use use) {
-  const auto name = [](conv3x3_use of) {
-    return of == conv3x3_use::forward ? "conv3x3_use::forward" : "conv3x3_use::input_grad";
+  const auto name = [](conv3x3_use value) {
+    return value == conv3x3_use::forward ? "conv3x3_use::forward" : "conv3x3_use::input_grad";
   };
   check(weights.use() == use, function, "weights.use()", name(weights.use()), name(use));
 }
+
+constexpr const char* conv_input_channels = "the number of input channels of the weights";
+constexpr const char* conv_output_channels = "the number of output channels of the weights";
 
 /// The memory of transformed weights.
 template <class T>
@@ -75,12 +78,12 @@ void run_conv3x3(const conv3x3_operand<const T>& input, const conv3x3_weights<T>
                  conv3x3_workspace& workspace, threading policy) {
   constexpr const char* function = "conv3x3";
   check_conv_use(function, weights, conv3x3_use::forward);
-  check_conv_operand(function, "input", input, weights.input_channels(),
-                     "the weights' input channels", "input", input);
-  check_conv_operand(function, "output", output, weights.output_channels(),
-                     "the weights' output channels", "input", input);
-  check(params.bias.empty() || params.bias.size() == weights.output_channels(), function,
-        "params.bias.size()", params.bias.size(), "0 or the weights' output channels");
+  check_conv_operand(function, "input", input, weights.input_channels(), conv_input_channels,
+                     "input", input);
+  check_conv_operand(function, "output", output, weights.output_channels(), conv_output_channels,
+                     "input", input);
+  check_optional_size(function, "params.bias.size()", params.bias.size(), weights.output_channels(),
+                      conv_output_channels);
   check_conv_apart(function, "output", output, "input", input);
   check_conv_apart(function, "output", output, "params.bias", params.bias);
   check_conv_apart(function, "output", output, "weights", conv_weights_range(weights));
@@ -97,13 +100,13 @@ void run_conv3x3_input_grad(const conv3x3_operand<const T>& upstream,
   constexpr const char* function = "conv3x3_input_grad";
   const index_t outputs = weights.output_channels();
   check_conv_use(function, weights, conv3x3_use::input_grad);
-  check_conv_operand(function, "upstream", upstream, outputs, "the weights' output channels",
+  check_conv_operand(function, "upstream", upstream, outputs, conv_output_channels, "upstream",
+                     upstream);
+  check_conv_operand(function, "grad", grad, weights.input_channels(), conv_input_channels,
                      "upstream", upstream);
-  check_conv_operand(function, "grad", grad, weights.input_channels(),
-                     "the weights' input channels", "upstream", upstream);
   if (relu_output.count() > 0)
-    check_conv_operand(function, "relu_output", relu_output, outputs,
-                       "the weights' output channels", "upstream", upstream);
+    check_conv_operand(function, "relu_output", relu_output, outputs, conv_output_channels,
+                       "upstream", upstream);
   check_conv_apart(function, "grad", grad, "upstream", upstream);
   check_conv_apart(function, "grad", grad, "relu_output", relu_output);
   check_conv_apart(function, "grad", grad, "weights", conv_weights_range(weights));
@@ -125,14 +128,14 @@ void run_conv3x3_weight_grad(const conv3x3_operand<const T>& input,
         weight_grad.height(), "3");
   check(weight_grad.width() == 3 || outputs == 0, function, "weight_grad.width()",
         weight_grad.width(), "3");
-  check_conv_operand(function, "input", input, inputs, "those of weight_grad", "input", input);
-  check_conv_operand(function, "upstream", upstream, outputs, "the images of weight_grad", "input",
-                     input);
+  constexpr const char* input_channels = "the number of channels of weight_grad";
+  constexpr const char* output_channels = "the number of images of weight_grad";
+  check_conv_operand(function, "input", input, inputs, input_channels, "input", input);
+  check_conv_operand(function, "upstream", upstream, outputs, output_channels, "input", input);
   if (relu_output.count() > 0)
-    check_conv_operand(function, "relu_output", relu_output, outputs, "the images of weight_grad",
-                       "input", input);
-  check(bias_grad.empty() || bias_grad.size() == outputs, function, "bias_grad.size()",
-        bias_grad.size(), "0 or the images of weight_grad");
+    check_conv_operand(function, "relu_output", relu_output, outputs, output_channels, "input",
+                       input);
+  check_optional_size(function, "bias_grad.size()", bias_grad.size(), outputs, output_channels);
   const auto check_in = [&](const char* name, const address_range& range) {
     check_conv_apart(function, name, range, "input", input);
     check_conv_apart(function, name, range, "upstream", upstream);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the calls of conv3x3.hpp are divided into blocks for the caches and spread over threads.
+// Divides the calls of conv3x3.hpp into blocks that fit the caches, and spreads them over threads.
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
@@ -31,7 +31,7 @@ auto& conv3x3_levels(conv3x3_buffers& buffers) noexcept {
     return buffers.f64_levels;
 }
 
-/// Cache lines for `size` numbers.
+/// The number of cache lines that hold `size` numbers.
 template <class T>
 index_t lines_for(index_t size) noexcept {
   return (size * index_t{sizeof(T)} + 63) / 64;
@@ -40,7 +40,7 @@ index_t lines_for(index_t size) noexcept {
 constexpr index_t conv_panels(index_t channels) noexcept {
   return conv_rounded(channels, conv_panel) / conv_panel;
 }
-/// Outputs in a row of a tile, and multiplications for a tile.
+/// The number of outputs in a row of a tile, and of multiplications per tile and pair of channels.
 constexpr index_t tile_width(conv3x3_tile tile) noexcept {
   return tile == conv3x3_tile::f4x4 ? 4 : 2;
 }
@@ -48,7 +48,7 @@ constexpr index_t tile_points(conv3x3_tile tile) noexcept {
   return tile == conv3x3_tile::f4x4 ? 36 : 16;
 }
 
-/// Bytes of transformed weights.
+/// The size of transformed weights in bytes.
 template <class T>
 constexpr index_t conv_weights_bytes(conv3x3_tile tile, index_t targets, index_t sources) noexcept {
   return index_t{sizeof(T)} * (std::is_same<T, double>::value
@@ -56,15 +56,15 @@ constexpr index_t conv_weights_bytes(conv3x3_tile tile, index_t targets, index_t
                                    : tile_points(tile) * conv_weights_point(targets, sources));
 }
 
-/// Tiles, source channels and panels of target channels in a block. Its transformed tiles and
-/// products take at most 3.5 MB, and at most 100 KB per point. The second-level cache holds those
-/// of a point while the weights stream through it.
+/// The most tiles, source channels and panels of target channels in a block. The transformed tiles
+/// and products of a block take at most 3.5 MB, and at most 100 KB per point. Those of one point
+/// stay in the second-level cache while the weights stream through it.
 constexpr index_t conv_block_tiles = 48, conv_block_sources = 256, conv_block_panels = 8;
-/// If the transformed weights take more bytes, they are written past the caches and read for more
-/// tiles at a time.
+/// If the transformed weights take more bytes than this, they are written past the caches, and
+/// blocks have more tiles.
 constexpr index_t conv_cached_bytes = index_t{32} * 1024 * 1024;
 constexpr index_t conv_uncached_block_tiles = 144;
-/// The fewest tiles per reading of the weights, if there are that many.
+/// The weights are read once for at least this many tiles, if there are as many.
 constexpr index_t conv_least_tiles = 28;
 
 /// How the tiles and target channels of a call are divided.
@@ -218,7 +218,7 @@ class conv3x3_call {
     return p;
   }
 
-  /// run(first, last, scratch) for each chunk, with scratch memory of `size` numbers.
+  /// Calls run(first, last, scratch) for each chunk, with scratch memory for `size` numbers.
   template <class Run>
   void run_with_scratch(const chunking& chunks, index_t size, const Run& run) {
     const index_t lines = lines_for<T>(size);
@@ -231,7 +231,7 @@ class conv3x3_call {
     });
   }
 
-  /// Few chunks a thread: neighbouring items share what they read.
+  /// One chunk per thread, because neighbouring items read the same memory.
   chunking few_chunks(index_t items) const {
     const index_t threads = usable_threads(policy_);
     return {items, std::max(index_t{1}, (items + threads - 1) / threads)};
@@ -251,7 +251,7 @@ class conv3x3_call {
   bool is_input_grad_ = false;
 };
 
-/// Source channels, panels of target channels and tiles in a block, at most.
+/// The most source channels, panels of target channels and tiles in a block.
 constexpr index_t weight_grad_sources = 256, weight_grad_panels = 8, weight_grad_tiles = 160;
 
 template <class T>

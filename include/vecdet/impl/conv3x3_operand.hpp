@@ -55,7 +55,7 @@ class conv3x3_operand {
     return {level(l).data, locations * location_, is_nhwc_ ? location_ : 1,
             is_nhwc_ ? 1 : locations};
   }
-  /// From a level's first number to its last.
+  /// The memory from the first number of a level to its last.
   address_range range(index_t l) const {
     const index_t locations = level(l).height * level(l).width;
     if (images_ * channels_ * locations == 0) return {level(l).data, 0};
@@ -63,9 +63,9 @@ class conv3x3_operand {
     return {m.data, 1 + (images_ - 1) * m.image + (locations - 1) * m.location +
                         (channels_ - 1) * m.channel};
   }
-  std::string name(const char* of, index_t l) const {
-    return levels_.empty() && const_levels_.empty() ? std::string(of)
-                                                    : of + element(".levels()", l);
+  std::string name(const char* argument, index_t l) const {
+    return levels_.empty() && const_levels_.empty() ? std::string(argument)
+                                                    : argument + element(".levels()", l);
   }
 
  private:
@@ -92,7 +92,8 @@ class conv3x3_operand {
   bool is_nhwc_, has_gaps_ = false;
 };
 
-/// Throws unless the operand `name` has these channels and, level by level, the sizes of `model`.
+/// Throws unless the operand `name` has this number of channels, which `channels_source` describes,
+/// and the same level sizes as `like`, which is named `model`.
 template <class A, class B>
 void check_conv_operand(const char* function, const char* name, const conv3x3_operand<A>& operand,
                         index_t channels, const char* channels_source, const char* model,
@@ -101,7 +102,8 @@ void check_conv_operand(const char* function, const char* name, const conv3x3_op
     throw_invalid_argument(function, (std::string(name) + what).c_str(), actual, expected.c_str());
   };
   const auto as_model = [&](const std::string& value) { return value + ", as in " + model; };
-  if (operand.has_gaps()) refuse(".channels()", "more than the classes", "the classes");
+  if (operand.has_gaps())
+    refuse(".channels()", "above classes()", "classes(), because there are several anchors");
   if (operand.channels() != channels)
     refuse("'s number of channels", operand.channels(),
            std::to_string(channels) + ", " + channels_source);
@@ -113,16 +115,16 @@ void check_conv_operand(const char* function, const char* name, const conv3x3_op
     const auto& level = operand.level(l);
     const auto& expected = like.level(l);
     if (level.height == expected.height && level.width == expected.width) continue;
-    const auto text = [](const auto& of) {
-      return std::to_string(of.height) + " x " + std::to_string(of.width);
+    const auto text = [](const auto& size) {
+      return std::to_string(size.height) + " x " + std::to_string(size.width);
     };
     throw_invalid_argument(function, operand.name(name, l).c_str(), text(level),
                            as_model(text(expected)).c_str());
   }
 }
 
-/// Throws if a level of the output shares memory with the input. Names are made only to throw,
-/// because they may allocate.
+/// Throws if a level of the output shares memory with the input. Names are made only before an
+/// exception is thrown, because making them may allocate.
 template <class A>
 void check_conv_apart(const char* function, const char* output, const conv3x3_operand<A>& out,
                       const char* input, const address_range& in) {

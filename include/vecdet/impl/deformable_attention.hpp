@@ -52,7 +52,7 @@ inline void check_attention_shape(const char* function, const attention_shape& s
   }
 }
 
-/// Throws unless an array has a number for each of these. They may be too many for any memory.
+/// Throws unless the size of an array is the product of these numbers. The product may overflow.
 inline void check_attention_size(const char* function, const char* argument, index_t size,
                                  std::initializer_list<index_t> sizes, const char* meaning) {
   index_t expected = 1;
@@ -146,12 +146,12 @@ class attention_call {
     return p;
   }
 
-  /// The levels of all points, for each of so many bands of rows; and the rows of these bands.
+  /// Sets the levels of all points for each band of rows, and the rows of each band.
   const attention_levels* set_levels(index_t bands) {
     attention_levels* const levels = grown(buffers_.levels, bands * blocks_);
     attention_rows* const rows = grown(buffers_.rows, bands * shape_.levels.size());
     for (index_t band = 0; band < bands; ++band) {
-      attention_levels* const of_band = levels + band * blocks_;
+      attention_levels* const band_levels = levels + band * blocks_;
       index_t point = 0, location = 0, at = 0;
       for (index_t l = 0; l < shape_.levels.size(); ++l) {
         const attention_level& level = shape_.levels[l];
@@ -159,14 +159,14 @@ class attention_call {
         const index_t end = level.height * (band + 1) / bands;
         rows[band * shape_.levels.size() + l] = {location + first * level.width,
                                                  location + end * level.width, at};
-        // All locations of the value are read, but sums have only those of the band.
+        // All locations of the value are read, but the sums have only those of the band.
         const index_t origin = bands == 1 ? location : at - first * level.width;
         for (index_t k = 0; k < level.points; ++k, ++point)
-          set_level(of_band, point, level, first, end, origin);
+          set_level(band_levels, point, level, first, end, origin);
         location += level.height * level.width;
         at += (end - first) * level.width;
       }
-      for (; point < blocks_ * attention_block; ++point) set_level(of_band, point, {}, 0, 0, 0);
+      for (; point < blocks_ * attention_block; ++point) set_level(band_levels, point, {}, 0, 0, 0);
     }
     return levels;
   }
@@ -181,7 +181,7 @@ class attention_call {
     block.origin[i] = static_cast<double>(origin);
   }
 
-  /// run(first, last, scratch, sums) for each chunk, with `size` sums.
+  /// Calls run(first, last, scratch, sums) for each chunk, with `size` sums.
   template <class Run>
   void run_with_memory(const chunking& chunks, index_t size, const Run& run) {
     const index_t scratch_lines = blocks_ * index_t{sizeof(corners)} / 64;
@@ -205,15 +205,15 @@ class attention_call {
       return packed;
   }
 
-  /// Whether the channels of each head are copied together first. In the value, those of one head
-  /// are a head's number of channels out of many: they meet in few sets of a cache. Copying costs
-  /// about as much as two points per location and head.
+  /// Whether the channels of each head are first copied to consecutive memory. In the value, the
+  /// channels of a head are a small part of each location's, so they fall into few sets of a cache.
+  /// Copying costs about as much as two points per location and head.
   bool is_packed() const {
     return (args_.heads > 1 || std::is_same<T, bfloat16>::value) &&
            args_.queries * args_.point_count >= 8 * args_.locations;
   }
 
-  /// run(source, queries, scratch, sums) for all queries and heads.
+  /// Calls run(source, queries, scratch, sums) for all queries and heads.
   template <class Run>
   void run_queries(const Run& run) {
     const index_t sums = 4 * attention_block;
@@ -226,10 +226,10 @@ class attention_call {
                       });
       return;
     }
-    const index_t of_head = args_.locations * args_.channels;
+    const index_t head_size = args_.locations * args_.channels;
     real* const packed = reinterpret_cast<real*>(
-        grown(buffers_.packed, (args_.heads * of_head * index_t{sizeof(real)} + 63) / 64));
-    const attention_source<real> source{packed, 0, of_head, args_.channels};
+        grown(buffers_.packed, (args_.heads * head_size * index_t{sizeof(real)} + 63) / 64));
+    const attention_source<real> source{packed, 0, head_size, args_.channels};
     // Chunks of the locations and queries of one head.
     const index_t parts = std::max(index_t{1}, chunking::max_count / args_.heads);
     const auto for_each_part = [&](index_t first, index_t last, index_t count, const auto& use) {
@@ -243,7 +243,7 @@ class attention_call {
       for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
         for_each_part(first, last, args_.locations, [&](index_t head, index_t begin, index_t end) {
           kernels_.pack(args_, image, head, begin, end,
-                        packed + head * of_head + begin * args_.channels);
+                        packed + head * head_size + begin * args_.channels);
         });
       });
       run_with_memory(
@@ -257,7 +257,7 @@ class attention_call {
     }
   }
 
-  /// A task is an image and head, or a band of its rows where there are fewer of these than
+  /// A task is an image and head, or a band of its rows if there are fewer images x heads than
   /// threads. Each band locates all points again.
   void run_value_grad() {
     const index_t threads = usable_threads(policy_), heads = args_.images * args_.heads;
@@ -292,7 +292,7 @@ class attention_call {
   attention_args<T> args_{};
 };
 
-/// What forward and backward check of the inputs.
+/// The checks of the inputs that forward and backward share.
 template <class T>
 void check_attention_inputs(const char* function, const attention_shape& shape,
                             const vector_view<const T>& value,

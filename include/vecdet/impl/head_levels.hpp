@@ -109,7 +109,7 @@ bool levels_are_apart(const head_view<A>& a, index_t l, const head_view<B>& b, i
 
 [[noreturn]] inline void refuse_level(const char* function, const char* output, index_t l,
                                       const std::string& input) {
-  throw_invalid_argument(function, output + element(".levels()", l), input, "memory apart from it");
+  throw_shared_memory(function, output + element(".levels()", l), input);
 }
 
 /// Throws if a level of an output shares memory with `in`.

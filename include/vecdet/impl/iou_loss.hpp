@@ -114,7 +114,7 @@ double run_level_iou_loss(const char* function, iou_kind kind, const head_view<I
     return level_problem(
         call.function, box_loss_name(box_loss_of(kind), source_of(predicted.layout())), predicted,
         target, policy.threads(),
-        level_loss_bytes(predicted, selection, call.targets.size() * bytes_a_box<const T*>),
+        level_loss_bytes(predicted, selection, call.targets.size() * bytes_per_box<const T*>),
         (call.kind == iou_kind::ciou ? 110 : 60) * known_size(selection, predicted.size() / 4));
   });
   const auto kernel = detail::kernels<iou_loss_kernels<T>>(target).run;

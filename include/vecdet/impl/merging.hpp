@@ -276,7 +276,7 @@ merged_boxes<compute_type<value_of<T>>> merge_boxes(boxes_view<T> boxes, vector_
                 "params.match_threshold", params.match_threshold, "a number in (0, 1]");
   const bool by_smaller_area = params.overlap == nms_overlap::smaller_area;
   detail::check(by_smaller_area || params.overlap == nms_overlap::positive_area, function,
-                "params.overlap", "another", "smaller_area or positive_area");
+                "params.overlap", "plain or jaccard", "smaller_area or positive_area");
   detail::look_at_boxes(function, "boxes", boxes_view<const stored>(boxes));
   detail::look_at_scores(function, "scores", vector_view<const stored>(scores),
                          [](index_t) { return true; });

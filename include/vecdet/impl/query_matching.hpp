@@ -27,7 +27,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// Carves arrays, each of whole cache lines, out of one piece of memory.
+/// Divides one block of memory into arrays of whole cache lines.
 class scratch_layout {
  public:
   template <class T>
@@ -42,7 +42,7 @@ class scratch_layout {
   index_t lines_ = 0;
 };
 
-/// The solver's arrays for at most so many rows and columns.
+/// The solver's arrays for the largest numbers of rows and columns.
 template <class T>
 class assignment_scratch {
  public:
@@ -67,8 +67,8 @@ class assignment_scratch {
   index_t numbers_, row_of_, columns_, closed_;
 };
 
-/// Throws unless layer `l` has as many boxes as rows, and rows for each image and group. `member`
-/// is that of the layer that holds the outputs, in messages.
+/// Throws unless layer `l` has as many boxes as rows, and the same number of rows for each image
+/// and group. `member` names the layer's member that holds the outputs, in messages.
 template <class T>
 void check_layer(const char* function, index_t l, const char* member, const detr_outputs<T>& layer,
                  index_t images, index_t groups) {
@@ -169,7 +169,7 @@ class query_match_call {
     return first_image_box(truth_, image + 1) - first_image_box(truth_, image);
   }
 
-  /// Every group of queries is an image of its own, with the mean numbers of queries and boxes.
+  /// Counts every group of queries as one image, with the mean numbers of queries and boxes.
   profile::problem problem(isa target) const {
     const bool is_focal = params_.class_cost == query_class_cost::focal;
     const index_t problems = layers_.size() * images_ * params_.groups;
@@ -205,7 +205,7 @@ class query_match_call {
     }
   }
 
-  /// Memory for the largest group and the image with most boxes.
+  /// Memory for the largest group and the image with the most boxes.
   struct problem_scratch {
     index_t queries = 0, boxes = 0, classes = 0;
     scratch_layout layout;
@@ -228,7 +228,7 @@ class query_match_call {
     for (index_t l = 0; l < layers_.size(); ++l) most = std::max(most, group_queries(l));
     return most;
   }
-  /// The queries of the largest group that may have fewer than an image has boxes.
+  /// The most queries of a group, among the groups with fewer queries than `boxes`.
   index_t most_fewer_queries(index_t boxes) const {
     index_t most = 0;
     for (index_t l = 0; l < layers_.size(); ++l)
@@ -347,7 +347,7 @@ double assign_least_cost(matrix_view<T> given, vector_view<index_t> columns,
     const index_t i = invalid / cols, j = invalid % cols;
     detail::throw_invalid_argument(
         function, "costs(" + std::to_string(i) + ", " + std::to_string(j) + ")", costs(i, j),
-        "a number up to 1e300 in magnitude, or +infinity for a pair that is forbidden");
+        "a number up to 1e300 in magnitude, or +infinity for a forbidden pair");
   }
   const auto args = solver.args(scratch, copied, short_side, long_side);
   detail::check(kernels.assign(args), function, "costs", "infinite in every complete assignment",

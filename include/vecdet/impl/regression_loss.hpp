@@ -257,11 +257,12 @@ class level_regression_call {
     regression_loss_args<stored> args = flat_.kernel_args();
     const profile::scope timing([&] {
       const index_t boxes_and_anchors = total_ + deltas_.anchors_per_image();
-      return level_problem(
-          flat_.function, box_loss_name(flat_.params.loss, source_of(deltas_.layout())), deltas_,
-          target, policy.threads(),
-          level_loss_bytes(deltas_, flat_.selection, boxes_and_anchors * bytes_a_box<const float*>),
-          flat_.flops());
+      return level_problem(flat_.function,
+                           box_loss_name(flat_.params.loss, source_of(deltas_.layout())), deltas_,
+                           target, policy.threads(),
+                           level_loss_bytes(deltas_, flat_.selection,
+                                            boxes_and_anchors * bytes_per_box<const float*>),
+                           flat_.flops());
     });
     if (flat_.targets.is_matched()) flat_.check_matches(kernels, args, policy);
     const index_t* const matches = args.matches;

@@ -44,7 +44,7 @@ class set_loss_call {
                 "this function takes float or vecdet::bfloat16");
 
  public:
-  /// Null, or memory of one gradient per layer: the GIoU's is then apart from that of L1.
+  /// If not null, memory for one gradient per layer: GIoU's, separate from that of L1.
   const boxes_view<T>* giou_grads = nullptr;
 
   set_loss_call(vector_view<const set_loss_layer<T>> layers, const ground_truth& truth,
@@ -97,7 +97,7 @@ class set_loss_call {
     check(fits_float(params_.scale), function, "params.scale", params_.scale, "a finite float");
     const auto check_weight = [&](const char* name, double weight) {
       check(fits_float(weight) && fits_float(weight * params_.scale), function, name, weight,
-            "a finite float, also if multiplied by params.scale");
+            "a finite float, even when multiplied by params.scale");
     };
     check_weight("params.class_weight", params_.class_weight);
     check_weight("params.l1_weight", params_.l1_weight);
@@ -148,7 +148,7 @@ class set_loss_call {
     for (index_t k = 0; k < outputs; ++k) {
       const auto check_from = [&](const address_range& memory, const auto& name) {
         if (!are_apart(output_memory(k), memory))
-          throw_invalid_argument(function, output_name(k), name(), "memory apart from it");
+          throw_shared_memory(function, output_name(k), name());
       };
       for (index_t l = 0; l < layers_.size(); ++l) {
         const auto member = [&](const char* name) {
@@ -165,7 +165,7 @@ class set_loss_call {
         check_from(output_memory(other), [=] { return output_name(other); });
     }
   }
-  /// The losses, then the gradients of each layer.
+  /// Output k: the losses, then the gradients of each layer.
   address_range output_memory(index_t k) const {
     if (k == 0) return losses_;
     const set_loss_layer<T>& layer = layers_[(k - 1) / 2];
@@ -275,7 +275,8 @@ class set_loss_call {
     return losses;
   }
 
-  /// Replaces each query's box by its class; of queries without one, by -1 or the last column.
+  /// Replaces the box of each query by its class, or by -1 or the last column for a query without a
+  /// box.
   void write_labels(index_t l, index_t* labels) const {
     const matrix_view<const T>& logits = layers_[l].outputs.logits;
     for (index_t row = 0; row < logits.rows(); ++row) {
@@ -309,7 +310,7 @@ class set_loss_call {
     return varifocal_loss_and_grad(logits, {classes, ious}, layer.logits_grad, params, policy_);
   }
 
-  /// The rows with a box first, then the others, which have another weight.
+  /// First the rows with a box, then the rows without one, which have another weight.
   double weighted_cross_entropy(isa target, const set_loss_layer<T>& layer,
                                 const index_t* labels) const {
     const matrix_view<const T>& logits = layer.outputs.logits;
@@ -359,7 +360,7 @@ class set_loss_call {
     return loss;
   }
 
-  /// With the mean number of queries of all layers.
+  /// Its shape has the mean number of queries of all layers.
   profile::problem problem(isa target) const {
     const index_t images = layers_.size() * images_;
     index_t rows = 0, classes = 0;

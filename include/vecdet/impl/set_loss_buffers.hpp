@@ -16,7 +16,7 @@ struct set_loss_buffers {
   std::vector<index_t> labels;  ///< the box of each query, then its class
   std::vector<set_pair> pairs;
   std::vector<float> ious;
-  std::vector<index_t> rows;  ///< of cross entropy: with a box, and without
+  std::vector<index_t> rows;  ///< for cross entropy: rows with a box, then rows without
   std::vector<float> logits, logits_grad;
 };
 

@@ -107,10 +107,11 @@ double run_level_smooth_l1(const smooth_l1_call<T>& call, const head_view<Input>
   if (predictions.size() == 0) return 0;
   const isa target = active_isa();
   const profile::scope timing([&] {
-    return level_problem(
-        call.function, levels_variant(predictions.layout()), predictions, target, policy.threads(),
-        level_loss_bytes(predictions, call.selection, call.targets.size() * bytes_a_box<const T*>),
-        4 * 8 * known_size(call.selection, predictions.size() / 4));
+    return level_problem(call.function, levels_variant(predictions.layout()), predictions, target,
+                         policy.threads(),
+                         level_loss_bytes(predictions, call.selection,
+                                          call.targets.size() * bytes_per_box<const T*>),
+                         4 * 8 * known_size(call.selection, predictions.size() / 4));
   });
   const auto& kernels = detail::kernels<smooth_l1_kernels<T>>(target);
   const level_boxes_loss<Input, T, T> levels(target, predictions, grad, call.selection,

@@ -38,7 +38,7 @@ using known_box_output = std::integral_constant<loss_output, Output>;
 template <class S>
 constexpr bool loss_alone_has_code = std::is_same<S, float>::value;
 
-/// Memory of consecutive boxes, stored as S says. Pointers that a call does not use are null.
+/// Memory of consecutive boxes with storage S. Pointers that a call does not use are null.
 template <class S>
 struct box_streams {
   typename stored<S>::in in;           ///< boxes, or deltas

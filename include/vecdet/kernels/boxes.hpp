@@ -25,7 +25,8 @@ struct box_pack {
   pack<Real, N> x1, y1, x2, y2;
 };
 
-/// The results of a box loss for each box: the loss, and its gradient by the four numbers.
+/// The results of a box loss for each box: the loss, and its gradient with respect to the four
+/// numbers.
 template <class Real, int N>
 struct box_loss_terms {
   pack<Real, N> loss;
@@ -188,7 +189,7 @@ VECDET_INLINE box_pack<Real, N / 2> coordinates(const box_halves<Real, N>& boxes
 }
 
 /// x in the lanes of the x axis and y in those of the y axis, in the layout of box_halves for boxes
-/// that are stored as S says.
+/// with storage S.
 template <class S, int N, class Real>
 VECDET_INLINE pack<Real, N> by_axis(Real x, Real y) {
   if constexpr (std::is_pointer<typename detail::stored<S>::in>::value) {

@@ -14,7 +14,7 @@ const lg=Math.log10;
 function decades(lo,hi){const t=[];for(let d=Math.ceil(lo-1e-9);d<=hi+1e-9;d++)t.push(d);return t}
 const short=d=>d>=6?'1e'+d:d>=3?(10**(d-3))+'k':d>=0?String(10**d):(10**d).toFixed(-d);
 
-/* roofline: operations a second over operations a byte, both logarithmic */
+/* roofline: operations per second over operations per byte, both logarithmic */
 function roofline(){
   const pts=E.filter(e=>e.gigaflops_per_second>0&&e.intensity>0);
   const known=M.memory_gbs>0&&M.gflops_f32>0;
@@ -32,7 +32,7 @@ function roofline(){
   let s='<svg viewBox="0 0 '+W+' '+H+'" role="img" aria-label="Roofline">';
   for(const d of decades(x0,x1))s+='<line class="axis" x1="'+X(d)+'" x2="'+X(d)+'" y1="'+T+'" y2="'+(H-B)+'"/><text x="'+X(d)+'" y="'+(H-B+16)+'" text-anchor="middle">'+short(d)+'</text>';
   for(const d of decades(y0,y1))s+='<line class="axis" x1="'+L+'" x2="'+(W-R)+'" y1="'+Y(d)+'" y2="'+Y(d)+'"/><text x="'+(L-7)+'" y="'+(Y(d)+4)+'" text-anchor="end">'+short(d)+'</text>';
-  s+='<text x="'+((L+W-R)/2)+'" y="'+(H-4)+'" text-anchor="middle">operations a byte</text><text transform="translate(11 '+((H-B+T)/2)+') rotate(-90)" text-anchor="middle">GFLOP/s</text>';
+  s+='<text x="'+((L+W-R)/2)+'" y="'+(H-4)+'" text-anchor="middle">operations per byte</text><text transform="translate(11 '+((H-B+T)/2)+') rotate(-90)" text-anchor="middle">GFLOP/s</text>';
   s+='<clipPath id="plot"><rect x="'+L+'" y="'+T+'" width="'+(W-L-R)+'" height="'+(H-T-B)+'"/></clipPath><g clip-path="url(#plot)"'+(pts.length>300?' class="many"':'')+'>';
   const roof=(bw,peak,color,dash)=>{if(!(bw>0&&peak>0))return;const k=lg(peak/bw);
     s+='<path class="roof" style="stroke:'+color+'" stroke-dasharray="'+dash+'" d="M'+X(x0)+' '+Y(x0+lg(bw))+'L'+X(k)+' '+Y(lg(peak))+'L'+X(x1)+' '+Y(lg(peak))+'"/>'};
@@ -85,7 +85,7 @@ function detail(){
   $('detail-title').innerHTML=esc(split(e)[0]);
   const f=[[big(e.count),'calls'],[percent(e.share),'of the whole'],[time(e.self_ns),'self'],[time(e.inclusive_ns),'inclusive'],
     [time(e.min_ns),'min'],[time(e.mean_ns),'mean'],[time(e.stddev_ns),'std deviation'],[time(e.p50_ns),'p50'],[time(e.p90_ns),'p90'],[time(e.p99_ns),'p99'],[time(e.max_ns),'max'],
-    [rate(e.gigabytes_per_second),'GB/s'],[rate(e.gigaflops_per_second),'GFLOP/s'],[rate(e.intensity),'operations a byte'],
+    [rate(e.gigabytes_per_second),'GB/s'],[rate(e.gigaflops_per_second),'GFLOP/s'],[rate(e.intensity),'operations per byte'],
     [e.roofline_percent>0?e.roofline_percent.toFixed(0)+' %':'–',e.roofline_bound?'of the '+e.roofline_bound+' bound':'of bound'],[e.concurrency.toFixed(1),'callers at a time']];
   $('detail').innerHTML='<p class="soft" style="overflow-wrap:anywhere">'+esc(split(e)[1].slice(split(e)[1][0]==='/'?1:0)||'a scope')+'</p><div class="facts">'+
     f.map(x=>'<div><b class="num">'+esc(x[0])+'</b><span>'+esc(x[1])+'</span></div>').join('')+'</div>'+histogram(e,560,170);
@@ -134,7 +134,7 @@ function change(){
   const s=$('change');s.hidden=false;
   s.innerHTML='<h2>What changed</h2><p class="soft">'+esc(BASELINE_NAME)+': '+time(before)+', '+esc(NAME)+': '+time(after)+' (<b class="'+tone(after-before)+'">'+signed(after-before)+
     (before>0?', '+(after>=before?'+':'−')+percent(Math.abs(after/before-1)):'')+'</b>). Self time by problem, sorted by the change.</p>'+
-    '<div class="delta soft small"><span></span><span></span><span class="v">'+esc(BASELINE_NAME.slice(0,12))+'</span><span class="v">'+esc(NAME.slice(0,12))+'</span><span class="v">change</span><span class="v">a call</span></div>'+
+    '<div class="delta soft small"><span></span><span></span><span class="v">'+esc(BASELINE_NAME.slice(0,12))+'</span><span class="v">'+esc(NAME.slice(0,12))+'</span><span class="v">change</span><span class="v">per call</span></div>'+
     rows.slice(0,20).map(r=>'<div class="delta" data-tip="'+esc(r.e.name+': '+(r.a?time(r.a.self_ns)+' in '+big(r.a.count)+' calls':'absent')+' → '+(r.b?time(r.b.self_ns)+' in '+big(r.b.count)+' calls':'absent'))+
     '"'+(r.b?' data-i="'+r.b.i+'"':'')+'><span class="name">'+label(r.e)+'</span>'+bar(r)+'<span class="v num soft">'+(r.a?time(r.a.self_ns):'–')+'</span><span class="v num">'+(r.b?time(r.b.self_ns):'–')+'</span><span class="v num '+tone(r.delta)+'">'+signed(r.delta)+
     '</span><span class="v num soft">'+(r.ratio?'×'+r.ratio.toFixed(2):r.a?'gone':'new')+'</span></div>').join('')+

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fixed parts of the HTML report: its frame and its style, dark or light as the reader's system
-// is set, or as the button says.
+// The fixed parts of the HTML report: its frame and its style. It is dark or light like the
+// reader's system, unless the reader switches it with the button.
 #pragma once
 
 #include <vecdet/detail/target.hpp>

@@ -119,7 +119,7 @@ $('table').addEventListener('click',ev=>{const th=ev.target.closest('th');
 (function(){
   const P=PROFILE.processes;
   $('processes').innerHTML='<thead><tr><th>process</th><th>host</th><th class="n">recorded</th><th class="n">computing</th><th class="n">waiting</th><th class="n">callers</th>'+
-    '<th class="n">profiler, a scope</th><th class="n">scopes lost</th><th class="n">clock went back</th></tr></thead><tbody>'+
+    '<th class="n">profiler, per scope</th><th class="n">scopes lost</th><th class="n">clock went back</th></tr></thead><tbody>'+
     P.map(p=>'<tr><td>'+(p.rank>=0?'rank '+p.rank+': ':'')+esc(p.command)+' '+(p.pid||'')+'</td><td>'+esc(p.host)+'</td><td class="n">'+time(p.wall_ns)+
     '</td><td class="n">'+time(p.recorded_ns-p.waiting_ns)+'</td><td class="n">'+time(p.waiting_ns)+
     '</td><td class="n">'+p.threads+'</td><td class="n">'+time(p.overhead_per_scope_ns)+'</td><td class="n">'+p.dropped_scopes+

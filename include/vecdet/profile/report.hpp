@@ -36,8 +36,8 @@ struct entry {
   double variance_ns2 = 0;  ///< population variance of the durations
   double bytes = 0, flops = 0;
   std::uint64_t seen_on_threads = 0;  ///< number of threads (alive at a time) that ran it
-  double concurrency = 1;             ///< average number of threads inside it, while there is one
-  sparse_histogram histogram;         ///< counts by histogram_bucket() of the duration
+  double concurrency = 1;      ///< average number of threads inside it, while at least one is
+  sparse_histogram histogram;  ///< counts by histogram_bucket() of the duration
   std::vector<float> samples;  ///< durations sampled evenly from all calls; all of them if few
 
   double mean_ns() const { return count != 0 ? total_ns / static_cast<double>(count) : 0; }

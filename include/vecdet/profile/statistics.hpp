@@ -67,8 +67,8 @@ struct statistics {
   counter<std::int64_t> bytes, flops;
   // Sums of differences from the first duration, which avoids cancellation in the variance.
   counter<double> origin, sum, sum_of_squares;
-  // When this thread was last inside the problem, for other threads to read, and what this thread
-  // has read from them.
+  // When this thread was last inside the problem, for other threads to read, and the overlap that
+  // this thread has measured with them.
   counter<std::int64_t> active_begin, last_begin, last_end;
   counter<double> overlap, overlap_base;
   std::array<counter<float>, samples_kept> samples;

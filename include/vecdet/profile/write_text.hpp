@@ -111,8 +111,8 @@ inline report by_function(const report& r) {
 }  // namespace detail
 
 /// Writes the `rows` problems (or functions) with the most self time, one per line. The column
-/// "callers" is the average number of threads inside such calls, while there is one. threads:<n> in
-/// a name is the number of threads that a call may use.
+/// "callers" is the average number of threads inside such calls, while at least one is. threads:<n>
+/// in a name is the number of threads that a call may use.
 inline void write_table(std::ostream& out, const report& r, std::size_t rows = 50,
                         rows_of kind = rows_of::problems) {
   using detail::duration_text;

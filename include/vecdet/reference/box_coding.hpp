@@ -3,7 +3,7 @@
 //
 // Girshick et al.: "Rich feature hierarchies for accurate object detection", arXiv 1311.2524,
 // appendix C, with weights as in torchvision's and detectron2's coders. With centres (x, y) and
-// sizes (w, h), no + 1:
+// sizes (w, h), where a box is x2 - x1 wide:
 //
 //   dx = wx (gx - ax) / aw      gx = ax + aw dx / wx
 //   dy = wy (gy - ay) / ah      gy = ay + ah dy / wy

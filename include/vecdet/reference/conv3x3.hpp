@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference of conv3x3.hpp in plain scalar double: the sum over channels and taps, as defined.
+// 3x3 convolution in plain scalar double: the sum over channels and taps.
 #pragma once
 
 #include <vecdet/feature_view.hpp>
@@ -10,8 +10,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// visit(n, k, c, y, x, i, j) for every product of the convolution: output channel k at (y, x) and
-/// input channel c at (y + i - 1, x + j - 1), which is inside the map.
+/// Calls visit(n, k, c, y, x, i, j) for every product of the convolution: output channel k at (y,
+/// x) and input channel c at (y + i - 1, x + j - 1), which is inside the map.
 template <class Visit>
 void for_each_conv3x3_product(index_t images, index_t outputs, index_t inputs, index_t height,
                               index_t width, const Visit& visit) {
@@ -28,8 +28,8 @@ void for_each_conv3x3_product(index_t images, index_t outputs, index_t inputs, i
               }
 }
 
-/// `weights` are output channels x input channels x 3 x 3, `bias` one number for each output
-/// channel or empty.
+/// `weights` are output channels x input channels x 3 x 3. `bias` has one number per output
+/// channel, or is empty.
 template <class T>
 void conv3x3(const feature_view<const T>& input, const feature_view<const T>& weights,
              const vector_view<const T>& bias, bool relu, const feature_view<double>& output) {
@@ -50,7 +50,8 @@ void conv3x3(const feature_view<const T>& input, const feature_view<const T>& we
     if (output.data()[i] < 0) output.data()[i] = 0;
 }
 
-/// The gradient by the output that passes ReLU: `relu_output` without images passes all.
+/// The upstream gradient, or 0 where `relu_output` is not above 0. If `relu_output` has no images,
+/// the whole gradient passes.
 template <class T>
 double conv3x3_passed(const feature_view<const T>& upstream,
                       const feature_view<const T>& relu_output, index_t n, index_t k, index_t y,
@@ -59,7 +60,7 @@ double conv3x3_passed(const feature_view<const T>& upstream,
   return passes ? static_cast<double>(feature_at(upstream, n, k, y, x)) : 0;
 }
 
-/// Into `grad`, the gradient by the input.
+/// Writes the gradient with respect to the input to `grad`.
 template <class T>
 void conv3x3_input_grad(const feature_view<const T>& upstream,
                         const feature_view<const T>& relu_output,
@@ -74,7 +75,7 @@ void conv3x3_input_grad(const feature_view<const T>& upstream,
       });
 }
 
-/// The gradients by weights and bias; `bias_grad` may be empty.
+/// Writes the gradients with respect to weights and bias; `bias_grad` may be empty.
 template <class T>
 void conv3x3_weight_grad(const feature_view<const T>& input, const feature_view<const T>& upstream,
                          const feature_view<const T>& relu_output,

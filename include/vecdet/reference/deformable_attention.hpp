@@ -12,13 +12,13 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// One of the four locations about a point that lie inside its level.
+/// A location around a point, inside the point's level; there are up to four.
 struct attention_corner {
   index_t image, query, head;
-  index_t point;      ///< of all points
-  index_t location;   ///< of all locations of the image and head
+  index_t point;      ///< index among all points
+  index_t location;   ///< index among all locations of the image and head
   double weight;      ///< bilinear
-  double by_x, by_y;  ///< derivatives of the weight by the point's x and y, which are 0 to 1
+  double by_x, by_y;  ///< derivatives of the weight with respect to the point's x and y, 0 to 1
 };
 
 /// Calls visit(attention_corner) for every corner of every point, in the points' order.
@@ -62,7 +62,8 @@ inline index_t attention_output_at(const attention_shape& shape, const attention
   return ((at.image * shape.queries + at.query) * shape.heads + at.head) * shape.channels;
 }
 
-/// images x queries x (heads x channels). With `magnitudes`, the sums of the terms' magnitudes.
+/// Returns images x queries x (heads x channels). With `magnitudes`, returns the sums of the terms'
+/// magnitudes instead.
 template <class T, class Real>
 void deformable_attention(const attention_shape& shape, const vector_view<const T>& value,
                           const vector_view<const Real>& points,
@@ -79,8 +80,8 @@ void deformable_attention(const attention_shape& shape, const vector_view<const 
   });
 }
 
-/// The gradients by value, points and weights, of a loss whose gradient by the output is
-/// `upstream`.
+/// The gradients with respect to value, points and weights of a loss whose gradient with respect to
+/// the output is `upstream`.
 template <class T, class Real>
 void deformable_attention_grad(const attention_shape& shape, const vector_view<const T>& upstream,
                                const vector_view<const T>& value,
@@ -98,11 +99,11 @@ void deformable_attention_grad(const attention_shape& shape, const vector_view<c
     const auto weight = static_cast<double>(weights[at.point]);
     for (index_t c = 0; c < shape.channels; ++c) {
       const auto g = static_cast<double>(upstream[to + c]);
-      const double of_sample = g * static_cast<double>(value[from + c]);
+      const double sample_term = g * static_cast<double>(value[from + c]);
       add(value_grad[from + c], weight * at.weight * g);
-      add(weight_grad[at.point], at.weight * of_sample);
-      add(point_grad[2 * at.point], weight * at.by_x * of_sample);
-      add(point_grad[2 * at.point + 1], weight * at.by_y * of_sample);
+      add(weight_grad[at.point], at.weight * sample_term);
+      add(point_grad[2 * at.point], weight * at.by_x * sample_term);
+      add(point_grad[2 * at.point + 1], weight * at.by_y * sample_term);
     }
   });
 }

@@ -39,8 +39,8 @@ struct matcher_params {
   empty_union empty = empty_union::nan;  ///< With zero, every IoU that is NaN is 0.
   /// An anchor is ignored if an ignore region covers more than this fraction of its area.
   double region_threshold = 0.5;
-  /// Anchors in ignore regions take no part, as in mmdetection. If false, those that stay unmatched
-  /// are ignored.
+  /// Anchors in ignore regions are never matched, as in mmdetection. If false, those that stay
+  /// unmatched are ignored.
   bool ignore_matched = false;
 };
 

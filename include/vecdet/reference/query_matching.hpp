@@ -41,7 +41,7 @@ inline box corners_of_centre(const double* four) {
           four[1] + 0.5 * four[3]};
 }
 
-/// |difference| of the four numbers of two boxes, summed.
+/// The sum of the absolute differences of the four numbers of two boxes.
 inline double l1_distance(const double* a, const double* b) {
   double sum = 0;
   for (int k = 0; k < 4; ++k) sum += std::abs(a[k] - b[k]);
@@ -64,12 +64,12 @@ inline centre_overlap overlap_of_centres(const double* a, const double* b, doubl
   return {iou, iou - (hull - joined) / (hull + epsilon)};
 }
 
-/// A complete assignment of the smaller side of `costs` with the least total, which is returned:
-/// columns[i] is the column of row i, or -1. If every complete assignment has an infinite cost, the
-/// result is infinite and `columns` is unchanged.
+/// Finds the complete assignment of the smaller side of `costs` with the least total and returns
+/// the total. columns[i] is the column of row i, or -1. If every complete assignment has an
+/// infinite cost, the result is infinite and `columns` is unchanged.
 ///
-/// The search for row i's column goes through columns by their distance. Of those at the same
-/// distance, it takes the first unassigned one, or else the first.
+/// The search for row i's column visits columns by their distance. Among columns at the same
+/// distance, it takes the first unassigned one, or the first one if all are assigned.
 inline double assign_least_cost(matrix_view<const double> costs, vector_view<index_t> columns) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   const bool transposed = costs.rows() > costs.cols();

@@ -7,9 +7,9 @@
 //   linear     1 - IoU     if IoU >= threshold, else 1
 //   gaussian   exp(-IoU^2 / sigma)
 //
-// Boxes whose score is then below the floor are dropped. As in mmcv, with three exceptions: ties of
-// scores are broken by lower index, whereas mmcv's order depends on its swaps; boxes with NaN
-// scores are dropped; and a NaN overlap does not change a score.
+// Boxes whose score is then below the floor are dropped. This is as in mmcv, with three exceptions:
+// ties of scores are broken by lower index, whereas mmcv's order depends on its swaps; boxes with
+// NaN scores are dropped; and a NaN overlap does not change a score.
 #pragma once
 
 #include <vecdet/dtype.hpp>

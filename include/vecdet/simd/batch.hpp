@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on one xsimd batch. This file hides what xsimd 8.1 to 14 name differently and what the
-// instruction sets do differently; it also has loads, stores and conversions. Architectures are
-// named explicitly because xsimd's default enables more of the compiler's flags than our
-// instruction sets use.
+// Operations on one xsimd batch. This file hides the differences between xsimd 8.1 and 14 and
+// between the instruction sets. It also has loads, stores and conversions. Architectures are named
+// explicitly because xsimd's default enables more of the compiler's flags than our instruction sets
+// use.
 //
 // Every function gives bit-identical results on AVX2 and AVX-512. The x86-64 baseline has no fused
 // multiply-add: there, fma and fnma round twice.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators of deformable attention; see operators.cpp.
 //
-// The gradients are an operator of their own, which backward() calls.
+// backward() calls a separate operator for the gradients.
 #include <vecdet/impl/torch/deformable_attention.hpp>
 #include <vecdet/impl/torch/gradient.hpp>
 #include <vecdet/impl/torch/operator.hpp>
@@ -20,7 +20,7 @@ namespace detail {
 namespace aten {
 namespace {
 
-/// A call, as its gradient asks for it.
+/// The arguments of a call that its gradient needs.
 struct attention_context : torch::CustomClassHolder {
   at::Tensor out, value, points, weights;  ///< empty after forward()
   std::vector<std::int64_t> level_sizes, level_points;
@@ -131,7 +131,7 @@ TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
   m.impl("_deformable_attention_grad", torch::autograd::autogradNotImplementedFallback());
 }
 
-// Under autocast, the value keeps its type, and with it the result: sums are always in float32, and
-// are rounded once. Points and weights are computed in float32 in any case.
+// Under autocast, the value and the result keep the value's type, because sums are always in
+// float32 and rounded once. Points and weights are always computed in float32.
 
 }  // namespace

@@ -24,7 +24,7 @@ namespace detail {
 namespace aten {
 namespace {
 
-/// What backward() needs of a call.
+/// The data of a call that backward() needs.
 struct conv3x3_context : torch::CustomClassHolder {
   std::vector<at::Tensor> inputs, outputs;  ///< empty after forward()
   at::Tensor weight;

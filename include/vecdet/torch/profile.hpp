@@ -21,9 +21,10 @@
 // on a CPU, this often takes more than a tenth of the time. Page faults are counted per operator.
 // page_fault_report() lists their cost and the settings that avoid them.
 //
-// On request, the denormals in operators' operands are counted as well: numbers so small that they
-// have fewer digits, with which processors compute many times slower. denormal_report() lists them
-// and names the remedy. Counting reads all operands, outside of the operators' times.
+// On request, the denormals in operators' operands are counted as well. Denormals are numbers so
+// small that they have fewer digits; processors are many times slower with them. denormal_report()
+// lists the operators and the remedy. Counting reads all operands; this time is not part of the
+// operators' times.
 //
 // This requires the headers of libtorch, but nothing of vecdet::torch. Compile with NDEBUG, as
 // libtorch is compiled. Otherwise its assertions treat operators' inputs as invalid, and those are

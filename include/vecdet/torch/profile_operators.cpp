@@ -26,7 +26,7 @@ std::unique_ptr<profile::torch_operators>& recorded_operators() {
   return recorded;
 }
 
-/// The open scopes by number. A scope may end on another thread than it began on.
+/// The open scopes by number. A scope may end on a different thread than it began on.
 struct open_scopes {
   std::mutex mutex;
   std::int64_t next = 0;
@@ -40,8 +40,9 @@ struct open_scopes {
 };
 
 void enable(bool with_torch_operators, bool with_denormals) {
-  TORCH_CHECK(with_torch_operators || !with_denormals,
-              "vecdet.profile.enable: denormals=True, expected torch_operators=True beside it");
+  TORCH_CHECK(
+      with_torch_operators || !with_denormals,
+      "vecdet.profile.enable: torch_operators is False, expected True because denormals is True");
   auto& recorded = recorded_operators();
   static bool counts_denormals = false;
   if (with_denormals != counts_denormals) recorded.reset();

@@ -2,8 +2,8 @@
 // The operators for a DETR's queries: matching, the assignment alone, and the losses of all layers;
 // see operators.cpp.
 //
-// Each loss of each layer has an upstream gradient of its own. The gradients of L1 and of GIoU are
-// therefore kept apart; both are small.
+// Each loss of each layer has its own upstream gradient. The gradients of L1 and GIoU are therefore
+// stored separately; both are small.
 #include <vecdet/impl/torch/gradient.hpp>
 #include <vecdet/impl/torch/operator.hpp>
 #include <vecdet/impl/torch/queries.hpp>
@@ -27,7 +27,7 @@ namespace {
 /// The losses of all layers with precomputed gradients. The struct hides them from autograd.
 struct computed_set_loss {
   at::Tensor losses;
-  std::vector<at::Tensor> grads;  ///< of the logits, by L1, by GIoU; a tensor per layer each
+  std::vector<at::Tensor> grads;  ///< class loss, L1, GIoU; one tensor per layer each
 };
 struct differentiated_set_loss : torch::autograd::Function<differentiated_set_loss> {
   using context = torch::autograd::AutogradContext;

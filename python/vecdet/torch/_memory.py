@@ -11,10 +11,10 @@ _ops = torch.ops.vecdet
 def keep_memory() -> bool:
     """Makes glibc's malloc keep freed memory of every size, for the whole process. Otherwise it
     returns large tensors to the system, and each page of a new one faults. Call it once, before
-    training. The process then holds on to the most memory that it has used at one time.
+    training. The process then keeps as much memory as it has ever used at one time.
 
     Returns:
-        Whether it took effect: False where malloc is not glibc's. An allocator that replaces it,
+        Whether it took effect: False if malloc is not glibc's. An allocator that replaces it,
         such as jemalloc, is not affected.
     """
     return _ops._keep_memory()
@@ -25,6 +25,6 @@ def free_cached_memory() -> int:
     memory, and the transformed weights of convolutions, four times as large as the weights.
 
     Returns:
-        The bytes.
+        The number of bytes freed.
     """
     return _ops._free_cached_memory()

@@ -45,7 +45,7 @@ def joined(function: str, argument: str, per_image: PerImage) -> tuple[Tensor, l
         return per_image, []
     if len(per_image) == 0:
         raise RuntimeError(f"vecdet::{function}: {argument} is an empty list, expected a tensor, "
-                           "or a list with one of each image")
+                           "or a list with one per image")
     return torch.cat(list(per_image)), [len(tensor) for tensor in per_image]
 
 

@@ -27,8 +27,8 @@ def replaces(theirs: type) -> Callable[[_Class], _Class]:
 
     def register(ours: _Class) -> _Class:
         ORIGINALS[ours] = theirs
-        # A common base would give the class another layout than torchvision's, and a module could
-        # then not change its class.
+        # With a common base, the class would have a different layout than torchvision's, and a
+        # module could not change its class.
         setattr(ours, "__prepare_scriptable__", _refuse_scripting)
         return ours
 
@@ -43,7 +43,7 @@ def is_a(part: object, *classes: type) -> bool:
 
 def is_own(part: object, *classes: type) -> bool:
     """Whether ``part`` behaves like one of torchvision's ``classes``: is_a() holds, and no method
-    is overridden in the object itself. Check at every call, because users may replace parts any
+    is overridden in the object itself. Check at every call, because users may replace parts at any
     time."""
     if not is_a(part, *classes):
         return False

@@ -40,8 +40,8 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
 
 
 def _guarded(ours: Callable, theirs: Callable, is_of_first: bool) -> Callable:
-    """Calls ours, except for tensors not on the CPU, quantized tensors, and gradients that only
-    theirs supports."""
+    """Calls vecdet's function, or torchvision's for tensors not on the CPU, quantized tensors, and
+    gradients that only torchvision supports."""
     signature = inspect.signature(theirs)
 
     @functools.wraps(theirs)

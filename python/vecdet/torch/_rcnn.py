@@ -68,8 +68,8 @@ class RegionProposalNetwork(rpn.RegionProposalNetwork):
 
     def _is_known(self, features, targets) -> bool:
         """Whether all parts are torchvision's own and of types that vecdet supports.
-        torchvision's score threshold includes the score itself, which makes no difference if it is
-        0."""
+        In torchvision, a score equal to the threshold counts, which makes no difference if the
+        threshold is 0."""
         return (is_own(self, rpn.RegionProposalNetwork)
                 and is_own(self.anchor_generator, AnchorGenerator)
                 and is_own(self.box_coder, BoxCoder) and is_own(self.proposal_matcher, Matcher)
@@ -80,7 +80,7 @@ class RegionProposalNetwork(rpn.RegionProposalNetwork):
 
     def _losses(self, objectness: list[Tensor], deltas: list[Tensor], anchors: Tensor, targets):
         matcher, boxes = self.proposal_matcher, boxes_of(targets)
-        # Labels as torchvision's sampler takes them.
+        # Labels in the form for torchvision's sampler.
         matches, labels, _ = ops.match_anchors(
             anchors, boxes, [torch.ones(len(b), dtype=torch.int64) for b in boxes],
             matcher.high_threshold, matcher.low_threshold, matcher.allow_low_quality_matches,

@@ -20,8 +20,9 @@ _BETAS = {"l1": 0.0, "smooth_l1": 1.0}
 
 
 def _factors(foreground: list[int], rows: int) -> tuple[float, Tensor | None]:
-    """The factors that turn a sum over the rows of all images into torchvision's loss of a batch,
-    the mean over images of sums divided by their foreground: one for all rows, and one per row."""
+    """The factors that turn a sum over the rows of all images into torchvision's loss of a batch:
+    one for all rows, and one per row. That loss is the mean over images of each image's sum divided
+    by its foreground."""
     weights = [1.0 / max(1, count) for count in foreground]
     if len(weights) == 1:
         return weights[0], None
@@ -29,8 +30,8 @@ def _factors(foreground: list[int], rows: int) -> tuple[float, Tensor | None]:
 
 
 def _check_labels(targets: list[dict[str, Tensor]]) -> None:
-    """Refuses negative labels. torchvision would count them back from the last class, and -1 and -2
-    would mean background and ignored here; users want neither."""
+    """Refuses negative labels, which users pass by mistake: torchvision would count them back from
+    the last class, and here -1 and -2 would mean background and ignored."""
     for index, target in enumerate(targets):
         labels = target["labels"]
         if len(labels) and int(labels.min()) < 0:

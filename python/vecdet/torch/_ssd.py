@@ -28,7 +28,7 @@ def _counted_twice(logits: Tensor, labels: Tensor, negatives: int) -> Tensor | N
         return None
     losses = softmax_cross_entropy_loss(logits.detach(), labels, ignore=_IGNORE)
     losses[is_foreground] = -float("inf")
-    # torch's sort decides the order within the foreground, as in torchvision.
+    # As in torchvision, torch's sort decides the order within the foreground.
     ranks = losses.sort(1, descending=True)[1].sort(1)[1]
     return is_foreground & (ranks < wanted)
 

@@ -4,8 +4,8 @@
 Tensors are on the CPU, of float32, float64, bfloat16 or float16. Losses are differentiable in their
 first argument, once; their other arguments must not require a gradient. conv3x3 is differentiable
 in input, weight and bias, deformable_attention in value, points and weights, once. Overlaps have no
-gradient.
-Invalid arguments raise RuntimeError, or ValueError as in torchvision, before anything is computed.
+gradient. Invalid arguments raise RuntimeError, or ValueError as in torchvision, before anything is
+computed.
 """
 
 from ._assignment import assign_atss, assign_fcos, assign_task_aligned, match_anchors

@@ -192,12 +192,12 @@ inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     computed_type(function, "scores", scores);
     check_shape(scores.dim() == static_cast<std::int64_t>(shape.size()) + 1 &&
                     scores.sizes().slice(0, shape.size()) == point_shape,
-                function, "scores", scores, "[images, N, classes], or without images");
+                function, "scores", scores, "[images, N, classes] or [N, classes]");
     check_boxes(function, "predicted", predicted);
     computed_type(function, "predicted", predicted);
     check_shape(
         predicted.dim() == scores.dim() && predicted.sizes().slice(0, shape.size()) == point_shape,
-        function, "predicted", predicted, "[images, N, 4], or without images");
+        function, "predicted", predicted, "[images, N, 4] or [N, 4]");
     const rows s("scores", scores, at::kFloat);
     const at::Tensor b = contiguous("predicted", predicted, at::kFloat);
     const at::Tensor p = contiguous("points", points, at::kFloat);

@@ -178,7 +178,7 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
                                                    selection, params, threads());
       };
       if (are_matched) {
-        labels indices(function, "matches", *matches, count, "an integer per anchor");
+        labels indices(function, "matches", *matches, count, "one integer per anchor");
         run({boxes<const B>(t), indices.indices()});
       } else {
         run(boxes<const B>(t));
@@ -187,7 +187,7 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
     const auto run = [&](auto element, auto box) {
       if (selecting.has_value() && selecting->defined()) {
         const labels chosen(function, are_labelled ? "labels" : "matches", *selecting, count,
-                            "an integer per anchor");
+                            "one integer per anchor");
         run_selected(box_selection(chosen.view(), background, ignore), element, box);
       } else {
         run_selected(box_selection::all(), element, box);

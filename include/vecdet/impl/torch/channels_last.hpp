@@ -13,7 +13,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// Whether most of the maps are channels last. All maps are then read, and the results are written,
+/// Whether most of the maps are channels last. If so, all maps are read and the results are written
 /// in this layout.
 inline bool are_channels_last(at::TensorList maps) {
   std::size_t last = 0, first = 0;

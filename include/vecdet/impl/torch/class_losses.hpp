@@ -86,7 +86,7 @@ inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tenso
       const rows dense("targets", targets, type);
       return run([&](auto element) { return dense.view<decltype(element)>(); });
     }
-    const labels label_of(function, "targets", targets, targets.numel(), "a label a row");
+    const labels label_of(function, "targets", targets, targets.numel(), "one label per row");
     if (needs_grad && reduction != loss_reduction::none && params.row_weights.empty() &&
         logits.scalar_type() == type) {
       if (const transposed_head head = find_transposed_head(logits))
@@ -106,7 +106,7 @@ struct scored_rows {
               const at::Tensor& given_scores, loss_reduction reduction)
       : logits("logits", checked(function, given, given_labels, given_scores, reduction),
                computed_type(function, "logits", given)),
-        label_of(function, "labels", given_labels, logits.count, "a label a row"),
+        label_of(function, "labels", given_labels, logits.count, "one label per row"),
         scores(contiguous("scores", given_scores, at::kFloat)) {}
 
   scored_labels targets() const { return {label_of.view(), vector<const float>(scores)}; }

@@ -24,7 +24,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// Throws unless the shapes are those of a 3x3 convolution. Sizes may be symbols.
+/// Throws unless the shapes are those of a 3x3 convolution. Sizes may be symbolic.
 inline void check_conv3x3(at::TensorList inputs, const at::Tensor& weight,
                           const optional_tensor& bias) {
   constexpr const char* function = "conv3x3";
@@ -63,16 +63,16 @@ inline bool is_conv3x3_faster(at::TensorList maps, const at::Tensor& weight,
 template <class T>
 class conv3x3_maps {
  public:
-  /// No maps.
+  /// Has no maps.
   conv3x3_maps() = default;
-  /// Maps that are read. Those in another layout are copied.
+  /// For maps that are read. Maps in another layout are copied.
   conv3x3_maps(const char* argument, at::TensorList maps, index_t channels)
       : is_nhwc_(are_channels_last(maps)), channels_(channels) {
     for (const at::Tensor& map : maps)
       maps_.push_back(contiguous(argument, map, at::kFloat, feature_format(is_nhwc_)));
     list();
   }
-  /// Maps that are written.
+  /// For maps that are written.
   conv3x3_maps(std::vector<at::Tensor> maps, index_t channels, bool is_nhwc)
       : maps_(std::move(maps)), is_nhwc_(is_nhwc), channels_(channels) {
     list();

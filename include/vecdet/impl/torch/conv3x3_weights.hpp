@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transformed weights of convolutions. Weights in training are transformed in every call; for
-// others, the result is kept for later calls.
+// Transformed weights of convolutions. Weights that are trained are transformed in every call;
+// otherwise the result is kept for later calls.
 #pragma once
 
 #include <vecdet/conv3x3.hpp>
@@ -97,7 +97,7 @@ class kept_weights {
   }
 
   /// Frees all of them.
-  /// @return their bytes
+  /// @return their size in bytes
   std::size_t free() {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::size_t bytes = 0;
@@ -123,7 +123,7 @@ class kept_weights {
 /// The transformed weights of a call.
 class transformed_weights {
  public:
-  /// @param keeps whether they are kept for the next call
+  /// @param keeps whether the result is kept for later calls
   transformed_weights(const at::Tensor& weight, conv3x3_use use, bool keeps) {
     const at::Tensor dense = contiguous(
         "weight", weight, at::kFloat,

@@ -19,7 +19,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// The operands of a call, checked, without gaps and of the types that are computed in.
+/// The operands of a call: checked, contiguous and of the types in which it computes.
 struct attention_operands {
   std::vector<attention_level> levels;
   attention_shape shape;
@@ -47,7 +47,7 @@ struct attention_operands {
                     points_.size(2) == shape.heads && points_.size(-1) == 2,
                 function, "points", points_,
                 "[images, queries, heads, levels, points of a level, 2] or [images, queries, "
-                "heads, points, 2], images and heads as in value");
+                "heads, points, 2] with the images and heads of value");
     shape.queries = points_.size(1);
     check_shape(weights_.sizes() == points_.sizes().slice(0, points_.sizes().size() - 1), function,
                 "weights", weights_, "the shape of points without its last dimension");
@@ -57,16 +57,16 @@ struct attention_operands {
     if (!level_points.empty())
       check_size(function, "level_points.size()", static_cast<index_t>(level_points.size()),
                  static_cast<index_t>(count), "the number of levels");
-    index_t of_query = 1;
-    for (const std::int64_t size : weights_.sizes().slice(3)) of_query *= size;
+    index_t points_per_query = 1;
+    for (const std::int64_t size : weights_.sizes().slice(3)) points_per_query *= size;
     for (std::size_t l = 0; l < count; ++l)
-      levels.push_back(
-          {level_sizes[2 * l], level_sizes[2 * l + 1],
-           level_points.empty() ? of_query / static_cast<index_t>(count) : level_points[l]});
+      levels.push_back({level_sizes[2 * l], level_sizes[2 * l + 1],
+                        level_points.empty() ? points_per_query / static_cast<index_t>(count)
+                                             : level_points[l]});
     shape.levels = levels;
     check_attention_shape(function, shape);
-    check_size(function, "the points of a query and head", of_query, shape.points(),
-               "those of its levels");
+    check_size(function, "the number of points per query and head", points_per_query,
+               shape.points(), "the sum over the levels");
     check_size(function, "value.size(1)", value_.size(1), shape.locations(),
                "the locations of all levels");
     value = contiguous("value", value_, type);
@@ -104,7 +104,7 @@ inline at::Tensor deformable_attention(const at::Tensor& value, at::IntArrayRef 
   });
 }
 
-/// Those that are not needed have no elements.
+/// Gradients that are not needed have no elements.
 inline std::tuple<at::Tensor, at::Tensor, at::Tensor> deformable_attention_grad(
     const at::Tensor& upstream, const at::Tensor& value, at::IntArrayRef level_sizes,
     const at::Tensor& points, const at::Tensor& weights, at::IntArrayRef level_points,

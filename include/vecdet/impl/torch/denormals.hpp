@@ -14,8 +14,8 @@ inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
-/// Counts the denormals among numbers whose exponent and mantissa are those bits. Integers are
-/// compared, since arithmetic would be slow on denormals, or would flush them.
+/// Counts the denormals among numbers whose exponent and mantissa have these bits. It compares
+/// integers, because arithmetic is slow on denormals or flushes them.
 template <class Bits>
 std::uint64_t count_denormals(const void* data, std::int64_t count, Bits exponent, Bits mantissa) {
   const auto* const bits = static_cast<const Bits*>(data);
@@ -25,8 +25,8 @@ std::uint64_t count_denormals(const void* data, std::int64_t count, Bits exponen
   return found;
 }
 
-/// The number of denormals in a tensor of floating-point numbers; nullopt for other tensors, empty
-/// ones, and those with gaps in memory or none on the processor.
+/// The number of denormals in a tensor of floating-point numbers. nullopt for other types, and for
+/// tensors that are empty, have gaps in memory or are not on the CPU.
 inline std::optional<std::uint64_t> denormals_in(const at::Tensor& tensor) {
   if (!tensor.device().is_cpu() || !tensor.has_storage() || tensor.numel() == 0 ||
       !tensor.is_non_overlapping_and_dense())

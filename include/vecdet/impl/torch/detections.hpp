@@ -90,7 +90,7 @@ auto with_classes(const char* function, const optional_tensor& classes, index_t 
   nms_groups groups;
   if (!classes.has_value() || !classes->defined()) return use(groups);
   const labels chosen(function, "classes", as_integers(function, "classes", *classes), boxes,
-                      "a number per box");
+                      "one number per box");
   const labels_view view = chosen.view();
   groups.classes = view;
   return use(groups);

@@ -103,8 +103,8 @@ struct precomputed : torch::autograd::Function<precomputed> {
     for (std::size_t i = 0; i < grads.size(); ++i) {
       at::Tensor& grad = grads[i];
       // The upstream gradient has one element per box.
-      const bool is_one_a_row = upstream.dim() == grad.dim() - 1 && upstream.dim() > 0;
-      const at::Tensor factor = is_one_a_row ? upstream.unsqueeze(-1) : upstream;
+      const bool is_one_per_row = upstream.dim() == grad.dim() - 1 && upstream.dim() > 0;
+      const at::Tensor factor = is_one_per_row ? upstream.unsqueeze(-1) : upstream;
       if (at::GradMode::is_enabled())
         grad = refusing(ctx, i, scaled(grad, factor));
       else if (!is_last || !is_plain(grad) || !is_plain(upstream))

@@ -19,12 +19,12 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// Buffers that are not in use, at most max_bytes of them. A buffer is reused for sizes from four
-/// fifths of its own. When they would exceed the bound, the one unused for longest is freed. For
-/// any number of threads.
+/// Buffers that are not in use, max_bytes in total at most. A buffer is reused for gradients of at
+/// least four fifths of its size. If the total would exceed the limit, the buffers that have been
+/// unused for longest are freed. May be used by any number of threads.
 class gradient_buffers {
  public:
-  /// malloc reuses the memory of smaller ones by itself.
+  /// For smaller gradients, malloc itself reuses memory.
   static constexpr std::size_t min_bytes = std::size_t(1) << 20;
   /// RetinaNet's gradients of 264 classes for four images of 800 x 800.
   static constexpr std::size_t max_bytes = std::size_t(512) << 20;
@@ -35,7 +35,7 @@ class gradient_buffers {
     return *buffers;
   }
 
-  /// Whether a tensor of so many elements comes from here.
+  /// Whether a tensor of this size gets its memory here.
   static bool keeps(std::int64_t elements, at::ScalarType type) {
     return static_cast<std::size_t>(elements) * c10::elementSize(type) >= min_bytes;
   }
@@ -55,7 +55,7 @@ class gradient_buffers {
   }
 
   /// Frees the unused buffers.
-  /// @return their bytes
+  /// @return their size in bytes
   std::size_t free() {
     std::deque<buffer> freed;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -69,7 +69,7 @@ class gradient_buffers {
     std::size_t bytes = 0;
   };
 
-  /// The smallest that suits, or one of no bytes.
+  /// The smallest suitable buffer, or an empty one.
   buffer take(std::size_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
     auto best = unused_.end();
@@ -99,11 +99,12 @@ class gradient_buffers {
   }
 
   std::mutex mutex_;
-  std::deque<buffer> unused_;  ///< unused for longest first
+  std::deque<buffer> unused_;  ///< longest unused first
   std::size_t bytes_ = 0;
 };
 
-/// Memory of a gradient by `input`: with its strides, or dense strides where it has gaps.
+/// Memory for the gradient with respect to `input`: with its strides, or with dense strides if it
+/// has gaps.
 inline at::Tensor gradient_like(const at::Tensor& input, at::ScalarType type) {
   const at::TensorOptions options = input.options().dtype(type);
   if (!gradient_buffers::keeps(input.numel(), type)) return at::empty_like(input, options);
@@ -112,7 +113,7 @@ inline at::Tensor gradient_like(const at::Tensor& input, at::ScalarType type) {
 inline at::Tensor gradient_like(const at::Tensor& input) {
   return gradient_like(input, input.scalar_type());
 }
-/// The same for a gradient whose input is not at hand.
+/// The same if only the sizes of the input are known.
 inline at::Tensor gradient_of(at::IntArrayRef sizes, at::ScalarType type,
                               at::MemoryFormat format = at::MemoryFormat::Contiguous) {
   const at::TensorOptions options(type);

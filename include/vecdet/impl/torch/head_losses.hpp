@@ -43,7 +43,7 @@ inline levels_loss_tensors sigmoid_focal_loss_levels(at::TensorList logits,
                     (anchors == 0 || x.channels() % anchors == 0),
                 function, "labels", label_of,
                 "[images, anchors of all levels], the same number of anchors at each location");
-    const labels chosen(function, "labels", label_of, label_of.numel(), "a label an anchor");
+    const labels chosen(function, "labels", label_of, label_of.numel(), "one label per anchor");
     const weights per_image(function, "image_scales", image_scales);
     focal_loss_params params;
     params.alpha = alpha;

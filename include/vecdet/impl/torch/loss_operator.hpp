@@ -87,7 +87,7 @@ struct loss_shapes {
   at::Tensor loss(at::TensorList levels) const { return loss(levels[0]); }
 
   at::Tensor gradient(const at::Tensor& input) const {
-    return shape == loss_shape::matrix ? new_gradient_as_it_lies(input, needs_grad)
+    return shape == loss_shape::matrix ? new_gradient_like(input, needs_grad)
                                        : new_gradient(input, needs_grad);
   }
   std::vector<at::Tensor> gradient(at::TensorList levels) const {

@@ -231,7 +231,7 @@ class running_operator : public at::ObserverContext {
     innermost() = this;
   }
   ~running_operator() override {
-    if (innermost() != this) return;  // on another thread than it began on
+    if (innermost() != this) return;  // it ends on a different thread than it began on
     innermost() = outer_;
     const std::uint64_t all = faults_of_thread() - faults_before_;
     if (outer_ != nullptr) outer_->faults_inside_ += all;

@@ -34,7 +34,7 @@ class query_layers {
       check_boxes(function, boxes_name.c_str(), boxes_[l]);
       check_shape(logits[l].dim() == 3 && logits[l].size(0) == logits[0].size(0), function,
                   logits_name.c_str(), logits[l],
-                  "[images, queries, classes], the same images in all layers");
+                  "[images, queries, classes] with the same number of images in all layers");
       check_shape(boxes_[l].sizes().slice(0, boxes_[l].dim() - 1) == logits[l].sizes().slice(0, 2),
                   function, boxes_name.c_str(), boxes_[l],
                   "[images, queries, 4] with the queries of the logits");
@@ -59,10 +59,11 @@ class query_layers {
 
   template <class T>
   detr_outputs<T> view(std::size_t l) const {
-    // Rows without elements are not counted by the tensor's size.
-    const at::Tensor& of = logits_[l].tensor;
-    const matrix_view<const T> rows(static_cast<const T*>(of.data_ptr()), of.size(0) * of.size(1),
-                                    of.size(2), std::max(logits_[l].stride, of.size(2)));
+    // The number of rows is not computed from the number of elements, which may be 0.
+    const at::Tensor& layer = logits_[l].tensor;
+    const matrix_view<const T> rows(static_cast<const T*>(layer.data_ptr()),
+                                    layer.size(0) * layer.size(1), layer.size(2),
+                                    std::max(logits_[l].stride, layer.size(2)));
     return {rows, aten::boxes<const T>(boxes_of_[l])};
   }
 
@@ -72,7 +73,7 @@ class query_layers {
   std::vector<at::Tensor> boxes_of_;
 };
 
-/// The counts of each image's boxes; one image's boxes need none.
+/// Throws unless there is one count per image; a single image needs none.
 inline void check_box_counts(const char* function, at::IntArrayRef box_counts, index_t images) {
   check_size(function, "box_counts.size()",
              box_counts.empty() ? 1 : static_cast<index_t>(box_counts.size()), images,
@@ -80,7 +81,7 @@ inline void check_box_counts(const char* function, at::IntArrayRef box_counts, i
 }
 
 /// Losses [layers, 3], the gradients of the class losses with respect to the logits, and those of
-/// L1 and GIoU with respect to the boxes; no gradients if they are not needed.
+/// L1 and GIoU with respect to the boxes. Gradients that are not needed are missing.
 using set_loss_tensors = std::tuple<at::Tensor, std::vector<at::Tensor>, std::vector<at::Tensor>,
                                     std::vector<at::Tensor>>;
 
@@ -234,17 +235,17 @@ inline set_loss_tensors set_loss(at::TensorList logits, at::TensorList boxes, at
                                  const at::Tensor&, const optional_tensor&, at::IntArrayRef,
                                  set_class_loss, double, double, double, double, double, double,
                                  double, double, bool needs_grad) {
-  TORCH_CHECK(!logits.empty(), "vecdet::set_loss: logits is empty, expected a tensor per layer");
+  TORCH_CHECK(!logits.empty(), "vecdet::set_loss: logits is empty, expected one tensor per layer");
   const std::vector<c10::SymInt> sizes{static_cast<std::int64_t>(logits.size()), 3};
   const at::Tensor losses =
       logits[0].new_empty_symint(sizes, logits[0].options().dtype(at::kFloat));
-  std::vector<at::Tensor> of_logits, of_l1, of_giou;
+  std::vector<at::Tensor> logits_grads, l1_grads, giou_grads;
   for (std::size_t l = 0; needs_grad && l < logits.size(); ++l) {
-    of_logits.push_back(new_like(logits[l]));
-    of_l1.push_back(new_like(boxes[l]));
-    of_giou.push_back(new_like(boxes[l]));
+    logits_grads.push_back(new_like(logits[l]));
+    l1_grads.push_back(new_like(boxes[l]));
+    giou_grads.push_back(new_like(boxes[l]));
   }
-  return set_loss_tensors(losses, of_logits, of_l1, of_giou);
+  return set_loss_tensors(losses, logits_grads, l1_grads, giou_grads);
 }
 
 }  // namespace meta

@@ -40,7 +40,7 @@ inline void check_features(const char* function, at::TensorList features) {
     check_shape(
         map.dim() == 4 && map.size(0) == features[0].size(0) && map.size(1) == features[0].size(1),
         function, "features", map,
-        "[images, channels, height, width], the first two the same on all levels");
+        "[images, channels, height, width] with the same images and channels on all levels");
     computed_type(function, "features", map);
   }
 }
@@ -127,7 +127,7 @@ index_t largest_map(const std::vector<feature_view<T>>& maps) {
   return largest;
 }
 
-/// The number of products or elements from which it pays to wake other threads.
+/// From this number of products or elements on, it pays to wake other threads.
 inline constexpr index_t worth_waking = 1 << 16;
 
 /// The threads of a call: small calls run on the calling thread.

@@ -94,7 +94,7 @@ inline loss_tensors softmax_cross_entropy_loss(const at::Tensor& logits, const a
     check_shape(label_of.sizes() == logits.sizes().slice(0, logits.dim() - 1), function, "labels",
                 label_of, "the logits' shape without the last dimension");
     const rows x("logits", logits, at::kFloat);
-    const labels chosen(function, "labels", label_of, x.count, "a label a row");
+    const labels chosen(function, "labels", label_of, x.count, "one label per row");
     softmax_cross_entropy_params params;
     params.scale = scale;
     params.ignore = ignore;
@@ -126,7 +126,7 @@ inline loss_tensors mined_cross_entropy_loss(const at::Tensor& logits, const at:
     check_shape(label_of.sizes() == logits.sizes().slice(0, 2), function, "labels", label_of,
                 "[images, anchors]");
     const rows x("logits", logits, at::kFloat);
-    const labels chosen(function, "labels", label_of, x.count, "a label an anchor");
+    const labels chosen(function, "labels", label_of, x.count, "one label per anchor");
     softmax_cross_entropy_params params;
     params.scale = scale;
     params.ignore = ignore;

@@ -253,7 +253,7 @@ inline std::vector<index_t> image_offsets_from(const char* function, const char*
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] < 0 || counts[i] > total - offsets.back()) {
       throw_invalid_argument(function, element(argument, static_cast<index_t>(i)), counts[i],
-                             "0 or more, and all together " + number);
+                             "0 or more, with a total of " + number);
     }
     offsets.push_back(offsets.back() + counts[i]);
   }
@@ -290,14 +290,14 @@ inline at::Tensor new_without_last(const at::Tensor& tensor) {
   const auto sizes = tensor.sym_sizes();
   return tensor.new_empty_symint(sizes.slice(0, sizes.empty() ? 0 : sizes.size() - 1));
 }
-/// A gradient with the memory format of `of`, so that it passes back through a transposition, or to
-/// channels last, without a copy. Without elements if it is not needed.
-inline at::Tensor new_gradient_as_it_lies(const at::Tensor& of, bool is_needed) {
-  return is_needed ? at::empty_like(of) : at::empty({0}, of.options());
+/// A gradient with the memory format of `input`, so that it passes back through a transposition, or
+/// to channels last, without a copy. It has no elements if it is not needed.
+inline at::Tensor new_gradient_like(const at::Tensor& input, bool is_needed) {
+  return is_needed ? at::empty_like(input) : at::empty({0}, input.options());
 }
-/// A contiguous gradient, without elements if it is not needed.
-inline at::Tensor new_gradient(const at::Tensor& of, bool is_needed) {
-  return is_needed ? new_like(of) : at::empty({0}, of.options());
+/// A contiguous gradient. It has no elements if it is not needed.
+inline at::Tensor new_gradient(const at::Tensor& input, bool is_needed) {
+  return is_needed ? new_like(input) : at::empty({0}, input.options());
 }
 
 }  // namespace aten

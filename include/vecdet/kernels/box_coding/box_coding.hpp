@@ -53,7 +53,7 @@ struct image_bounds {
         width(a.clips ? static_cast<Real>(a.width) : infinity<Real>),
         height(a.clips ? static_cast<Real>(a.height) : infinity<Real>) {}
 
-  /// Clips boxes that are stored as S says. NaN stays NaN.
+  /// Clips boxes with storage S. NaN stays NaN.
   template <class S, int N>
   VECDET_INLINE box_halves<Real, N> clip(const pack<Real, N>& first,
                                          const pack<Real, N>& second) const {

@@ -170,12 +170,12 @@ struct decoder {
     }
   }
 
-  /// For packs of one axis.
+  /// The code for packs of one axis.
   template <int N>
   VECDET_INLINE axis_code<Real, N> axis(int k) const {
     return {centre[k], size[k].high, size[k].low, size[k].binary, low[k], high[k]};
   }
-  /// For halves of boxes that are stored as S says.
+  /// The code for halves of boxes with storage S.
   template <class S, int N>
   VECDET_INLINE axis_code<Real, N> axes() const {
     return {by_axis<S, N>(centre[0], centre[1]),     by_axis<S, N>(size[0].high, size[1].high),

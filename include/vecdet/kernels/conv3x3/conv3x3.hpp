@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of 3x3 convolution: conv3x3.hpp of the interface has the equations.
+// The kernels of 3x3 convolution; the public conv3x3.hpp has the equations.
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>

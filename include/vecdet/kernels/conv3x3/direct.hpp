@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The convolution in double, directly: for checks of gradients.
+// Direct 3x3 convolution in double, for checking gradients.
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
@@ -19,7 +19,8 @@ inline void copy_conv_weights(const detail::conv3x3_weights_args<double>& a, ind
                           (a.turned ? 8 - tap : tap) * a.tap_step];
 }
 
-/// work(tap, neighbour's offset in locations) for the neighbours of (y, x) in the map.
+/// Calls work(tap, neighbour) for the neighbours of (y, x) that are inside the map. `neighbour` is
+/// the index of a location.
 template <class T, class Work>
 VECDET_INLINE void for_each_tap(const detail::conv3x3_level<T>& level, index_t y, index_t x,
                                 const Work& work) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The convolution by minimal filtering: transformed weights, and for a block of tiles the way from
-// its locations to its outputs. Lanes are channels throughout.
+// 3x3 convolution by minimal filtering: transforms the weights, and computes the outputs of a block
+// of tiles. Lanes are always channels.
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
@@ -13,19 +13,19 @@ namespace VECDET_TARGET {
 
 using conv_vector = pack<float, 1>;
 
-/// work(offset) for each vector of so many lanes.
+/// Calls work(offset) for each vector in `Lanes` numbers.
 template <int Lanes, class Work>
 VECDET_INLINE void for_each_vector(const Work& work) {
   VECDET_NO_UNROLL
   for (int at = 0; at < Lanes; at += batch_lanes<float>) work(at);
 }
 
-/// Transformed weights: points x panels x sources x conv_panel.
+/// Writes the transformed weights: points x panels x sources x conv_panel.
 template <int Tile>
 void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, index_t first,
                                index_t last) {
   using filtering = minimal_filtering<Tile>;
-  using vector = row_pack<float>;  // a line at a time
+  using vector = row_pack<float>;  // one cache line
   constexpr int P = filtering::points, panel = static_cast<int>(detail::conv_panel);
   const index_t point = detail::conv_weights_point(a.targets, a.sources);
   for (index_t k = first; k < last; ++k) {
@@ -65,8 +65,8 @@ inline void transform_conv_weights(const detail::conv3x3_weights_args<float>& a,
     transform_conv_weights_of<2>(a, first, last);
 }
 
-/// The inputs of a run of tiles, of 16 channels, transformed: `to` is of the run's first tile, and
-/// tiles lie `row`, points `point` apart.
+/// Transforms 16 channels of the inputs of a run of tiles. `to` is the memory of the run's first
+/// tile. `row` is the distance between tiles, `point` that between points.
 template <int Tile>
 VECDET_NOINLINE void transform_inputs_of_run(const float* band, index_t columns, index_t tiles,
                                              float* to, index_t row, index_t point) {
@@ -84,7 +84,8 @@ VECDET_NOINLINE void transform_inputs_of_run(const float* band, index_t columns,
     });
 }
 
-/// The outputs of a run of tiles, of 16 channels, in rows of 16.
+/// Transforms the products of a run of tiles to 16 channels of its outputs: one row of 16 per
+/// location.
 template <int Tile>
 VECDET_NOINLINE void outputs_of_run(const float* products, index_t point, index_t tiles,
                                     const float* bias, bool relu, float* band) {
@@ -96,13 +97,13 @@ VECDET_NOINLINE void outputs_of_run(const float* products, index_t point, index_
     for_each_vector<lanes>([&](int lane) {
       const float* const from = products + t * detail::conv_panel + lane;
       float* const to = band + Tile * t * lanes + lane;
-      const conv_vector of_bias = load_pack<1>(bias + lane);
+      const conv_vector shift = load_pack<1>(bias + lane);
       times_both_sides<typename filtering::output, conv_vector>(
           [&](int i, int j) VECDET_INLINE_LAMBDA {
             return load_pack<1>(from + (i * filtering::points + j) * point);
           },
           [&](int i, int j, const conv_vector& x) VECDET_INLINE_LAMBDA {
-            store_pack<1>(to + (i * columns + j) * lanes, max(conv_vector(least), x + of_bias));
+            store_pack<1>(to + (i * columns + j) * lanes, max(conv_vector(least), x + shift));
           });
     });
 }
@@ -121,7 +122,7 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
   float* const transformed = scratch;
   float* const products = transformed + points * point;
   float* const bands = products + task.panels_at_once * points * product_point;
-  static_assert(band<Tile, 1>::size <= detail::conv_band_size, "a band has room");
+  static_assert(band<Tile, 1>::size <= detail::conv_band_size, "a band fits its memory");
 
   const auto transform = [&](index_t first, index_t last) {
     for_each_run(a, task.first_tile, task.last_tile, [&](const tile_run<float>& run) {
@@ -134,7 +135,7 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
       }
     });
   };
-  const auto finish = [&](index_t k, const float* of_panel) {
+  const auto finish = [&](index_t k, const float* sums) {
     for_each_run(a, task.first_tile, task.last_tile, [&](const tile_run<float>& run) {
       for (index_t half = 0; half < panel; half += lanes) {
         const index_t channel = k * panel + half;
@@ -143,7 +144,7 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
         alignas(64) float bias[lanes] = {};
         if (a.bias != nullptr)
           for (index_t c = 0; c < channels; ++c) bias[c] = a.bias[channel + c];
-        outputs_of_run<Tile>(of_panel + run.first * panel + half, product_point, run.count, bias,
+        outputs_of_run<Tile>(sums + run.first * panel + half, product_point, run.count, bias,
                              a.relu, bands);
         scatter_band<Tile>(run, channel, channels, bands);
       }
@@ -159,7 +160,7 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
     do {
       const index_t end = sources - c < task.channels_at_once ? sources : c + task.channels_at_once;
       if (!transforms_once) transform(c, end);
-      // Point by point, so that its tiles stay in the cache for all panels.
+      // Panels are the inner loop: the tiles of a point stay in the cache for all of them.
       for (index_t i = 0; i < points; ++i)
         for (index_t p = k; p < k + panels; ++p) {
           const auto columns = [&](index_t point_number, index_t panel_number) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The matrices of Winograd's minimal filtering F(n x n, 3 x 3), and products with them on vectors.
 //
-// With points a_0 ... a_(n) and infinity, and N_j the product of a_j - a_k over all other finite
-// points: rows of A^T are powers a_j^i, rows of G are (1, a_j, a_j^2) / N_j, and rows of B^T are
-// the coefficients of the product of x - a_k over all other finite points (over all for infinity).
-// Every entry of A and B is exact in float.
+// The points are a_0 ... a_n and infinity. N_j is the product of a_j - a_k over all other finite
+// points. Entry (i, j) of A^T is a_j^i. Row j of G is (1, a_j, a_j^2) / N_j. Row j of B^T has the
+// coefficients of the product of x - a_k over all other finite points, and the last row, for
+// infinity, those of the product over all finite points. Every entry of A and B is exact in float.
 #pragma once
 
 #include <vecdet/simd/pack.hpp>
@@ -15,7 +15,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Outputs x outputs of a tile.
+/// A tile has Outputs x Outputs outputs.
 template <int Outputs>
 struct minimal_filtering;
 
@@ -93,8 +93,8 @@ constexpr int matrix_rows<transposed<Matrix>> = matrix_columns<Matrix>;
 template <class Matrix>
 constexpr int matrix_columns<transposed<Matrix>> = matrix_rows<Matrix>;
 
-/// The sum of row Row's entries from Column on times the vectors; `sum` is that of those before,
-/// and `Begun` says whether there were such other than 0.
+/// Adds the products of the vectors with the entries of row Row, from column Column on, to `sum`.
+/// `Begun` is whether an earlier entry of the row was not 0; if false, `sum` is not read.
 template <class Matrix, int Row, int Column, bool Begun, class Vector, class At>
 VECDET_INLINE Vector times_row(const At& at, const Vector& sum) {
   if constexpr (Column == matrix_columns<Matrix>) {
@@ -126,7 +126,8 @@ VECDET_INLINE void times_rows(const At& at, const To& to, std::integer_sequence<
   (to(Rows, times_row<Matrix, Rows, 0, false, Vector>(at, Vector(0.0f))), ...);
 }
 
-/// to(i, j, M x M^T (i, j)) for a square x of vectors, at(i, j) being x's.
+/// Computes M x M^T for a square matrix x of vectors. at(i, j) returns an element of x, and
+/// to(i, j, value) receives an element of the result.
 template <class Matrix, class Vector, class At, class To>
 VECDET_INLINE void times_both_sides(const At& at, const To& to) {
   constexpr int rows = matrix_rows<Matrix>, columns = matrix_columns<Matrix>;

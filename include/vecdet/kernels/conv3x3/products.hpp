@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of transformed tiles: rows x depth times depth x conv_panel numbers, summed over the
-// depth. The sums of a block of rows and columns stay in registers: on AVX-512 14 x 32, with 28
-// registers for sums, two for columns and one for a row's number; on AVX2 6 x 16 and on the
-// baseline 6 x 8, with 12, two and one of 16.
+// Products of transformed tiles: a matrix of rows x depth times one of depth x conv_panel. The sums
+// of a block of rows and columns stay in registers. On AVX-512, a block has 14 x 32 numbers: 28
+// registers hold sums, two hold columns and one holds a number of a row. A block has 6 x 16 numbers
+// on AVX2 and 6 x 8 on the baseline: 12 of the 16 registers hold sums, two hold columns and one
+// holds a number of a row.
 //
-// Each sum is one chain of multiply-adds in the order of the depth, also where it is continued from
-// memory: its bits depend neither on blocks nor on the width of vectors.
+// Each sum is one chain of multiply-adds in the order of the depth, even if it is continued from
+// memory. Its bits therefore depend neither on the blocks nor on the width of vectors.
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
@@ -19,11 +20,11 @@ constexpr int product_rows = 14;
 #else
 constexpr int product_rows = 6;
 #endif
-/// Numbers in the columns of a block.
+/// The number of columns in a block.
 constexpr int product_columns = 2 * batch_lanes<float>;
 
-/// A block of rows that lie `stride` apart, each with its depth adjacent. One pointer serves three
-/// rows, as addresses are a register, and once or twice another.
+/// A block of rows at a distance of `stride`; the numbers of a row are adjacent. One pointer serves
+/// three rows, because an address may be a register plus once or twice another register.
 template <int Rows>
 struct rows_apart {
   static constexpr int pointers = (Rows + 2) / 3;
@@ -35,7 +36,7 @@ struct rows_apart {
     for (int i = 0; i < pointers; ++i) {
       at[i] = first + 3 * i * between;
 #if defined(__GNUC__)
-      // Otherwise compilers keep one pointer for each row, more than there are registers.
+      // Without this, compilers keep one pointer per row, and registers do not suffice.
       __asm__("" : "+r"(at[i]));
 #endif
     }
@@ -50,7 +51,7 @@ struct rows_apart {
   }
 };
 
-/// A block of adjacent rows, whose steps in depth lie `stride` apart.
+/// A block of adjacent rows; the numbers of a row are at a distance of `stride`.
 template <int Rows>
 struct rows_adjacent {
   const float* at;
@@ -66,7 +67,7 @@ struct rows_adjacent {
   }
 };
 
-/// Brings the line of an address, which need not be valid, to the second-level cache.
+/// Prefetches the cache line of an address into the second-level cache. The address may be invalid.
 VECDET_INLINE void fetch(const float* line) {
 #if defined(__GNUC__)
   __builtin_prefetch(line, 0, 2);
@@ -74,12 +75,13 @@ VECDET_INLINE void fetch(const float* line) {
   static_cast<void>(line);
 #endif
 }
-/// Lines that a block fetches in two steps: all blocks of a panel together fetch all of the next.
+/// Cache lines that a block prefetches per two steps: all blocks of a panel together prefetch the
+/// whole next panel.
 constexpr int fetched_lines = product_rows > 6 ? 2 : 1;
 
-/// sums, rows of conv_panel numbers, become, or grow by, the products of `depth` steps. `Columns`
-/// is in batches. Lines from `next` and `next_sums` on are fetched meanwhile, as they are used
-/// soon.
+/// Computes the products of `depth` steps and stores them to `sums`, rows of conv_panel numbers, or
+/// adds them if `continues`. `Columns` is a number of batches. Meanwhile, it prefetches from `next`
+/// and `next_sums`, which are used next.
 template <template <int> class Layout, int Rows, int Columns>
 VECDET_NOINLINE void add_block(const float* rows, index_t stride, const float* columns,
                                index_t depth, bool continues, float* sums, const float* next,
@@ -130,7 +132,7 @@ using add_block_function = void (*)(const float* rows, index_t stride, const flo
                                     index_t depth, bool continues, float* sums, const float* next,
                                     const float* next_sums);
 
-/// The function for so many rows and batches of columns.
+/// The function for a block of `rows` rows and `columns` batches of columns.
 template <template <int> class Layout, int Rows = product_rows>
 VECDET_INLINE add_block_function block_function(int rows, int columns) {
   if constexpr (Rows > 1) {
@@ -139,16 +141,16 @@ VECDET_INLINE add_block_function block_function(int rows, int columns) {
   return columns == 1 ? add_block<Layout, Rows, 1> : add_block<Layout, Rows, 2>;
 }
 
-/// Products of a panel of columns.
+/// The product of rows with a panel of columns.
 struct panel_product {
   const float* rows;
   index_t row_count;
-  index_t row_step;  ///< from one row to the next
-  index_t stride;    ///< the layout's
+  index_t row_step;  ///< distance between rows
+  index_t stride;    ///< of the layout
   const float* columns;
   index_t channels;  ///< columns that count, at most conv_panel
   index_t depth;
-  bool continues;  ///< the sums that are there
+  bool continues;  ///< adds to `sums` instead of overwriting them
   float* sums;
   const float* next;       ///< the columns of the next panel
   const float* next_sums;  ///< its sums

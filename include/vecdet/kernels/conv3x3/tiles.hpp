@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of the levels in memory: which they are, and the way from maps to rows of 16 channels and
-// back. Rows of 16 channels are the same for both layouts, with zeros around the picture.
+// Finds the tiles of a task, and copies their locations from maps to rows of 16 channels and back.
+// These rows are the same for both layouts; locations outside the map are zeros.
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
@@ -10,18 +10,18 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Tiles of a run: neighbours in a row of tiles, few enough that their numbers stay in the first
-/// level cache.
+/// The most tiles in a run, i.e. neighbours in a row of tiles. The numbers of a run stay in the
+/// first-level cache.
 constexpr index_t run_tiles = 16;
 
 template <class T>
 struct tile_run {
   const detail::conv3x3_level<T>* level;
   index_t image, row, column;  ///< in tiles
-  index_t first, count;        ///< the first's number among the tiles of the task
+  index_t first, count;        ///< `first` counts the tiles of the task
 };
 
-/// work(run) for the tiles [first, last).
+/// Calls work(run) for the tiles [first, last).
 template <class T, class Work>
 VECDET_INLINE void for_each_run(const detail::conv3x3_args<T>& a, index_t first, index_t last,
                                 const Work& work) {
@@ -42,7 +42,7 @@ VECDET_INLINE void for_each_run(const detail::conv3x3_args<T>& a, index_t first,
   }
 }
 
-/// Rows of 16 channels of a run's locations: rows x columns of them.
+/// The locations that a run reads: rows x columns, each with 16 channels.
 template <int Tile, int Border>
 struct band {
   static constexpr index_t rows = Tile + 2 * Border;
@@ -50,7 +50,7 @@ struct band {
   static constexpr index_t size = rows * widest * detail::conv_lanes;
 };
 
-/// `columns` locations from `from` on as rows of 16 channels, of which `channels` exist.
+/// Copies `columns` locations from `from` on to rows of 16 channels, of which `channels` exist.
 template <class T>
 VECDET_INLINE void gather_columns(const T* from, const detail::conv3x3_map<const T>& map,
                                   index_t channels, index_t columns, T* to) {
@@ -68,9 +68,9 @@ VECDET_INLINE void gather_columns(const T* from, const detail::conv3x3_map<const
   }
 }
 
-/// The locations of a run of tiles, and `Border` around them, of `channels` channels from `channel`
-/// on. Zeros stand for what lies beyond the map, and where the mask is not above 0. The columns of
-/// a row are returned.
+/// Copies the locations of a run of tiles and a border of `Border` locations: `channels` channels
+/// from `channel` on. Writes zeros outside the map and where the mask is not above 0. Returns the
+/// number of columns.
 template <int Tile, int Border, class T>
 VECDET_NOINLINE index_t gather_band(const tile_run<T>& run, const detail::conv3x3_map<const T>& map,
                                     const detail::conv3x3_map<const T>& mask, index_t channel,
@@ -113,7 +113,7 @@ VECDET_NOINLINE index_t gather_band(const tile_run<T>& run, const detail::conv3x
   return columns;
 }
 
-/// The way back for the outputs of a run: what lies beyond the map is dropped.
+/// Copies the outputs of a run to the map. Outputs outside the map are dropped.
 template <int Tile, class T>
 VECDET_NOINLINE void scatter_band(const tile_run<T>& run, index_t channel, index_t channels,
                                   const T* from) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of the weights by minimal filtering: products of transformed inputs and gradients,
-// summed over the tiles in their order. Rows of products are source channels, lanes target
+// summed over the tiles in their order. Rows of products are source channels, and lanes are target
 // channels.
 #pragma once
 
@@ -32,8 +32,8 @@ void transform_conv_inputs_of(const detail::conv3x3_args<float>& a,
   });
 }
 
-/// A gradient tile A^T for each tile of a run, and the sums of the tiles, in their order, added to
-/// `bias_sums` where that is not null.
+/// Transforms the gradients of a run of tiles: A (gradient tile) A^T. Adds the sum of each tile, in
+/// order, to `bias_sums` unless that is null.
 template <int Tile>
 VECDET_NOINLINE void transform_gradients_of_run(const float* band, index_t tiles, float* to,
                                                 index_t point, double* bias_sums) {
@@ -65,7 +65,7 @@ void transform_conv_gradients_of(const detail::conv3x3_args<float>& a,
                                  const detail::conv3x3_weight_grad_block& block, index_t first,
                                  index_t last, float* scratch) {
   constexpr index_t lanes = detail::conv_lanes, panel = detail::conv_panel;
-  const index_t of_panel = block.tiles() * panel;
+  const index_t panel_size = block.tiles() * panel;
   for_each_run(a, block.first_tile, block.last_tile, [&](const tile_run<float>& run) {
     for (index_t g = first; g < last; ++g) {
       const index_t k = block.first_panel * panel + g * lanes, left = a.target_channels - k;
@@ -73,8 +73,8 @@ void transform_conv_gradients_of(const detail::conv3x3_args<float>& a,
                            left < lanes ? left : lanes, scratch);
       transform_gradients_of_run<Tile>(
           scratch, run.count,
-          block.gradients + g * lanes / panel * of_panel + run.first * panel + g * lanes % panel,
-          block.panels() * of_panel, block.bias_sums == nullptr ? nullptr : block.bias_sums + k);
+          block.gradients + g * lanes / panel * panel_size + run.first * panel + g * lanes % panel,
+          block.panels() * panel_size, block.bias_sums == nullptr ? nullptr : block.bias_sums + k);
     }
   });
 }

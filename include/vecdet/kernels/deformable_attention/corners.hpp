@@ -14,7 +14,7 @@ namespace VECDET_TARGET {
 
 static_assert(detail::attention_block == row_lanes, "a block of points is a row");
 
-/// 16 numbers in double, and back in the type of points.
+/// Converts 16 numbers to double, and back to the type of the points.
 template <class Real>
 VECDET_INLINE row_pack<double> load_in_double(const Real* from) {
   if constexpr (std::is_same<Real, float>::value)
@@ -30,17 +30,18 @@ VECDET_INLINE row_pack<Real> narrow_to(const row_pack<double>& x) {
     return x;
 }
 
-/// Along one axis: the location before each point, and the distance to the point.
+/// The location before each point along one axis, and the distance from it to the point.
 struct attention_axis {
   row_pack<double> before, distance;
 
-  /// Beyond the level by more than a location, a point has the nearest position that touches none.
+  /// A point that is outside the level by more than a location is moved to the nearest position
+  /// that touches no location.
   VECDET_INLINE attention_axis(const row_pack<double>& at, const row_pack<double>& size) {
     using doubles = row_pack<double>;
-    // A product and a difference in double: exact for floats.
+    // For floats, this product and this difference are exact in double.
     const doubles position = at * size - doubles(0.5);
     const doubles bounded = min(max(position, doubles(-2.0)), size + doubles(1.0));
-    // 1.5 * 2^52, where the last bit counts ones.
+    // 1.5 * 2^52: doubles of this size are whole numbers.
     const doubles whole(6755399441055744.0);
     const doubles nearest = (bounded + whole) - whole;
     before = select(nearest > bounded, nearest - doubles(1.0), nearest);
@@ -48,7 +49,7 @@ struct attention_axis {
   }
 };
 
-/// Locates 16 points x y and weights them.
+/// Locates 16 points x y and computes the weights of their locations.
 template <class Real>
 VECDET_INLINE void locate_points(const detail::attention_levels& level, const Real* points,
                                  const Real* weights, detail::attention_corners<Real>& to) {
@@ -78,7 +79,7 @@ VECDET_INLINE void locate_points(const detail::attention_levels& level, const Re
   to.all = to.inside[0] & to.inside[3];
   store_pack<N>(to.location, load_pack<N>(level.origin) + (upper * width + left));
 
-  // The distances to both sides in double: also that of a point close to one side is exact.
+  // Both distances are computed in double, so that of a point close to a location is exact, too.
   const doubles one(1.0);
   const reals across = narrow_to<Real>(along_x.distance), down = narrow_to<Real>(along_y.distance);
   const reals back = narrow_to<Real>(one - along_x.distance);
@@ -89,14 +90,14 @@ VECDET_INLINE void locate_points(const detail::attention_levels& level, const Re
   store_pack<M>(to.weight[1], upper_weight * across);
   store_pack<M>(to.weight[2], lower_weight * back);
   store_pack<M>(to.weight[3], lower_weight * across);
-  store_pack<M>(to.of_point, weight);
+  store_pack<M>(to.point_weight, weight);
   store_pack<M>(to.across, across);
   store_pack<M>(to.back, back);
   store_pack<M>(to.down, down);
   store_pack<M>(to.up, up);
 }
 
-/// Locates the points of a query in one head, `count` in all.
+/// Locates all `count` points of a query in one head.
 template <class Real>
 VECDET_INLINE void locate_all_points(const detail::attention_levels* levels, const Real* points,
                                      const Real* weights, index_t count,
@@ -114,7 +115,7 @@ VECDET_INLINE void locate_all_points(const detail::attention_levels* levels, con
   locate_points(*levels, last_points, last_weights, *to);
 }
 
-/// Starts loading `count` numbers.
+/// Prefetches `count` numbers.
 template <class T>
 VECDET_INLINE void prefetch(const T* from, index_t count) {
 #if defined(__GNUC__)
@@ -123,8 +124,8 @@ VECDET_INLINE void prefetch(const T* from, index_t count) {
 #endif
 }
 
-/// Starts loading what a query after q, before `last`, has in a head. In memory, a head's numbers
-/// are apart from query to query: processors do not foresee the next.
+/// Prefetches the arguments of a query after q, before `last`, in one head. The numbers of one head
+/// are not adjacent from query to query, so the hardware prefetcher does not load them.
 template <class T>
 VECDET_INLINE void prefetch_query(const detail::attention_args<T>& a, index_t q, index_t last,
                                   index_t head, bool upstream) {
@@ -136,18 +137,19 @@ VECDET_INLINE void prefetch_query(const detail::attention_args<T>& a, index_t q,
   if (upstream) prefetch(a.upstream + at * a.channels, a.channels);
 }
 
-/// Calls use(block, i) for every point of a query that has a location around it, in order.
+/// Calls use(i) for every bit i in `any`, in order: the points with at least one location.
 template <class Use>
 VECDET_INLINE void for_each_touching_point(const std::uint32_t any, const Use& use) {
   for (std::uint32_t left = any; left != 0; left &= left - 1) use(lowest_bit(left));
 }
 
-/// The location after the upper left one, for corner 0 to 3.
+/// The distance from the upper left location to that of corner 0 to 3.
 VECDET_INLINE index_t corner_offset(int corner, index_t width) {
   return (corner & 1) + (corner >> 1) * width;
 }
 
-/// Channels that are computed together: as many rows as leave registers for the weights.
+/// The number of channels that are computed together: as many rows as leave registers for the
+/// weights.
 template <class Real>
 constexpr int attention_channels =
     std::is_same<Real, float>::value&& batch_lanes<float> > 4 ? 2 * row_lanes : row_lanes;

@@ -18,13 +18,13 @@ struct attention_sum {
   const detail::attention_corners<real>* corners;
   index_t blocks;
   const From* value;  ///< of the image and head
-  index_t stride;     ///< from one location to the next
+  index_t stride;     ///< between locations
   T* out;
 
   template <int N, bool IsWhole>
   VECDET_INLINE void run(index_t c, index_t size) const {
     using reals = pack<real, N>;
-    // Two chains of multiply-adds: of the upper and of the lower locations.
+    // Two chains of multiply-adds: one for the upper and one for the lower locations.
     reals upper(real(0)), lower(real(0));
     for (index_t b = 0; b < blocks; ++b) {
       const auto& block = corners[b];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradients of deformable attention by points and weights. With the products d of the upstream
-// gradient and the values at a point's four locations, the point's weight a and its distances fx,
-// fy from the upper left location, they are
+// The gradients of deformable attention with respect to points and weights. Let d be the products
+// of the upstream gradient with the values at a point's four locations, a the point's weight, and
+// fx and fy its distances from the upper left location. The gradients are
 //
 //   weight  (1 - fy) ((1 - fx) d00 + fx d01) + fy ((1 - fx) d10 + fx d11)
 //   x       a width  ((1 - fy) (d01 - d00) + fy (d11 - d10))
@@ -21,7 +21,7 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 /// The products of the upstream gradient of a query in one head with the values around its points.
-/// `Rows` of 16 channels are all that there are, and stay in registers; 0: any number.
+/// There are `Rows` x 16 channels, which stay in registers; 0: any number.
 template <int Rows, class T, class From>
 struct attention_products {
   using real = compute_type<T>;
@@ -29,24 +29,23 @@ struct attention_products {
   static constexpr int N = row::batches;
   const T* upstream;
   const From* value;  ///< of the image and head
-  index_t stride;     ///< from one location to the next
+  index_t stride;     ///< between locations
   index_t channels;
-  row of_upstream[Rows > 0 ? Rows : 1];
+  row rows[Rows > 0 ? Rows : 1];  ///< of `upstream`
 
   VECDET_INLINE attention_products(const T* gradient, const From* from, index_t step, index_t count)
       : upstream(gradient), value(from), stride(step), channels(count) {
     VECDET_UNROLL
-    for (int r = 0; r < Rows; ++r) of_upstream[r] = load_pack<N>(upstream + r * row_lanes);
+    for (int r = 0; r < Rows; ++r) rows[r] = load_pack<N>(upstream + r * row_lanes);
   }
 
-  /// With the channels of one location: 16 partial sums.
+  /// The product with the channels of one location, as 16 partial sums.
   VECDET_INLINE row with(index_t location) const {
     const From* const at = value + location * stride;
     if constexpr (Rows > 0) {
-      row sum = of_upstream[0] * load_pack<N>(at);
+      row sum = rows[0] * load_pack<N>(at);
       VECDET_UNROLL
-      for (int r = 1; r < Rows; ++r)
-        sum = fma(of_upstream[r], load_pack<N>(at + r * row_lanes), sum);
+      for (int r = 1; r < Rows; ++r) sum = fma(rows[r], load_pack<N>(at + r * row_lanes), sum);
       return sum;
     } else {
       row sum(real(0));
@@ -60,9 +59,9 @@ struct attention_products {
     }
   }
 
-  /// Writes four numbers per point of a block.
-  VECDET_INLINE void of_block(const detail::attention_levels& level,
-                              const detail::attention_corners<real>& block, real* to) const {
+  /// Writes four products per point of a block.
+  VECDET_INLINE void with_block(const detail::attention_levels& level,
+                                const detail::attention_corners<real>& block, real* to) const {
     for (int i = 0; i < 4 * row_lanes; ++i) to[i] = real(0);
     for_each_touching_point(block.any, [&](int i) VECDET_INLINE_LAMBDA {
       const auto first = static_cast<index_t>(block.location[i]);
@@ -90,7 +89,7 @@ VECDET_INLINE void store_first(Real* to, const row_pack<Real>& x, index_t count)
     store_channels<row_pack<Real>::batches, false>(to, x, count);
 }
 
-/// Rows of 16 points from four numbers of each.
+/// Transposes four numbers per point to four rows of 16 points.
 template <class Real>
 VECDET_INLINE void transpose_products(const Real* from, Real* to) {
   if constexpr (std::is_same<Real, float>::value) {
@@ -101,7 +100,7 @@ VECDET_INLINE void transpose_products(const Real* from, Real* to) {
   }
 }
 
-/// Finishes `count` points of a block, and writes those gradients that are wanted.
+/// Computes the gradients of `count` points of a block and writes those that are requested.
 template <class Real>
 VECDET_INLINE void finish_point_grads(const detail::attention_levels& level,
                                       const detail::attention_corners<Real>& block,
@@ -120,7 +119,7 @@ VECDET_INLINE void finish_point_grads(const detail::attention_levels& level,
     store_first(weight_grad, by_weight, count);
   }
   if (point_grad != nullptr) {
-    const reals a = load_pack<M>(block.of_point);
+    const reals a = load_pack<M>(block.point_weight);
     const reals width = narrow_to<Real>(load_pack<N>(level.width));
     const reals height = narrow_to<Real>(load_pack<N>(level.height));
     alignas(64) Real x[row_lanes], y[row_lanes];
@@ -140,7 +139,7 @@ VECDET_INLINE void finish_point_grads(const detail::attention_levels& level,
   }
 }
 
-/// `Rows` is as in attention_products.
+/// `Rows` is that of attention_products.
 template <int Rows, class T, class From>
 void attention_point_grads_of(const detail::attention_args<T>& a,
                               const detail::attention_source<From>& source,
@@ -160,7 +159,7 @@ void attention_point_grads_of(const detail::attention_args<T>& a,
       const attention_products<Rows, T, From> products(
           a.upstream + head * a.channels, image + h * source.head, source.location, a.channels);
       for (index_t b = 0; b < blocks; ++b) {
-        products.of_block(levels[b], scratch[b], sums);
+        products.with_block(levels[b], scratch[b], sums);
         const index_t done = b * row_lanes, left = a.point_count - done;
         const index_t point = head * a.point_count + done;
         finish_point_grads<real>(levels[b], scratch[b], sums,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of deformable attention by the value: each query adds its upstream gradient to the
-// locations around its points. A task owns the locations it adds to, and adds in the queries'
-// order.
+// The gradient of deformable attention with respect to the value: each query adds its upstream
+// gradient to the locations around its points. A task owns the locations that it adds to, and adds
+// in the order of the queries.
 #pragma once
 
 #include <vecdet/args/deformable_attention.hpp>
@@ -21,7 +21,7 @@ struct attention_scatter {
   index_t blocks;
   const T* upstream;
   real* sums;
-  index_t stride;  ///< from the sums of one location to those of the next
+  index_t stride;  ///< between the sums of two locations
 
   template <int N, bool IsWhole>
   VECDET_INLINE void run(index_t c, index_t size) const {

@@ -37,7 +37,7 @@ index_t find_hits_of_anchor(const focal_loss_args<T>& a, const detail::focal_pla
 }
 
 /// Finds the hits of several anchors at all locations, in one pass over the labels of all anchors.
-/// Returns false if that meets so many labels other than background that it is the slower way.
+/// Returns false if it finds so many labels other than background that separate passes are faster.
 template <class T>
 bool find_hits_of_anchors(const focal_loss_args<T>& a, const detail::focal_planes& planes,
                           focal_hits& found) {

@@ -23,7 +23,7 @@ void transpose_planes(const T* planes, index_t step, T* boxes, index_t every) {
   for (int i = 0; i < transposed_boxes; ++i)
     for (int k = 0; k < 4; ++k) boxes[i * every + k] = planes[k * step + i];
 }
-/// The way back.
+/// The inverse.
 template <class T>
 void transpose_boxes(const T* boxes, index_t every, T* planes, index_t step) {
   for (int i = 0; i < transposed_boxes; ++i)

@@ -17,7 +17,7 @@ struct alignas(64) nms_node {
   Real low[4][16], high[4][16];
 };
 
-/// 32 boxes in 16 bits a number (coarse.hpp).
+/// 32 boxes with 16-bit numbers (coarse.hpp).
 struct alignas(64) nms_coarse {
   std::uint16_t x1[32], y1[32], x2[32], y2[32], weighted_area[32];
 };

@@ -126,7 +126,7 @@ class assignment {
     return result;
   }
 
-  /// The first unassigned column at the distance, or else the first.
+  /// The first unassigned column at this distance, or the first column if all are assigned.
   VECDET_INLINE index_t column_at(double distance) const {
     index_t first = -1;
     for (index_t j = 0; j < padded_; j += lanes) {

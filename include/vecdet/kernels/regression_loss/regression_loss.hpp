@@ -3,7 +3,7 @@
 // L1, or decode, an IoU loss and the chain rule.
 //
 // With x1 = cx - w/2, x2 = cx + w/2, cx = ax + aw dx / wx, w = aw exp(dw / ww), and g the gradient
-// by corners:
+// with respect to corners:
 //
 //   dL/ddx = (g_x1 + g_x2) aw / wx       dL/ddw = (g_x2 - g_x1) / 2 w / ww, 0 where dw was cut off
 #pragma once

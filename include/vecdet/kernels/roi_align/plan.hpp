@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the samples of a box touch. For each axis, this lists rows or columns with the mean of the
-// weights that a bin's samples give them. A location's weight in a bin is the product of its row's
+// The rows and columns that the samples of a box touch, each with the mean of the weights that a
+// bin's samples give it. A location's weight in a bin is the product of its row's
 // weight and its column's.
 #pragma once
 

@@ -35,8 +35,8 @@ VECDET_INLINE void add_to_rows(const weighted_rows<Real>& rows, const std::int32
   }
 }
 
-/// Adds some channels of a box's part of the gradient to a tile. From is the type of the gradient
-/// by the bins.
+/// Adds some channels of a box's part of the gradient to a tile. From is the type of the upstream
+/// gradient.
 template <class T, class From>
 struct add_to_channels {
   using real = compute_type<T>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// L1 and GIoU of matched queries with their gradients by centre and size, 16 pairs at a time. The
-// gradient by corners gives that by centre and size: cx = x1 + x2, w = (x2 - x1) / 2.
+// L1 and GIoU of matched queries with their gradients with respect to centre and size, 16 pairs at
+// a time. With the gradient g with respect to corners, the gradient with respect to cx is g_x1 +
+// g_x2, and that with respect to w is (g_x2 - g_x1) / 2.
 #pragma once
 
 #include <vecdet/args/set_loss.hpp>
@@ -29,13 +30,13 @@ VECDET_INLINE box_pack<float, N> corners_of_centres(const box_pack<float, N>& b)
   return {b.x1 - half_w, b.y1 - half_h, b.x1 + half_w, b.y1 + half_h};
 }
 
-/// What 16 pairs give, pair by pair.
+/// The results of 16 pairs.
 struct set_pair_results {
   alignas(64) float l1[box_group], giou[box_group], iou[box_group];
   alignas(64) float l1_grad[4 * box_group], giou_grad[4 * box_group];
 };
 
-/// Pairs i to i + batch_lanes<float> of a group.
+/// Computes pairs [i, i + batch_lanes<float>) of a group.
 VECDET_INLINE void compute_set_pairs(const float* predicted, const float* target, float l1_scale,
                                      float giou_scale, int i, set_pair_results& to) {
   constexpr int N = 1;
@@ -73,7 +74,7 @@ set_pair_losses set_pairs(const detail::set_loss_args<T>& args, index_t first, i
   lane_sums l1, giou;
   for (; first < last; first += box_group) {
     const int count = last - first < box_group ? static_cast<int>(last - first) : box_group;
-    // Missing pairs are equal boxes.
+    // Missing pairs are pairs of equal boxes.
     alignas(64) float predicted[4 * box_group] = {}, target[4 * box_group] = {};
     const detail::set_pair* const pairs = args.pairs + first;
     for (int i = 0; i < count; ++i)
