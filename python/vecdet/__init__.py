@@ -18,8 +18,8 @@ any number of threads. Invalid arguments raise ValueError or TypeError before an
 try:
     import numpy as _numpy  # noqa: F401 (for its message)
 except ImportError as error:
-    raise ImportError(f"vecdet needs NumPy 1.22 or newer ({error}): pip install numpy, or apt install "
-                      "python3-numpy on Debian and Ubuntu") from error
+    raise ImportError(f"vecdet needs NumPy 1.22 or newer ({error}): pip install numpy, or "
+                      "apt install python3-numpy on Debian and Ubuntu") from error
 
 from . import profile
 from ._boxes import (box_area, box_convert, box_iou, clip_boxes_to_image, complete_box_iou,
