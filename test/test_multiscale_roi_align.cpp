@@ -269,7 +269,8 @@ TEST_CASE("RoIAlign of a pyramid: errors") {
                                                 {p.maps[0].data() + 9, 2, 6, 32, 32, nchw}};
   CHECK_THROWS_WITH_AS(multiscale_roi_align_grad<float>(p.bins_of(bins.data(), 4), some, shared,
                                                         p.params(), p.workspace),
-                       doctest::Contains("grads is the other grads"), std::invalid_argument);
+                       doctest::Contains("grads is in the memory of another level of grads"),
+                       std::invalid_argument);
 
   std::vector<index_t> levels(3);
   const std::vector<float> boxes(8);

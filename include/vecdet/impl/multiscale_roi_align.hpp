@@ -142,7 +142,7 @@ void multiscale_roi_align_grad(feature_view<T> upstream,
     detail::check_apart(function, "grads", grads[l], "upstream", upstream);
     detail::check_apart_from_boxes(function, "grads", grads[l], boxes);
     for (index_t other = 0; other < l; ++other)
-      detail::check_apart(function, "grads", grads[l], "the other grads", grads[other]);
+      detail::check_apart(function, "grads", grads[l], "another level of grads", grads[other]);
   }
   const feature_view<const stored> bins(upstream);
   detail::roi_align_call<stored>(function, pyramid.view(), grads[0].images(), boxes, bins,
