@@ -24,7 +24,7 @@ judge() {
   local wanted=$1 code=0
   gate || code=$?
   echo "exit code $code"
-  [ $code != 3 ] || { echo "the machine is too restless"; exit 77; }
+  [ $code != 3 ] || { echo "the machine is too noisy to tell"; exit 77; }
   [ $code = "$wanted" ]
 }
 

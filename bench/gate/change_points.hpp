@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Change points of a series by e-divisive means: the algorithm that Otava (Hunter) also begins
-// with. Matteson & James: "A Nonparametric Approach for Multiple Change Point Analysis of
+// Finds the change points of a series by e-divisive means, which Apache Otava (once Hunter) builds
+// on as well. Matteson & James: "A Nonparametric Approach for Multiple Change Point Analysis of
 // Multivariate Data", Journal of the American Statistical Association 109 (2014), arXiv 1306.4933;
 // alpha = 1.
 #pragma once
@@ -44,7 +44,7 @@ class energy_divergence {
   }
 
   /// Q = mn/(m+n) (2 E|X-Y| - E|X-X'| - E|Y-Y'|) of X = begin .. at-1 and Y = at .. end-1, each of
-  /// at least two points; the means within X and within Y are over different points.
+  /// at least two points; the means within X and within Y are over pairs of different points.
   double operator()(std::size_t begin, std::size_t at, std::size_t end) const {
     const double m = static_cast<double>(at - begin), n = static_cast<double>(end - at);
     const double between = sum(begin, at, at, end) / (m * n);
@@ -77,10 +77,10 @@ class energy_divergence {
   std::vector<double> sums_;
 };
 
-/// The indices at which a new segment begins, in order. A change is one whose divergence is
-/// exceeded by at most `significance` of the series in which the points of each segment are
-/// permuted. The permutations are the same each time. Takes time and memory of the square of the
-/// number of points.
+/// The indices at which a new segment begins, in order. A split is significant if few series, whose
+/// points are permuted within each segment, have a split of such divergence: at most the share
+/// `significance` of them. The permutations are the same in every run. Time and memory grow with
+/// the square of the number of points.
 inline std::vector<std::size_t> change_points(const std::vector<double>& points,
                                               const change_point_params& params = {}) {
   std::vector<std::size_t> borders{0, points.size()};

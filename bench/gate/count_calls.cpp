@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls each problem of a module once inside vecdet_gate_counted_call, so that callgrind counts its
-// instructions. A first call, outside it, is not counted. Prints the problems' names.
+// instructions. Each problem is first called once outside it, which does not count. Prints the
+// problems' names.
 #include "module/interface.hpp"
 
 #include <cstdint>

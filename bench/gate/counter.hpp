@@ -25,8 +25,8 @@ namespace gate {
 
 constexpr int counted_calls = 20;  ///< their second half is used: the first warms up
 
-/// The environment of a program that shall count. The shared object is a file in this process's
-/// memory; if a system forbids access to it, the program runs uncounted.
+/// The environment variables that preload the counter into a program. The shared object is a file
+/// in this process's memory. If the system forbids access to it, nothing is counted.
 inline std::vector<std::pair<std::string, std::string>> counting_environment() {
   static const int file = [] {
     const int number = memfd_create("vecdet-gate-counter", MFD_CLOEXEC);

@@ -66,9 +66,9 @@ inline bool flag(const nlohmann::json& entry, const char* key) {
 
 }  // namespace detail
 
-/// The benchmarks in the order of the file; repetitions are collected, aggregates left out. Times
-/// are those that Google Benchmark itself chooses its iterations by: CPU time, unless the name says
-/// real or manual time. Throws on text that is not such JSON, and on a benchmark that reports an
+/// The benchmarks in the order of the file, each with its repetitions; aggregates are left out. The
+/// time is the one by which Google Benchmark chooses the number of iterations: CPU time, unless the
+/// name says real or manual time. Throws if the text is not such JSON or a benchmark reports an
 /// error.
 inline std::vector<benchmark_run> read_google_benchmark(const std::string& text) {
   const nlohmann::json document = nlohmann::json::parse(text, nullptr, false);

@@ -72,8 +72,7 @@ inline double level(const benchmark_history& series, std::size_t i) {
                  series.ns.begin() + static_cast<std::ptrdiff_t>(end)});
 }
 
-/// Reads a history; lines stay in their order. Throws, with the number of the line, on what no gate
-/// has written.
+/// Reads a history, in the order of its lines. Throws on a malformed line, and names its number.
 inline std::vector<benchmark_history> read_history(std::istream& in, const std::string& path) {
   std::map<std::pair<std::string, std::string>, benchmark_history> found;
   std::string text;
@@ -103,7 +102,7 @@ inline std::vector<benchmark_history> read_history(std::istream& in, const std::
   }
   std::vector<benchmark_history> all;
   for (auto& series : found) {
-    // Times differ by ratios, so that the levels of their logarithms are compared.
+    // Changes of times are ratios, so the logarithms are compared.
     std::vector<double> logarithms;
     for (const double ns : series.second.ns) logarithms.push_back(std::log(ns));
     series.second.changes = change_points(logarithms);
@@ -122,8 +121,9 @@ inline std::string csv_text(const std::string& text) {
   return quoted + '"';
 }
 
-/// Otava's input: a test with a CSV file for each benchmark and machine, because Otava expects a
-/// number in each cell, and otava.yaml with the list of tests. Paths are as given.
+/// Writes Otava's input: a CSV file per benchmark and machine, and otava.yaml, which lists them as
+/// tests. One file for all would have empty cells, which Otava rejects. The paths in otava.yaml
+/// begin with `folder`.
 inline void write_otava(const std::string& folder, const std::vector<benchmark_history>& all) {
   std::filesystem::create_directories(folder);
   std::ostringstream tests;
@@ -139,7 +139,8 @@ inline void write_otava(const std::string& folder, const std::vector<benchmark_h
         out << series.times[i] << ',' << csv_text(series.revisions[i]) << ',' << series.ns[i]
             << '\n';
     });
-    // A string in JSON is one in YAML. A benchmark has a test for each machine.
+    // A JSON string is also a YAML string. From a benchmark's second machine on, the name gets a
+    // number.
     const int use = ++uses[series.name];
     const std::string name = series.name + (use == 1 ? "" : " #" + std::to_string(use));
     tests << "  " << nlohmann::json(name).dump() << ":  # on "

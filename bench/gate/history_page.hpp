@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The history as one HTML file without references to others: a plot per benchmark, with the levels
+// The history as one HTML file that needs no other files: a plot per benchmark, with the levels
 // between its change points.
 #pragma once
 
@@ -23,8 +23,8 @@ struct plot_area {
   double left = 80, right = 880, top = 20, bottom = 180;
 };
 
-/// A plot of time against the number of the run. The axis does not begin at 0, so that changes of
-/// some per cent can be seen.
+/// A plot of time against the number of the run. The axis does not begin at 0, so that changes of a
+/// few per cent can be seen.
 inline void write_plot(std::ostream& out, const benchmark_history& series) {
   const plot_area area;
   double low = *std::min_element(series.ns.begin(), series.ns.end());

@@ -189,13 +189,14 @@ class program_comparison {
                                (in_head.empty() ? "" : in_head[0].name) + "\"");
   }
 
-  /// With a minimum time of its own, a benchmark also runs pieces that its result does not tell.
+  /// A benchmark with a minimum time of its own also runs pieces that are not in its result.
   bool is_countable(const std::string& name) const {
     return !anywhere_.at(name) && name.find("/min_time:") == std::string::npos &&
            name.find("/min_warmup_time:") == std::string::npos;
   }
 
-  /// Benchmarks that share a process, so that starting it does not take longer than measuring.
+  /// Benchmarks that share a process. They are as many as keep the start of the process shorter
+  /// than the measurements.
   std::vector<std::vector<judged_problem*>> batches(const std::vector<judged_problem*>& problems,
                                                     double start) const {
     constexpr double busy = 0.005;  // seconds, with Google Benchmark's search for the iterations
@@ -213,8 +214,8 @@ class program_comparison {
     return batches;
   }
 
-  /// Benchmarks with several threads, or that measure real time and so may have some, run on any
-  /// processor.
+  /// Benchmarks with several threads run on any processor. So do those that measure real time,
+  /// which may have threads of their own.
   void measure(const std::vector<judged_problem*>& batch, int pairs) {
     const bool pin = !anywhere_.at(batch[0]->name);
     const on_one_processor pinned(pin);

@@ -116,8 +116,8 @@ inline void write_markdown(std::ostream& out, const gate_result& result) {
   out << '\n';
   for (const std::string& line : result.skipped) out << "- " << markdown_text(line) << '\n';
   if (!result.skipped.empty()) out << '\n';
-  out << "A benchmark is slower if it takes over " << percent(result.rule.slow)
-      << " in three series of " << result.rule.pairs << " pairs on "
+  out << "A benchmark is slower if it takes over " << percent(result.rule.slow).substr(1)
+      << " longer in three series of " << result.rule.pairs << " pairs on "
       << markdown_text(machine_text(result.machine)) << ".\n</details>\n";
 }
 

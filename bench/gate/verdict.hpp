@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate's verdict on a problem, from the measurements of up to six new processes.
 //
-// A process finds a problem slow if the median is more than 3% above base's, and significantly so.
-// It gives no answer if its control, base against base's copy, deviates by more than 1%. Both
-// percentages can be changed. The first
-// process that finds a problem not slow settles it; three that find it slow fail it. A problem is
-// faster if the process that settles it finds the median more than 3% below base's, with the same
-// significance.
+// A process finds a problem slow if the median ratio of head to base is over 3% above 1, and
+// significantly so. It gives no answer if its control, base against a copy of base, is off by over
+// 1%. Both percentages can be changed. The first process that finds the problem not slow settles
+// it as passed; three that find it slow settle it as failed. A problem is faster if the process
+// that settles it finds the median ratio 3% below 1 or lower, at the same significance.
 #pragma once
 
 #include "measurement.hpp"

@@ -61,7 +61,7 @@ class work_trees {
     for (const std::string& tree : trees_) {
       try {
         git({"worktree", "remove", "--force", tree}, true);
-      } catch (const std::exception&) {  // git forgets it later, as its folder goes now
+      } catch (const std::exception&) {  // the folder is removed below, and git then forgets it
       }
     }
     std::error_code ignored;

@@ -9,7 +9,8 @@
 
 PyTorch with Kineto does this itself: recorded.export_chrome_trace("trace.json.gz"). Without Kineto
 (torch.autograd.kineto_available() is False), as in Debian 12, that method writes no shapes. This
-needs PyTorch 1.13 or later, and nothing else. With a schedule, call it from on_trace_ready.
+needs PyTorch 1.13 or later, and nothing else. With a schedule, give repeat=1, or call it from
+on_trace_ready: a new recording replaces the old one.
 """
 
 from __future__ import annotations

@@ -54,9 +54,8 @@ class trace_file {
   double size_ = 0;
 };
 
-/// Puts executions of the log into the threads of the operators around them: of all operators that
-/// run at an execution's start, the one that began last. Returns the number of those that none
-/// contains.
+/// Puts each execution of the log into the thread of its operator: of the operators that run when
+/// it starts, the one that began last. Returns the number of executions without such an operator.
 std::size_t join(torch_trace& trace, const std::vector<logged_execution>& executions) {
   std::size_t outside = 0;
   std::map<std::vector<trace_record>*, std::vector<trace_record>> joined;

@@ -17,7 +17,7 @@
 namespace vecdet {
 namespace profile {
 
-/// What the files hold together.
+/// The content of all files.
 struct inputs {
   report recorded;
   onednn_problems problems;        ///< behind the entries of oneDNN's logs

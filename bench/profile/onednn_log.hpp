@@ -171,7 +171,7 @@ inline onednn_line parse_onednn_line(const std::string& text) {
   }
   const bool creation = starts_with(field(at), "create");
   if (field(at) != "exec" && !creation) {
-    // An execution of the graph component as a whole is not a primitive's.
+    // The graph component logs whole graphs, which are not primitives.
     for (const char* known : {"graph", "ukernel", "common", "error", "warn"})
       if (field(at) == known) return line;
     line.what = onednn_line::kind::malformed;

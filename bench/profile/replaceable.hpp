@@ -33,7 +33,8 @@ struct replaceable {
   bool has_backward = false;
 };
 
-/// Is shown the operators of each thread in the order in which they begin.
+/// Finds replaceable parts. Call visit() for the operators of each thread, in the order in which
+/// they begin.
 class replacement_finder {
  public:
   void begin_thread() {
@@ -41,7 +42,7 @@ class replacement_finder {
     attention_.is_open = false;
   }
 
-  /// `e` is the operator's entry; `is_outermost`, whether no other operator is around it.
+  /// `e` is the operator's entry. `is_outermost`: it is not within another operator.
   void visit(const torch_operator& o, const entry& e, const trace_record& record,
              bool is_outermost) {
     const auto ns = static_cast<double>(record.end_ns - record.begin_ns);
@@ -56,8 +57,8 @@ class replacement_finder {
       return;
     }
     if (attention_.is_open) visit_after_attention(o);
-    // Calls without a gradient carry the number of the next call with one, whose backward is not
-    // theirs.
+    // A call without a gradient carries the number of the next call with one. The backward of that
+    // number is not its own.
     if (record.sequence >= 0) chain_of_.erase(record.sequence);
     chain_.push_back({&o, ns, record.sequence, is_view(o.name)});
     if (chain_.size() > longest_chain) chain_.pop_front();
@@ -89,9 +90,10 @@ class replacement_finder {
   }
 
  private:
-  /// A chain with its views: the longest, of deformable attention, has some 20 for each of 4
-  /// levels.
+  /// Links with views: the longest chain, deformable attention, has about 20 for each of 4 levels.
   static constexpr std::size_t longest_chain = 128;
+  /// More than any model has. Other groups, or longer names, are left out.
+  static constexpr std::size_t most_groups = 4096, longest_name = 4096;
 
   struct link {
     const torch_operator* call;
@@ -122,16 +124,24 @@ class replacement_finder {
     return e;
   }
 
-  /// The group of calls with that name; new ones are told to `describe`.
+  /// Adds a call to the group of that name, which `describe` completes if it is new. Returns the
+  /// group's number; found_.size() if there is no room for it.
   template <class Describe>
-  replaceable& group(const std::string& what, const Describe& describe) {
-    const auto at = by_name_.emplace(what, found_.size());
-    if (at.second) {
+  std::size_t add_call(const std::string& what, double ns, const Describe& describe) {
+    const auto known = by_name_.find(what);
+    const std::size_t number = known != by_name_.end() ? known->second : found_.size();
+    if (number == found_.size()) {
+      if (number >= most_groups || what.size() > longest_name) return number;
+      by_name_[what] = number;
       found_.emplace_back();
       found_.back().what = what;
       describe(found_.back());
+      if (found_.back().problems.empty() && found_.back().why_unknown.empty())
+        found_.back().why_unknown = "its shapes were not recorded";
     }
-    return found_[at.first->second];
+    ++found_[number].calls;
+    found_[number].observed_ns += ns;
+    return number;
   }
 
   void visit_single(const torch_operator& o, const entry& e, double ns) {
@@ -142,17 +152,13 @@ class replacement_finder {
     } else if (o.name != "torchvision::nms" && !is_roi && !is_roi_backward) {
       return;
     }
-    replaceable& into = group(e.name, [&](replaceable& made) {
+    add_call(e.name, ns, [&](replaceable& made) {
       if (is_convolution(o)) return describe_convolution(o, e, made);
       if (is_roi || is_roi_backward) return describe_roi_align(o, e.type, is_roi, made);
       made.by = "nms";
       if (o.sizes(0).size() == 2)
         made.problems.push_back(problem("nms", "", e.type, {o.sizes(0)[0]}));
     });
-    if (into.problems.empty() && into.why_unknown.empty())
-      into.why_unknown = "its shapes were not recorded";
-    ++into.calls;
-    into.observed_ns += ns;
   }
 
   /// Stride 1, padding 1, one group, no dilation; with sizes.
@@ -208,7 +214,8 @@ class replacement_finder {
                 type, {boxes[0], channels_of[1], rows, columns}));
   }
 
-  /// Whether the chain ends in these operators, apart from views; then `first` is its first link.
+  /// Whether the last links, apart from views, are these operators; then `first` is the first of
+  /// them.
   bool ends_in(const std::vector<const char*>& names, std::size_t& first) const {
     std::size_t wanted = names.size();
     for (std::size_t i = chain_.size(); i-- > 0;) {
@@ -300,10 +307,11 @@ class replacement_finder {
           made.by = "deformable_attention";
           made.why_unknown = "its shapes, or how many heads it has, were not recorded";
         });
+    if (attention_.group == found_.size()) attention_.is_open = false;
   }
 
-  /// Deformable attention whose images and heads, which it samples alike, are still to be told
-  /// apart.
+  /// A call of deformable attention. Its operators show only the product of images and heads; an
+  /// operator after it tells them apart.
   struct open_attention {
     bool is_open = false;
     std::size_t group = 0;
@@ -312,7 +320,7 @@ class replacement_finder {
   };
 
   /// Values are (images x heads) x channels x height x width, grids (images x heads) x queries x
-  /// points x 2. Not open if they are something else.
+  /// points x 2. The result is not open for other shapes.
   static open_attention attention_of(const std::string& type,
                                      const std::vector<const tensor_sizes*>& levels,
                                      const std::vector<const tensor_sizes*>& grids) {
@@ -361,7 +369,7 @@ class replacement_finder {
     return o.inputs.empty() ? std::string() : short_type(o.inputs[0].type);
   }
 
-  /// Notes the chain from link `first` on, and forgets it. Returns its number in `found_`.
+  /// Notes the chain from link `first` on, and forgets it. Returns its group's number.
   template <class Describe>
   std::size_t finish(std::size_t first, const std::string& name, const torch_operator& typed,
                      const std::vector<const tensor_sizes*>& shapes, const Describe& describe) {
@@ -370,13 +378,10 @@ class replacement_finder {
     if (!type.empty()) what += "/" + type;
     for (std::size_t i = 0; i < shapes.size(); ++i)
       what += (i == 0 ? "/" : ",") + joined(*shapes[i]);
-    replaceable& into = group(what, describe);
-    if (into.problems.empty() && into.why_unknown.empty())
-      into.why_unknown = "its shapes were not recorded";
-    const auto number = static_cast<std::size_t>(&into - found_.data());
-    ++into.calls;
-    for (std::size_t i = first; i < chain_.size(); ++i) {
-      into.observed_ns += chain_[i].ns;
+    double ns = 0;
+    for (std::size_t i = first; i < chain_.size(); ++i) ns += chain_[i].ns;
+    const std::size_t number = add_call(what, ns, describe);
+    for (std::size_t i = first; i < chain_.size() && number < found_.size(); ++i) {
       if (chain_[i].sequence >= 0) chain_of_[chain_[i].sequence] = number;
     }
     chain_.clear();

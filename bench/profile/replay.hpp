@@ -45,7 +45,7 @@ inline bool is_replayed(const std::string& function) {
   return functions.count(function) != 0;
 }
 
-/// Bytes of one recorded call: where a name does not say which operands there were, these do.
+/// Bytes of one recorded call. They tell which operands it had, where its name does not.
 inline double call_bytes(const entry& e) {
   return e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1));
 }
@@ -60,7 +60,7 @@ inline replay_call make_replay_call(const entry& e, threading policy) {
     test::problem p{f.sized(16), test::source::training, e.variant, call_bytes(e)};
     if (f.type != e.type) continue;
     const auto at = std::make_shared<test::plain_memory>();
-    // A few rows tell which calls there are.
+    // Few rows: which calls a family has does not depend on their number.
     const std::vector<test::call> names = f.make(*at, p).calls;
     p.shape = {e.shape.begin(), e.shape.end()};
     if (std::none_of(names.begin(), names.end(), is_wanted) || !f.takes(p)) continue;
@@ -90,7 +90,7 @@ struct replayed {
   }
 };
 
-/// More are not asked of a machine.
+/// A limit, so that no profile makes this machine start any number of threads.
 constexpr int most_threads_replayed = 4096;
 
 namespace detail {
@@ -210,7 +210,7 @@ inline replayed measure_call(const std::string& name, const replay_call& call,
 
 /// Runs the problem alone; throws std::runtime_error when its variant, type or shape is unknown.
 inline replayed replay(const entry& e, const replay_options& options) {
-  // Of operands: five arrays or so, of which each element of a list is a box. Convolutions have
+  // An estimate: about five arrays of operands. The elements of a list are boxes. A convolution has
   // images, channels, height, width and output channels; attention has images, locations, queries,
   // heads and channels.
   double bytes = 5 * (e.type == "f64" ? 8 : 4) * (e.shape.size() == 1 ? 4 : 1);
@@ -250,8 +250,7 @@ inline entry moved_to(entry e, const std::string& implementation, int threads) {
   return e;
 }
 
-/// What was measured as an entry that stands for so many of the recorded calls, for reports and
-/// comparisons.
+/// The measurement as an entry of so many calls, for reports and comparisons.
 inline entry projected_entry(const entry& recorded, std::uint64_t calls, const replayed& measured) {
   entry e = recorded;
   const double share = static_cast<double>(calls) / static_cast<double>(e.count);

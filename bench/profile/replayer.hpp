@@ -36,7 +36,7 @@ struct alternative {
 
 class replayer {
  public:
-  /// With the problems that oneDNN's logs hold.
+  /// `problems` are those in oneDNN's logs.
   explicit replayer(onednn_problems problems = {}) : problems_(std::move(problems)) {}
 
   /// Why a problem cannot be replayed here; empty when it can.

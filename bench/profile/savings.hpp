@@ -23,9 +23,9 @@ namespace profile {
 struct saving {
   replaceable part;
   double calls = 0, observed_ns = 0;
-  double warm_ns = 0, cold_ns = 0;  ///< of vecdet's calls alone, with warm and cold caches
+  double warm_ns = 0, cold_ns = 0;  ///< of vecdet's calls, run alone with warm and cold caches
   std::string why_not;              ///< why they were not measured; empty if they were
-  /// Operands of a step are partly in cache; the estimate takes none to be.
+  /// In a step, some operands are in the cache. The estimate assumes none.
   double saved_ns() const { return observed_ns - cold_ns; }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a trace does not say of a convolution itself: its window, its result's size, and of backward
-// ones the shapes. Backward is tied to forward by sequence number.
+// Completes what a trace does not record with a convolution: the window and the result's size, and
+// in backward also the shapes. Backward is tied to forward by the sequence number.
 #pragma once
 
 #include "torch_trace.hpp"
@@ -27,12 +27,12 @@ class tied_convolutions {
     }
   }
 
-  /// A convolution as completely as the trace tells it.
+  /// All that the trace tells about a convolution.
   struct found {
     torch_operator call;
     std::string window;  ///< with the gradients, of a backward convolution; empty if unknown
     tensor_sizes result;
-    bool is_assumed = false;  ///< the window, from the sizes alone
+    bool is_assumed = false;  ///< the window follows from the sizes alone
   };
 
   /// The convolution of records[at]; `sequence` is its own, or that of the call around it.
@@ -42,9 +42,9 @@ class tied_convolutions {
     const bool forward = is_forward_convolution(f.call);
     const torch_operator* tied = operator_of(forward ? backward_ : forward_, sequence);
     if (forward && operator_of(forward_, sequence) != &trace_.operators[records[at].index])
-      tied = nullptr;  // the gradient is another call's
+      tied = nullptr;  // another call has this number's gradient
     if (!forward && f.call.sizes(1).empty() && tied != nullptr) {
-      // The trace has no shapes of this call: those of the forward one.
+      // The trace has no shapes of this call: take those of the forward call.
       f.call.inputs.resize(11);
       for (std::size_t i = 0; i < 2; ++i) {
         if (i < tied->inputs.size()) f.call.inputs[i + 1] = tied->inputs[i];
@@ -54,7 +54,7 @@ class tied_convolutions {
         f.call.inputs[i + 1].concrete = tied->inputs[i].concrete;
       f.call.has_shapes = tied->has_shapes;
     }
-    // The gradient of the result is the input of the function around.
+    // The gradient of the result is the input of the autograd function around this call.
     const torch_operator* const around = forward ? nullptr : operator_of(backward_, sequence);
     if (!forward && f.call.sizes(0).empty() && around != nullptr && !f.call.inputs.empty())
       f.call.inputs[0].sizes = {around->sizes(0)};
@@ -87,8 +87,9 @@ class tied_convolutions {
   };
   using by_sequence = std::unordered_map<std::int64_t, tie>;
 
-  /// Calls without a gradient have the number of the next one with a gradient: the last one counts.
-  /// Threads count separately: numbers that two of them use tie nothing.
+  /// A call without a gradient has the number of the next call with one, so the last call of a
+  /// number counts. Each thread numbers its own calls, so a number that two threads use ties
+  /// nothing.
   static void note(by_sequence& into, const trace_record& record,
                    const std::vector<trace_record>& thread) {
     tie& at = into[record.sequence];
@@ -102,8 +103,8 @@ class tied_convolutions {
                                                        : &trace_.operators[at->second.index];
   }
 
-  /// The result's size as seen by the next operator on the thread that reads one of that many
-  /// pictures and channels.
+  /// The result's size, guessed from the next operator on this thread whose first input has as many
+  /// images and channels as the result.
   tensor_sizes result_seen_after(const std::vector<trace_record>& records, std::size_t at) const {
     constexpr std::size_t farthest = 100;
     const torch_operator& o = trace_.operators[records[at].index];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a trace's operators mean: their problems, as the profiler's bridge names them
-// (vecdet/torch/profile.hpp), and their work.
+// Converts a trace's operators to problems, with the names that the profiler's bridge gives them
+// (vecdet/torch/profile.hpp) and with their work:
 //   aten::convolution/s1,p1,d1,g1/f32/1x256x100x100,256x256x3x3,256
 // Inputs that are not dense carry their strides: aten::copy_/f32/8x16,8x16:1x8.
 #pragma once
@@ -118,7 +118,7 @@ inline bool is_convolution(const torch_operator& o) {
 }
 
 /// A convolution's strides, padding and so on, as in the bridge's records: "s2,p3,d1,g1". Empty if
-/// the trace does not tell them: versions before 2.1 do not record them.
+/// the trace lacks them: versions before 2.1 do not record them.
 inline std::string recorded_window(const torch_operator& o) {
   const bool forward = is_forward_convolution(o);
   const std::size_t first = forward ? 3 : 4;
@@ -140,9 +140,8 @@ inline std::string recorded_window(const torch_operator& o) {
   return text;
 }
 
-/// Strides and padding by which a convolution makes a result of that size: the smallest stride with
-/// the usual padding, without dilation. Empty if there are none. An assumption, for traces that do
-/// not tell them.
+/// An assumption, for traces that do not record the window: the smallest stride with the usual
+/// padding that gives a result of this size, without dilation. Empty if none does.
 inline std::string assumed_window(const tensor_sizes& source, const tensor_sizes& weights,
                                   const tensor_sizes& result) {
   const std::size_t rank = source.size();
@@ -176,8 +175,8 @@ inline std::string assumed_window(const tensor_sizes& source, const tensor_sizes
          std::to_string(source[1] / weights[1]);
 }
 
-/// The gradients that a backward convolution computes, as "grads110". If they were not recorded:
-/// all but that of a picture, a source with at most 3 channels.
+/// The gradients that a backward convolution computes, as "grads110". If they were not recorded,
+/// all are assumed, except the gradient of an image: a source with at most 3 channels.
 inline std::string gradients_of(const torch_operator& o, bool has_bias) {
   const std::string wanted = o.concrete(10);
   if (wanted.empty()) {
@@ -246,7 +245,7 @@ inline double elementwise_bytes(const torch_operator& o) {
       largest = std::max(largest, one);
     }
   }
-  // copy_ reads its second input alone and writes its first.
+  // copy_ only reads its second input and only writes its first.
   return o.name == "aten::copy_" ? bytes : bytes + largest;
 }
 
@@ -276,7 +275,7 @@ inline void torch_work(const torch_operator& o, const std::string& type, const t
             static_cast<double>(std::max<std::int64_t>(weights[0], 1));
   e.bytes = each * (count_of(source) + count_of(weights) + count_of(result));
   if (first == 0) return;
-  // The gradients of source and weights cost as much as the forward pass, each.
+  // Each of the gradients of source and weights costs as much as the forward pass.
   const std::size_t at = e.variant.find("grads");
   if (at == e.variant.npos || at + 7 > e.variant.size()) return;
   const double wanted = (e.variant[at + 5] == '1') + (e.variant[at + 6] == '1');
@@ -284,8 +283,8 @@ inline void torch_work(const torch_operator& o, const std::string& type, const t
   e.bytes *= wanted;
 }
 
-/// The entry of one call. `variant` is a convolution's window, which the operator itself may not
-/// tell; `result` its result's sizes, if known.
+/// The entry of one call. For a convolution, `variant` is its window and `result` the size of its
+/// result, which the operator itself may lack.
 inline entry operator_entry(const torch_operator& o, std::string variant,
                             const tensor_sizes& result) {
   constexpr std::size_t most_tensors = 16;
@@ -296,7 +295,7 @@ inline entry operator_entry(const torch_operator& o, std::string variant,
   std::size_t tensors = 0;
   bool channels_last = false;
   for (const trace_input& input : o.inputs) {
-    // Scalars have no sizes, and their type is none of a tensor's.
+    // Scalars have no sizes, and their types are not those of tensors.
     const bool is_tensor = !input.type.empty() && !starts_with(input.type, "Scalar");
     for (std::size_t i = 0; i < input.sizes.size(); ++i) {
       const tensor_sizes& sizes = input.sizes[i];

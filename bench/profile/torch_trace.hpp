@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -40,15 +41,21 @@ struct torch_trace {
   std::map<std::pair<std::string, std::string>, std::vector<trace_record>> threads;
   trace_header header;
   double device_ns = 0;           ///< events of other devices, left out
-  std::uint64_t without_own = 0;  ///< calls of operators beyond the number that is kept
+  std::uint64_t without_own = 0;  ///< calls of operators beyond those that are kept
 };
 
 /// Puts a trace together from its events.
 class trace_collector {
  public:
-  /// Operators beyond this number share one entry, so that no trace exhausts the memory.
+  // A hostile trace, compressed, is a thousand times shorter than its text, so its length is no
+  // bound on the memory. These are. Operators beyond so many, or so many bytes, share one entry;
+  // more calls or threads are an error.
   static constexpr std::size_t most_operators = std::size_t{1} << 16;
+  static constexpr std::size_t most_operator_bytes = std::size_t{1} << 26;
+  static constexpr std::size_t most_calls = std::size_t{1} << 25;
+  static constexpr std::size_t most_threads = std::size_t{1} << 14;
 
+  /// Throws std::runtime_error at the first call or thread too many.
   void add(const trace_event& event) {
     if (event.phase != "X") return;
     scope_kind kind = scope_kind::operator_call;
@@ -72,7 +79,11 @@ class trace_collector {
     record.end_ns = event.begin_ns + event.duration_ns;
     record.sequence = event.sequence;
     record.index = find(event, kind);
+    if (++calls_ > most_calls)
+      throw std::runtime_error("it has more than 33554432 calls: record fewer steps");
     trace_.threads[{event.process, event.thread}].push_back(record);
+    if (trace_.threads.size() > most_threads)
+      throw std::runtime_error("it has more than 16384 threads");
   }
 
   torch_trace take(const trace_header& header) {
@@ -138,7 +149,9 @@ class trace_collector {
     if (known != numbers_.end()) return known->second;
     torch_operator made;
     made.kind = kind;
-    if (trace_.operators.size() >= most_operators) {
+    const std::size_t bytes = 2 * key_.size() + event.inputs.size() * sizeof(trace_input);
+    if (trace_.operators.size() >= most_operators ||
+        operator_bytes_ + bytes > most_operator_bytes) {
       ++trace_.without_own;
       if (others_ == 0) {
         made.name = "(more operators)";
@@ -147,6 +160,7 @@ class trace_collector {
       }
       return others_;
     }
+    operator_bytes_ += bytes;
     made.name = is_step ? "ProfilerStep" : event.name;
     made.has_shapes = event.has_shapes;
     made.inputs = event.inputs;
@@ -159,6 +173,7 @@ class trace_collector {
   torch_trace trace_;
   std::unordered_map<std::string, std::uint32_t> numbers_;
   std::string key_;
+  std::size_t operator_bytes_ = 0, calls_ = 0;
   std::uint32_t others_ = 0;
 };
 

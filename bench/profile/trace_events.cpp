@@ -281,8 +281,8 @@ class event_builder {
     if (field_ == "ph") event_.phase = text;
     if (field_ == "cat") event_.category = text;
     if (field_ == "name") event_.name = text;
-    if (field_ == "pid") event_.process = text;
-    if (field_ == "tid") event_.thread = text;
+    if (field_ == "pid") event_.process = text.substr(0, 64);
+    if (field_ == "tid") event_.thread = text.substr(0, 64);
     if (field_ == "ts") has_begin_ = parse_microseconds(text, event_.begin_ns);
     if (field_ == "dur") {
       has_duration_ = parse_microseconds(text, event_.duration_ns) && event_.duration_ns >= 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The events of a trace in Chrome's format, as torch.profiler's export_chrome_trace() writes it:
 // {"traceEvents": [...]} with shapes in each operator's "args", or a list of events. The text is
-// parsed as a stream, so memory does not grow with the file.
+// parsed as a stream and not kept.
 #pragma once
 
 #include <vecdet/profile/problem.hpp>  // opens the namespace, which has an inline one around it

@@ -33,7 +33,8 @@ class call_statistics {
     if (is_outermost) entry_.inclusive_ns += ns;
     squares_ += ns * ns;
     ++entry_.histogram[histogram_bucket(duration)];
-    // Every so many calls; when the samples are full, half of them go and the distance doubles.
+    // One call in `distance_` is a sample. When the samples are full, every second one is dropped
+    // and the distance doubles.
     if (entry_.count++ % distance_ != 0) return;
     if (entry_.samples.size() == samples_kept) {
       for (std::size_t i = 0; i < samples_kept / 2; ++i) entry_.samples[i] = entry_.samples[2 * i];
@@ -76,14 +77,19 @@ class call_statistics {
   bool is_on_thread_ = false;
 };
 
-/// Nests a trace. `executions` are the entries of a log's executions in the trace's records.
+/// Nests the calls of a trace. `executions` has an entry for each execution of oneDNN's log.
 class trace_nesting {
  public:
   /// Deeper calls, and more paths, are counted as part of the call around them.
   static constexpr std::size_t deepest = 256, most_paths = std::size_t{1} << 17;
+  /// Of all problems' names.
+  static constexpr std::size_t most_name_bytes = std::size_t{1} << 26;
 
   trace_nesting(const torch_trace& trace, const std::vector<entry>& executions)
-      : trace_(trace), executions_(executions), ties_(trace), problem_(trace.operators.size()) {
+      : trace_(trace),
+        executions_(executions),
+        ties_(trace),
+        problem_(trace.operators.size(), none) {
     for (const auto& thread : trace.threads) walk(thread.second);
   }
 
@@ -160,19 +166,23 @@ class trace_nesting {
         continue;
       }
       frame f{record.begin_ns, record.end_ns, 0, record.sequence, none, 0, false};
-      // Times are rounded, in older versions to microseconds: a call ends with the one around it.
+      // Rounded times, in older versions to microseconds, may let a call end after the one around
+      // it.
       if (!stack.empty()) f.end_ns = std::min(f.end_ns, stack.back().end_ns);
       if (f.sequence < 0 && !stack.empty()) f.sequence = stack.back().sequence;
       f.problem = problem_of(records, i, f.sequence);
-      f.node = node_of(stack.empty() ? none : stack.back().node, f.problem);
-      if (f.node == none) continue;
+      if (f.problem != none) f.node = node_of(stack.empty() ? none : stack.back().node, f.problem);
+      if (f.node == none) {
+        ++too_many_;
+        continue;
+      }
       const bool is_operator =
           !record.is_execution && trace_.operators[record.index].kind == scope_kind::operator_call;
       if (is_operator) {
         const torch_operator& o = trace_.operators[record.index];
         without_shapes_ += o.has_shapes ? 0 : 1;
         with_shapes_ += o.has_shapes ? 1 : 0;
-        // Some operators call themselves for another dispatch key.
+        // Some operators call themselves, with another dispatch key.
         if (statistics_[f.problem].open == 0)
           finder_.visit(o, entries_[f.problem], record, operators_open == 0);
         ++operators_open;
@@ -198,17 +208,20 @@ class trace_nesting {
       return add(operator_entry(f.call, f.window, f.result));
     }
     std::uint32_t& known = problem_[record.index];
-    if (known == 0) known = add(operator_entry(o, "", {})) + 1;
-    return known - 1;
+    if (known == none) known = add(operator_entry(o, "", {}));
+    return known;
   }
 
+  /// The problem's number; none if it is new and there is no room for its path, so that each
+  /// problem has a call.
   std::uint32_t add(const entry& e) {
-    const auto at = by_name_.emplace(e.name, static_cast<std::uint32_t>(entries_.size()));
-    if (at.second) {
-      entries_.push_back(e);
-      statistics_.emplace_back();
-    }
-    return at.first->second;
+    const auto known = by_name_.find(e.name);
+    if (known != by_name_.end()) return known->second;
+    if (nodes_.size() >= most_paths || name_bytes_ + e.name.size() > most_name_bytes) return none;
+    name_bytes_ += e.name.size();
+    entries_.push_back(e);
+    statistics_.emplace_back();
+    return by_name_[e.name] = static_cast<std::uint32_t>(entries_.size() - 1);
   }
 
   /// The path's number; none if there are too many.
@@ -216,10 +229,7 @@ class trace_nesting {
     const std::uint64_t key = std::uint64_t{parent} << 32 | problem;
     const auto known = by_step_.find(key);
     if (known != by_step_.end()) return known->second;
-    if (nodes_.size() >= most_paths) {
-      ++too_many_;
-      return none;
-    }
+    if (nodes_.size() >= most_paths) return none;
     node made;
     made.parent = parent;
     made.problem = problem;
@@ -241,7 +251,8 @@ class trace_nesting {
         " calls of convolutions without their arguments, which PyTorch records since 2.1: strides "
         "and padding are assumed from the sizes, dilation as 1");
     say(trace_.header.malformed, " malformed events, left out");
-    say(trace_.without_own, " calls of operators beyond the first 65536, summed up as one");
+    say(trace_.without_own,
+        " calls of operators beyond the first 65536 or 64 MB of them, summed up as one");
     say(too_deep_ + too_many_,
         " calls nested too deep or on too many paths, counted with the calls "
         "around them");
@@ -255,13 +266,14 @@ class trace_nesting {
   const std::vector<entry>& executions_;
   tied_convolutions ties_;
   replacement_finder finder_;
-  std::vector<std::uint32_t> problem_;  ///< of an operator, plus 1; 0 if not known yet
+  std::vector<std::uint32_t> problem_;  ///< of an operator; none if not known yet
   std::vector<entry> entries_;          ///< of one call each
   std::vector<call_statistics> statistics_;
   std::vector<node> nodes_;
   std::unordered_map<std::string, std::uint32_t> by_name_;
   std::unordered_map<std::uint64_t, std::uint32_t> by_step_;
   std::uint64_t with_shapes_ = 0, without_shapes_ = 0, assumed_ = 0, too_deep_ = 0, too_many_ = 0;
+  std::size_t name_bytes_ = 0;
   std::int64_t begin_ns_ = INT64_MAX, end_ns_ = INT64_MIN;
 };
 

@@ -28,10 +28,9 @@ constexpr int exit_bad_input = 2;
 
 constexpr const char* inputs_help =
     "A profile (VECDET_PROFILE=report.json), a trace of torch.profiler (export_chrome_trace(), "
-    "also "
-    ".gz), google-benchmark's JSON, or a oneDNN verbose log; the content determines the kind. A "
-    "log "
-    "with time stamps beside one trace is joined to the trace's operators";
+    "also .gz), google-benchmark's JSON, or a oneDNN verbose log; recognised by the content. With "
+    "one trace and a log with time stamps, the log's executions are shown inside of the trace's "
+    "operators";
 
 /// Writes to the file in the format that its name selects; without a file, writes the table to
 /// standard output.
@@ -139,9 +138,12 @@ int run_replay(const options& o) {
 
 int main(int argc, char** argv) {
   CLI::App app{
-      "Reads, merges, compares and replays profiles of programs that use vecdet.\n"
-      "Record one with VECDET_PROFILE=report.json <program>, then:\n"
+      "Reads, merges, compares and replays profiles of programs that use vecdet, and traces of any "
+      "PyTorch program.\n"
+      "Record a profile with VECDET_PROFILE=report.json <program>, or a trace with torch.profiler. "
+      "Then:\n"
       "  vecdet-profile report report.json -o report.html\n"
+      "  vecdet-profile report trace.json.gz\n"
       "  vecdet-profile replay report.json --step step\n"
       "  vecdet-profile compare before.json after.json --step step"};
   app.name("vecdet-profile");
@@ -161,8 +163,8 @@ int main(int argc, char** argv) {
   report_command
       ->add_option(
           "--threads", o.own_threads,
-          "For savings: threads that vecdet's calls may use. A trace does not tell how many "
-          "its operators used; default: all of this machine")
+          "For savings: threads that vecdet's calls may use; default: all of this machine. A trace "
+          "does not tell how many its operators used")
       ->check(CLI::Range(1, most_threads_replayed));
   add_output(*report_command, o);
 
@@ -182,8 +184,10 @@ int main(int argc, char** argv) {
       "compare", "Shows the changes between two profiles, with confidence, most costly first");
   compare_command->add_option("before", o.before, inputs_help)->required();
   compare_command->add_option("after", o.after, inputs_help)->required();
-  compare_command->add_option("--step", o.step,
-                              "Scope that represents one step: times are divided by its calls");
+  compare_command->add_option(
+      "--step", o.step,
+      "Scope that represents one step: times are divided by its calls; default: "
+      "torch.profiler's steps, or the whole run");
   compare_command->add_flag("--across", o.across,
                             "Match problems regardless of implementation and number of threads");
   compare_command
@@ -197,14 +201,16 @@ int main(int argc, char** argv) {
 
   CLI::App* replay_command = app.add_subcommand(
       "replay",
-      "Runs every recorded vecdet problem alone, with warm and cold caches, and compares the "
-      "resulting cost of a step with the time that it took. For a oneDNN verbose log "
-      "(ONEDNN_VERBOSE=1; versions 2.6 to 3.x), runs the logged primitives through oneDNN. For a "
-      "profile with PyTorch's operators (vecdet/torch/profile.hpp), runs the convolutions. See "
-      "docs/projection.md");
+      "Runs every recorded problem of vecdet alone, with warm and cold caches, and compares the "
+      "cost of a step that follows from these times with the time that the step took. From a "
+      "oneDNN verbose log (ONEDNN_VERBOSE=1; versions 2.6 to 3.x), it runs the primitives, and "
+      "from a trace of torch.profiler, or a profile with PyTorch's operators "
+      "(vecdet/torch/profile.hpp), the convolutions, all through oneDNN. See docs/projection.md");
   replay_command->add_option("inputs", o.inputs, inputs_help)->required();
-  replay_command->add_option("--step", o.step,
-                             "Scope that represents one step; default: the whole run is one step");
+  replay_command->add_option(
+      "--step", o.step,
+      "Scope that represents one step; default: torch.profiler's steps, or the "
+      "whole run as one step");
   replay_command
       ->add_option("--isa", o.isas,
                    "Also project to these instruction sets: baseline, avx2, avx512")

@@ -26,8 +26,8 @@ namespace gate {
 #define VECDET_GATE_CALL(...) \
   [](auto& d) -> decltype(static_cast<void>(__VA_ARGS__)) { static_cast<void>(__VA_ARGS__); }
 
-/// Memory with this module's own types, such as a kernel's workspace, which cannot be part of the
-/// data.
+/// An object whose type depends on the revision, such as a kernel's workspace. It belongs to this
+/// module and cannot be part of the shared data.
 template <class Workspace>
 Workspace& own() {
   static Workspace memory;

@@ -43,7 +43,7 @@ double iou_loss_and_grad(boxes_view<const T> predicted, boxes_view<const T> targ
 }
 #endif
 
-/// The call of every revision.
+/// The call, for older revisions with the function above.
 template <class T>
 double run(predictions<T>& d, iou_kind kind) {
   return iou_loss_and_grad(d.p(), boxes_view<const T>(d.targets), boxes_view<T>(d.grad), kind,
