@@ -18,7 +18,7 @@ source "$source/test/debian_root.sh"
 
 if [ ! -e "$at/ccache" ]; then
   debootstrap_root "$suite" \
-    ca-certificates,g++,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev,zlib1g-dev,libjpeg-dev,libpng-dev,libpugixml-dev,libgloo-dev,python3-torch,python3-torchvision,libtorch-dev,python3-setuptools,python3-pip
+    ca-certificates,g++,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev,zlib1g-dev,libjpeg-dev,libpng-dev,libpugixml-dev,libgloo-dev,python3-torch,python3-torchvision,libtorch-dev,python3-setuptools,python3-pip,python3-scipy
   mkdir "$at/ccache" # last: the sign that the root is complete
 fi
 
@@ -28,7 +28,7 @@ build=/build
 run cmake -S /src -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON \
   -DVECDET_BUILD_TESTS=ON -DVECDET_BUILD_EXAMPLES=ON
 run ninja -C $build -j "${JOBS:-$(nproc)}" vecdet_torch detector vecdet_test_detector
-for test in compile package training two_stage accelerate gradients; do
+for test in compile package training two_stage queries accelerate attention detr gradients; do
   run env PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 python3 /src/test/torch/test_$test.py
 done
 run ctest --test-dir $build -R torch_detector --output-on-failure

@@ -191,6 +191,8 @@ class Operators(unittest.TestCase):
     def test_compile_accelerated_detrs(self):
         torch.manual_seed(0)
         for name, form in FORMS.items():
+            if name == "Hugging Face without a list":  # reads the sizes from a tensor
+                continue
             with self.subTest(name):
                 module = vecdet.torch.accelerate(form())
 

@@ -112,8 +112,18 @@ class _HuggingFaceForward(_Forward):
 class _ForwardWithCore(_Forward):
     """The module's own forward(), for which the function has been replaced."""
 
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__(module)
+        self.function = _with_core(type(module).forward)
+
     def __call__(self, *args, **kwargs):
-        return _with_core(type(self.module).forward)(self.module, *args, **kwargs)
+        return self.function(self.module, *args, **kwargs)
+
+    def __reduce__(self):  # the function has no name by which it could be stored
+        return type(self).__new__, (type(self),), {"module": self.module}
+
+    def __setstate__(self, state: dict[str, nn.Module]) -> None:
+        self.__init__(state["module"])  # type: ignore[misc]
 
 
 def _cores_in(forward: Any) -> dict[str, Callable[..., Tensor]]:
@@ -124,7 +134,6 @@ def _cores_in(forward: Any) -> dict[str, Callable[..., Tensor]]:
             if _is_core(forward.__globals__.get(name))}
 
 
-@functools.lru_cache(maxsize=None)
 def _with_core(forward: types.FunctionType) -> types.FunctionType:
     """A copy of the method that finds vecdet under the name of the model's function. The model's
     file keeps its function, so that other models do not change."""
