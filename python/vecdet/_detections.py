@@ -494,6 +494,9 @@ def letterbox(
         if array.strides[1:] != (3, 1) or array.strides[0] < 3 * array.shape[1]:
             array = np.ascontiguousarray(array)
         arrays.append(array)
+    if np.shape(input_size) != (2,):
+        raise ValueError(f"vecdet.{function}: input_size is {input_size!r}, expected (height, "
+                         "width)")
     height, width = input_size
     shape = (len(arrays), 3, height, width)
     if out is None:

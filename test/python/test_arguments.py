@@ -169,6 +169,8 @@ class Mistakes(unittest.TestCase):
         self.fails(TypeError, r"an image of float32", vecdet.letterbox,
                    [image.astype(np.float32)], (8, 8))
         self.fails(ValueError, r"\[height, width, 3\]", vecdet.letterbox, [image[..., 0]], (8, 8))
+        self.fails(ValueError, r"input_size is 8, expected \(height, width\)", vecdet.letterbox,
+                   [image], 8)
 
     def test_losses(self):
         logits = np.zeros((2, 3), np.float32)
