@@ -291,15 +291,16 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   block.gradients = numbers(input_lines);
   block.sums = numbers(input_lines + gradient_lines);
   const auto add_tiles = [&] {
-    run_with_scratch(few_chunks(conv_rounded(block.sources(), conv_lanes) / conv_lanes),
-                     conv_band_size, [&](index_t first, index_t last, T* scratch) {
-                       kernels_.transform_inputs(args_, block, first, last, scratch);
-                     });
     const index_t channels = std::min(args_.target_channels, block.last_panel * conv_panel) -
                              block.first_panel * conv_panel;
-    run_with_scratch(few_chunks(conv_rounded(channels, conv_lanes) / conv_lanes), conv_band_size,
+    const index_t inputs = conv_rounded(block.sources(), conv_lanes) / conv_lanes;
+    const index_t gradients = conv_rounded(channels, conv_lanes) / conv_lanes;
+    run_with_scratch(few_chunks(inputs + gradients), conv_band_size,
                      [&](index_t first, index_t last, T* scratch) {
-                       kernels_.transform_gradients(args_, block, first, last, scratch);
+                       kernels_.transform_inputs(args_, block, std::min(first, inputs),
+                                                 std::min(last, inputs), scratch);
+                       kernels_.transform_gradients(args_, block, std::max(first, inputs) - inputs,
+                                                    std::max(last, inputs) - inputs, scratch);
                      });
     for_each_chunk(policy_, chunking(points * block.panels(), 1),
                    [&](index_t, index_t first, index_t last) {
