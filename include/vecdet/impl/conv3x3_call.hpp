@@ -223,7 +223,7 @@ class conv3x3_call {
   void run_with_scratch(const chunking& chunks, index_t size, const Run& run) {
     const index_t lines = lines_for<T>(size);
     slot_pool slots(std::min(usable_threads(policy_), chunks.count));
-    cache_line* const all = grown(buffers_.scratch, slots.count() * lines);
+    cache_line* const all = grown_in_huge_pages(buffers_.scratch, slots.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       const index_t slot = slots.take();
       run(first, last, reinterpret_cast<T*>(all + slot * lines));
@@ -280,7 +280,7 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   const index_t sum_lines = lines_for<float>(points * most_panels * most_sources * conv_panel);
   const index_t bias_lines = lines_for<double>(panels * conv_panel);
   cache_line* const memory =
-      grown(buffers_.sums, input_lines + gradient_lines + sum_lines + bias_lines);
+      grown_in_huge_pages(buffers_.sums, input_lines + gradient_lines + sum_lines + bias_lines);
   const auto numbers = [&](index_t line) { return reinterpret_cast<float*>(memory + line); };
   double* const bias_sums =
       reinterpret_cast<double*>(memory + input_lines + gradient_lines + sum_lines);
