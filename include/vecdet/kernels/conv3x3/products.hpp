@@ -75,6 +75,7 @@ VECDET_INLINE void fetch(const float* line) {
   static_cast<void>(line);
 #endif
 }
+
 /// Computes the products of `depth` steps and stores them to `sums`, rows of conv_panel numbers, or
 /// adds them if `continues`. `Columns` is a number of batches. Meanwhile, it prefetches one cache
 /// line from `next` on per two steps; more would delay the products.
