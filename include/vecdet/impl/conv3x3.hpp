@@ -36,7 +36,7 @@ void conv3x3_weights<T>::assign(feature_view<const T> weights, conv3x3_use use, 
   const index_t panels = detail::conv_panels(args.targets);
   const index_t bytes = detail::conv_weights_bytes<T>(tile, args.targets, args.sources);
   args.past_cache = bytes > detail::conv_cached_bytes;
-  args.transformed = reinterpret_cast<T*>(detail::grown(buffers_, (bytes + 63) / 64));
+  args.transformed = reinterpret_cast<T*>(detail::grown_in_huge_pages(buffers_, (bytes + 63) / 64));
   output_channels_ = outputs;
   input_channels_ = inputs;
   use_ = use;

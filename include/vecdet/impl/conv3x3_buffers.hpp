@@ -6,11 +6,34 @@
 #include <vecdet/detail/aligned_vector.hpp>
 #include <vecdet/impl/workspace.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
+
+/// grown(), in huge pages if the system grants them on request and the memory fills a few: with
+/// small ones, products wait for their addresses.
+inline cache_line* grown_in_huge_pages(aligned_vector<cache_line>& memory, index_t lines) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  constexpr std::size_t page = 4096, least = std::size_t{4} * 1024 * 1024;
+  const auto count = static_cast<std::size_t>(lines);
+  if (memory.capacity() < count && count * sizeof(cache_line) >= least) {
+    memory.reserve(count);
+    const auto first = reinterpret_cast<std::uintptr_t>(memory.data());
+    const auto last = first + memory.capacity() * sizeof(cache_line);
+    const auto begin = (first + page - 1) / page * page;
+    // Only a hint: it changes nothing if the system refuses.
+    madvise(reinterpret_cast<void*>(begin), (last - begin) / page * page, MADV_HUGEPAGE);
+  }
+#endif
+  return grown(memory, lines);
+}
 
 struct conv3x3_buffers {
   std::vector<conv3x3_level<float>> f32_levels;

@@ -223,7 +223,7 @@ class conv3x3_call {
   void run_with_scratch(const chunking& chunks, index_t size, const Run& run) {
     const index_t lines = lines_for<T>(size);
     slot_pool slots(std::min(usable_threads(policy_), chunks.count));
-    cache_line* const all = grown(buffers_.scratch, slots.count() * lines);
+    cache_line* const all = grown_in_huge_pages(buffers_.scratch, slots.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       const index_t slot = slots.take();
       run(first, last, reinterpret_cast<T*>(all + slot * lines));
@@ -280,7 +280,7 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   const index_t sum_lines = lines_for<float>(points * most_panels * most_sources * conv_panel);
   const index_t bias_lines = lines_for<double>(panels * conv_panel);
   cache_line* const memory =
-      grown(buffers_.sums, input_lines + gradient_lines + sum_lines + bias_lines);
+      grown_in_huge_pages(buffers_.sums, input_lines + gradient_lines + sum_lines + bias_lines);
   const auto numbers = [&](index_t line) { return reinterpret_cast<float*>(memory + line); };
   double* const bias_sums =
       reinterpret_cast<double*>(memory + input_lines + gradient_lines + sum_lines);
@@ -291,15 +291,16 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   block.gradients = numbers(input_lines);
   block.sums = numbers(input_lines + gradient_lines);
   const auto add_tiles = [&] {
-    run_with_scratch(few_chunks(conv_rounded(block.sources(), conv_lanes) / conv_lanes),
-                     conv_band_size, [&](index_t first, index_t last, T* scratch) {
-                       kernels_.transform_inputs(args_, block, first, last, scratch);
-                     });
     const index_t channels = std::min(args_.target_channels, block.last_panel * conv_panel) -
                              block.first_panel * conv_panel;
-    run_with_scratch(few_chunks(conv_rounded(channels, conv_lanes) / conv_lanes), conv_band_size,
+    const index_t inputs = conv_rounded(block.sources(), conv_lanes) / conv_lanes;
+    const index_t gradients = conv_rounded(channels, conv_lanes) / conv_lanes;
+    run_with_scratch(few_chunks(inputs + gradients), conv_band_size,
                      [&](index_t first, index_t last, T* scratch) {
-                       kernels_.transform_gradients(args_, block, first, last, scratch);
+                       kernels_.transform_inputs(args_, block, std::min(first, inputs),
+                                                 std::min(last, inputs), scratch);
+                       kernels_.transform_gradients(args_, block, std::max(first, inputs) - inputs,
+                                                    std::max(last, inputs) - inputs, scratch);
                      });
     for_each_chunk(policy_, chunking(points * block.panels(), 1),
                    [&](index_t, index_t first, index_t last) {

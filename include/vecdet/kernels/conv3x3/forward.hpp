@@ -166,14 +166,11 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
           const auto columns = [&](index_t point_number, index_t panel_number) {
             return a.weights + point_number * weights_point + (panel_number * sources + c) * panel;
           };
-          const auto sums = [&](index_t point_number, index_t panel_number) {
-            return products + ((panel_number - k) * points + point_number) * product_point;
-          };
           const index_t channels = a.target_channels - p * panel;
           add_panel<rows_apart>({transformed + i * point, tiles, row, row, columns(i, p),
-                                 channels < panel ? channels : panel, end - c, c > 0, sums(i, p),
-                                 p + 1 < k + panels ? columns(i, p + 1) : columns(i + 1, k),
-                                 p + 1 < k + panels ? sums(i, p + 1) : sums(i + 1, k)});
+                                 channels < panel ? channels : panel, end - c, c > 0,
+                                 products + ((p - k) * points + i) * product_point,
+                                 p + 1 < k + panels ? columns(i, p + 1) : columns(i + 1, k)});
         }
       c = end;
     } while (c < sources);

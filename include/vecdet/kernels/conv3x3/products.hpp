@@ -75,17 +75,13 @@ VECDET_INLINE void fetch(const float* line) {
   static_cast<void>(line);
 #endif
 }
-/// Cache lines that a block prefetches per two steps: all blocks of a panel together prefetch the
-/// whole next panel.
-constexpr int fetched_lines = product_rows > 6 ? 2 : 1;
 
 /// Computes the products of `depth` steps and stores them to `sums`, rows of conv_panel numbers, or
-/// adds them if `continues`. `Columns` is a number of batches. Meanwhile, it prefetches from `next`
-/// and `next_sums`, which are used next.
+/// adds them if `continues`. `Columns` is a number of batches. Meanwhile, it prefetches one cache
+/// line from `next` on per two steps; more would delay the products.
 template <template <int> class Layout, int Rows, int Columns>
 VECDET_NOINLINE void add_block(const float* rows, index_t stride, const float* columns,
-                               index_t depth, bool continues, float* sums, const float* next,
-                               const float* next_sums) {
+                               index_t depth, bool continues, float* sums, const float* next) {
   constexpr int lanes = batch_lanes<float>, panel = static_cast<int>(detail::conv_panel);
   f32_batch sum[Rows][Columns];
   if (continues) {
@@ -114,11 +110,8 @@ VECDET_NOINLINE void add_block(const float* rows, index_t stride, const float* c
   for (; d + 2 <= depth; d += 2) {
     step(0);
     step(1);
-    VECDET_UNROLL
-    for (int line = 0; line < fetched_lines; ++line) fetch(next + line * 16);
-    next += fetched_lines * 16;
-    fetch(next_sums);
-    next_sums += 16;
+    fetch(next);
+    next += 16;
     block.template advance<2>();
     columns += 2 * panel;
   }
@@ -129,8 +122,7 @@ VECDET_NOINLINE void add_block(const float* rows, index_t stride, const float* c
 }
 
 using add_block_function = void (*)(const float* rows, index_t stride, const float* columns,
-                                    index_t depth, bool continues, float* sums, const float* next,
-                                    const float* next_sums);
+                                    index_t depth, bool continues, float* sums, const float* next);
 
 /// The function for a block of `rows` rows and `columns` batches of columns.
 template <template <int> class Layout, int Rows = product_rows>
@@ -152,8 +144,7 @@ struct panel_product {
   index_t depth;
   bool continues;  ///< adds to `sums` instead of overwriting them
   float* sums;
-  const float* next;       ///< the columns of the next panel
-  const float* next_sums;  ///< its sums
+  const float* next;  ///< the columns of the next panel
 };
 
 template <template <int> class Layout>
@@ -170,8 +161,7 @@ void add_panel(const panel_product& p) {
       const index_t last = p.row_count * (b + 1) / blocks;
       block_function<Layout>(static_cast<int>(last - first), batches)(
           p.rows + first * p.row_step, p.stride, p.columns + k, p.depth, p.continues,
-          p.sums + first * panel + k, p.next + p.depth * panel * call++ / calls,
-          b + 1 < blocks ? p.sums + last * panel + k : p.next_sums);
+          p.sums + first * panel + k, p.next + p.depth * panel * call++ / calls);
       first = last;
     }
   }

@@ -108,8 +108,7 @@ inline void add_weight_grad_products(const detail::conv3x3_args<float>& a,
     add_panel<rows_adjacent>({block.inputs + point * block.input_point(), block.sources(), 1,
                               detail::conv_row(block.sources()), columns,
                               left < panel ? left : panel, block.tiles(), block.first_tile > 0,
-                              sums, columns + block.tiles() * panel,
-                              sums + block.sources() * panel});
+                              sums, columns + block.tiles() * panel});
   }
 }
 
