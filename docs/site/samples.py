@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes a program with one function per C++ sample of Markdown pages, or runs their Python samples: those that name
-torch, or all others. Or writes the C program of a page.
+onnxruntime, those that name torch, or all others. Or writes the C program of a page.
 
     samples.py <file to write> <page>...
     samples.py --numpy <page>...
     samples.py --torch <page>...
+    samples.py --onnxruntime <page>...
     samples.py --c <file to write> <page>
 
 A fenced block of ``cpp`` (or ``python``) is a sample. HTML comments contain code that readers need not see:
@@ -93,12 +94,12 @@ def write_program(target, pages):
     pathlib.Path(target).write_text(HEAD + "\n".join(body) + "\n" + main)
 
 
-def run_python(with_torch, pages):
+def run_python(kind, pages):
     count = 0
     for page in pages:
         for line, found in samples_of(page, "python"):
             code = "\n".join(filter(None, (found["before"], found["code"], found["after"])))
-            if bool(re.search(r"\btorch\b", code)) != with_torch:
+            if next((name for name in ("onnxruntime", "torch") if re.search(rf"\b{name}\b", code)), "numpy") != kind:
                 continue
             exec(compile(code, f"{page}:{line}", "exec"), {})
             count += 1
@@ -109,8 +110,8 @@ def run_python(with_torch, pages):
 def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    if sys.argv[1] in ("--numpy", "--torch"):
-        sys.exit(run_python(sys.argv[1] == "--torch", sys.argv[2:]))
+    if sys.argv[1] in ("--numpy", "--torch", "--onnxruntime"):
+        sys.exit(run_python(sys.argv[1][2:], sys.argv[2:]))
     if sys.argv[1] == "--c":
         (_, found), = samples_of(sys.argv[3], "c")
         pathlib.Path(sys.argv[2]).write_text(found["code"])

@@ -51,8 +51,8 @@ class batched_nms_kernel {
     scores.check_shape({count}, "[boxes]");
     scores.check_type(scores.type == boxes.type, "the type of boxes");
     nms_groups groups;
-    groups.classes = node.input(2).labels(count, "[boxes]");
-    groups.images = node.input(3).labels(count, "[boxes]");
+    groups.classes = node.input(2).labels(count);
+    groups.images = node.input(3).labels(count);
     workspaces_.with_one([&](nms_workspace& workspace) {
       with_type<float, double, bfloat16>(boxes, [&](auto of) {
         using T = typename decltype(of)::type;
@@ -62,10 +62,6 @@ class batched_nms_kernel {
         std::copy(kept.begin(), kept.end(), node.output<std::int64_t>(0, {kept.size()}));
       });
     });
-  }
-
-  static void infer(shapes& node) {
-    node.set_output(0, {dimension()}, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64);
   }
 
  private:

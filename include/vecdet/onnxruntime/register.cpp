@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <stdexcept>
 
@@ -13,13 +14,6 @@
 
 namespace vecdet_onnxruntime {
 namespace {
-
-/// Throws if a function of the runtime has failed.
-void ensure(OrtStatus* status) {
-  if (status != nullptr)
-    throw Ort::Exception(std::string(Ort::GetApi().GetErrorMessage(status)),
-                         Ort::GetApi().GetErrorCode(status));
-}
 
 /// Whether a function of the runtime has succeeded.
 bool succeeds(OrtStatus* status) {
@@ -53,6 +47,10 @@ const char* name_of(ONNXTensorElementDataType type) {
 }
 
 }  // namespace
+
+void ensure(OrtStatus* status) {
+  if (status != nullptr) Ort::ThrowOnError(status);
+}
 
 OrtStatus* status_of_failure() noexcept {
   const auto status = [](OrtErrorCode code, const char* text) {
@@ -89,47 +87,68 @@ void attributes::check_absent(const char* name, const char* expected) const {
   if (found != nullptr) detail::throw_invalid_argument(op_, name, found, expected);
 }
 
-void attributes::read(const char* name, double& value) const {
+bool attributes::read(const char* name, double& value) const {
   float number = 0;
   std::int64_t integer = 0;
-  if (succeeds(Ort::GetApi().KernelInfoGetAttribute_float(info_, name, &number)))
+  if (succeeds(Ort::GetApi().KernelInfoGetAttribute_float(info_, name, &number))) {
     value = as_written(number);
-  else if (succeeds(Ort::GetApi().KernelInfoGetAttribute_int64(info_, name, &integer)))
+    return true;
+  }
+  if (succeeds(Ort::GetApi().KernelInfoGetAttribute_int64(info_, name, &integer))) {
     value = static_cast<double>(integer);
-  else
-    check_absent(name, "a number");
+    return true;
+  }
+  check_absent(name, "a number");
+  return false;
 }
 
-void attributes::read(const char* name, index_t& value) const {
+bool attributes::read(const char* name, index_t& value) const {
   std::int64_t integer = 0;
-  if (succeeds(Ort::GetApi().KernelInfoGetAttribute_int64(info_, name, &integer)))
-    value = integer;
-  else
+  if (!succeeds(Ort::GetApi().KernelInfoGetAttribute_int64(info_, name, &integer))) {
     check_absent(name, "an integer");
+    return false;
+  }
+  value = integer;
+  return true;
 }
 
-void attributes::read(const char* name, bool& value) const {
-  index_t integer = value;
-  read(name, integer);
+bool attributes::read(const char* name, bool& value) const {
+  index_t integer = 0;
+  if (!read(name, integer)) return false;
   detail::check(integer == 0 || integer == 1, op_, name, integer, "0 or 1");
   value = integer == 1;
+  return true;
 }
 
-void attributes::read(const char* name, std::string& value) const {
+bool attributes::read(const char* name, std::string& value) const {
   std::size_t size = 0;
   if (!succeeds(Ort::GetApi().KernelInfoGetAttribute_string(info_, name, nullptr, &size))) {
     check_absent(name, "a string");
-    return;
+    return false;
   }
   value.resize(size);
   ensure(Ort::GetApi().KernelInfoGetAttribute_string(info_, name, value.data(), &size));
   value.resize(size - 1);  // without the 0 at its end
+  return true;
 }
 
-index_t tensor::size() const {
-  index_t product = 1;
-  for (const std::int64_t n : shape) product *= n;
-  return product;
+bool attributes::read(const char* name, std::vector<double>& value) const {
+  std::size_t size = 0;
+  if (!succeeds(Ort::GetApi().KernelInfoGetAttributeArray_float(info_, name, nullptr, &size))) {
+    check_absent(name, "a list of floats");
+    return false;
+  }
+  std::vector<float> numbers(size);
+  ensure(Ort::GetApi().KernelInfoGetAttributeArray_float(info_, name, numbers.data(), &size));
+  value.clear();
+  std::transform(numbers.begin(), numbers.end(), std::back_inserter(value), as_written);
+  return true;
+}
+
+index_t attributes::required(const char* name) const {
+  index_t value = 0;
+  if (!read(name, value)) detail::throw_invalid_argument(op_, name, "missing", "an integer");
+  return value;
 }
 
 void tensor::check_shape(const std::vector<std::int64_t>& expected, const char* text) const {
@@ -145,14 +164,31 @@ void tensor::check_type(bool holds, const char* expected) const {
     detail::throw_invalid_argument(op, name + std::string(".type"), name_of(type), expected);
 }
 
-labels_view tensor::labels(index_t count, const char* shape_text) const {
+labels_view tensor::labels(index_t boxes) const {
   if (!is_present()) return {};
-  check_shape({count}, shape_text);
+  check_shape({boxes}, "[boxes]");
   check_type(
       type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 || type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32,
       "int64 or int32");
-  if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32) return labels_view(as<std::int32_t>(), count);
-  return labels_view(as<std::int64_t>(), count);
+  if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32) return labels_view(as<std::int32_t>(), boxes);
+  return labels_view(as<std::int64_t>(), boxes);
+}
+
+std::vector<double> tensor::numbers() const {
+  index_t count = 1;
+  for (const std::int64_t n : shape) count *= n;
+  const auto copied = [&](auto* from) { return std::vector<double>(from, from + count); };
+  switch (type) {
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE:
+      return copied(as<double>());
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
+      return copied(as<std::int64_t>());
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
+      return copied(as<std::int32_t>());
+    default:
+      check_type(type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, "float, double, int64 or int32");
+  }
+  return copied(as<float>());
 }
 
 call::call(const char* op, const parameter* inputs, OrtKernelContext* context)
@@ -194,52 +230,6 @@ void call::parallel_loop::operator()(index_t count, const task& work) const {
       static_cast<std::size_t>(count), 0, const_cast<task*>(&work)));
 }
 
-shapes::shapes(OrtShapeInferContext* context) : context_(context) {
-  const OrtApi& api = Ort::GetApi();
-  std::size_t count = 0;
-  ensure(api.ShapeInferContext_GetInputCount(context, &count));
-  for (std::size_t i = 0; i < count; ++i) {
-    OrtTensorTypeAndShapeInfo* info = nullptr;  // the runtime's
-    ensure(api.ShapeInferContext_GetInputTypeShape(context, i, &info));
-    const Ort::ConstTensorTypeAndShapeInfo view{info};
-    const std::vector<std::int64_t> sizes = view.GetShape();
-    std::vector<const char*> names(sizes.size(), nullptr);
-    if (!sizes.empty()) ensure(api.GetSymbolicDimensions(info, names.data(), names.size()));
-    dimensions shape;
-    for (std::size_t k = 0; k < sizes.size(); ++k)
-      shape.push_back({sizes[k], names[k] == nullptr ? "" : names[k]});
-    inputs_.push_back({view.GetElementType(), shape});
-  }
-}
-
-const dimensions& shapes::input(std::size_t index) const {
-  static const dimensions unknown;
-  return index < inputs_.size() ? inputs_[index].shape : unknown;
-}
-
-ONNXTensorElementDataType shapes::input_type(std::size_t index) const {
-  return index < inputs_.size() ? inputs_[index].type : any_type;
-}
-
-void shapes::set_output(std::size_t index, const dimensions& shape,
-                        ONNXTensorElementDataType type) {
-  const OrtApi& api = Ort::GetApi();
-  OrtTensorTypeAndShapeInfo* made = nullptr;
-  ensure(api.CreateTensorTypeAndShapeInfo(&made));
-  const std::unique_ptr<OrtTensorTypeAndShapeInfo, decltype(api.ReleaseTensorTypeAndShapeInfo)>
-      info(made, api.ReleaseTensorTypeAndShapeInfo);
-  std::vector<std::int64_t> sizes;
-  std::vector<const char*> names;
-  for (const dimension& d : shape) {
-    sizes.push_back(d.size);
-    names.push_back(d.name.c_str());
-  }
-  ensure(api.SetTensorElementType(made, type));
-  ensure(api.SetDimensions(made, sizes.data(), sizes.size()));
-  ensure(api.SetSymbolicDimensions(made, names.data(), names.size()));
-  ensure(api.ShapeInferContext_SetOutputTypeShape(context_, index, made));
-}
-
 }  // namespace vecdet_onnxruntime
 
 using namespace vecdet_onnxruntime;
@@ -256,7 +246,9 @@ extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(
   return guarded([&] {
     static const Ort::CustomOpDomain domain = [] {
       Ort::CustomOpDomain made("ai.vecdet");
-      for (const OrtCustomOp* op : {batched_nms_operator()}) made.Add(op);
+      for (const OrtCustomOp* op : {batched_nms_operator(), roi_align_operator(),
+                                    postprocess_yolo_operator(), postprocess_dense_operator()})
+        made.Add(op);
       return made;
     }();
     ensure(Ort::GetApi().AddCustomOpDomain(options, domain));

@@ -7,7 +7,6 @@
 //   static constexpr std::array<parameter, N> inputs, outputs
 //   explicit kernel(const attributes&)                      reads and checks the attributes
 //   void compute(const call&)                               may run on several threads at once
-//   static void infer(shapes&)                              the shapes of the outputs
 //
 // operator_of<kernel> makes an operator of it. No exception leaves the library: errors become the
 // runtime's status, with the exception's text.
@@ -19,12 +18,14 @@
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,9 @@ using namespace vecdet;
 
 /// The runtime's functions. Version 17 was the first that has all that is used here.
 constexpr std::uint32_t api_version = 17;
+
+/// Throws if a function of the runtime has failed.
+void ensure(OrtStatus* status);
 
 /// The status of the exception being handled.
 OrtStatus* status_of_failure() noexcept;
@@ -66,31 +70,50 @@ class attributes {
  public:
   attributes(const char* op, const OrtKernelInfo* info) : op_(op), info_(info) {}
 
-  /// Each reads an attribute into `value`, which keeps its default if the node has none. They throw
-  /// if the attribute has another type. An integer is also a number.
-  void read(const char* name, double& value) const;
-  void read(const char* name, index_t& value) const;
-  void read(const char* name, bool& value) const;
-  void read(const char* name, std::string& value) const;
+  const char* op() const { return op_; }
+
+  /// Each reads an attribute into `value`, which keeps its default if the node has none, and
+  /// returns whether it has one. They throw if the attribute has another type. An integer is also a
+  /// number.
+  bool read(const char* name, double& value) const;
+  bool read(const char* name, index_t& value) const;
+  bool read(const char* name, bool& value) const;
+  bool read(const char* name, std::string& value) const;
+  bool read(const char* name, std::vector<double>& value) const;
 
   /// The same for one of the names in a list.
-  template <class Enum, std::size_t N>
-  void read(const char* name, Enum& value, const std::pair<const char*, Enum> (&choices)[N]) const {
+  template <class Value, std::size_t N>
+  bool read(const char* name, Value& value,
+            const std::pair<const char*, Value> (&choices)[N]) const {
     std::string text;
-    read(name, text);
-    if (text.empty()) return;
-    std::string names;
+    if (!read(name, text)) return false;
     for (const auto& choice : choices) {
       if (text == choice.first) {
         value = choice.second;
-        return;
+        return true;
       }
-      names += (names.empty() ? "" : ", ") + std::string(choice.first);
     }
-    detail::throw_invalid_argument(op_, name, '"' + text + '"', names);
+    detail::throw_invalid_argument(op_, name, '"' + text + '"', names_of(choices));
   }
 
+  /// The same for an attribute that the node must have.
+  template <class Value, std::size_t N>
+  Value required(const char* name, const std::pair<const char*, Value> (&choices)[N]) const {
+    Value value{};
+    if (!read(name, value, choices))
+      detail::throw_invalid_argument(op_, name, "missing", names_of(choices));
+    return value;
+  }
+  index_t required(const char* name) const;
+
  private:
+  template <class Value, std::size_t N>
+  static std::string names_of(const std::pair<const char*, Value> (&choices)[N]) {
+    std::string names;
+    for (const auto& choice : choices)
+      names += (names.empty() ? "" : ", ") + std::string(choice.first);
+    return names;
+  }
   void check_absent(const char* name, const char* expected) const;
 
   const char* op_;
@@ -106,7 +129,6 @@ struct tensor {
   const void* data = nullptr;
 
   bool is_present() const { return type != any_type; }
-  index_t size() const;
 
   /// Throws unless the shape is `expected`, where -1 is any size; `text` describes it.
   void check_shape(const std::vector<std::int64_t>& expected, const char* text) const;
@@ -116,8 +138,10 @@ struct tensor {
   const T* as() const {
     return static_cast<const T*>(data);
   }
-  /// One integer of 32 or 64 bits per box; none if the input is absent.
-  labels_view labels(index_t count, const char* shape_text) const;
+  /// [boxes] integers of 32 or 64 bits; none if the input is absent.
+  labels_view labels(index_t boxes) const;
+  /// Integers or floating-point numbers as double.
+  std::vector<double> numbers() const;
 };
 
 /// The type of an input's elements, for with_type().
@@ -144,6 +168,12 @@ void with_type(const tensor& input, const Body& body) {
                    sizeof...(Types) == 3 ? "float, double or bfloat16" : "float or bfloat16");
 }
 
+/// The outputs of call::write_detections().
+constexpr parameter boxes_output{"boxes", ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT};
+constexpr parameter scores_output{"scores", ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT};
+constexpr parameter labels_output{"labels", ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64};
+constexpr parameter offsets_output{"offsets", ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64};
+
 /// One execution of a node.
 class call {
  public:
@@ -154,6 +184,16 @@ class call {
   template <class T>
   T* output(std::size_t index, const std::vector<std::int64_t>& shape) const {
     return static_cast<T*>(output_data(index, shape));
+  }
+  /// The detections of a batch: boxes, scores, labels and offsets, the first four outputs.
+  template <class Detections>
+  void write_detections(const Detections& found) const {
+    const index_t count = found.scores.size();
+    std::copy_n(found.boxes.data(), 4 * count, output<float>(0, {count, 4}));
+    std::copy(found.scores.begin(), found.scores.end(), output<float>(1, {count}));
+    std::copy(found.labels.begin(), found.labels.end(), output<std::int64_t>(2, {count}));
+    std::copy(found.offsets.begin(), found.offsets.end(),
+              output<std::int64_t>(3, {found.offsets.size()}));
   }
   /// The threads of the session.
   threading threads() const;
@@ -201,34 +241,6 @@ class workspace_pool {
   std::vector<std::unique_ptr<Workspace>> free_;
 };
 
-/// A size in a shape: a number of 0 or more, a name, or neither if it is unknown.
-struct dimension {
-  std::int64_t size = -1;
-  std::string name;
-};
-using dimensions = std::vector<dimension>;
-
-/// The shapes of a node's inputs and outputs.
-class shapes {
- public:
-  explicit shapes(OrtShapeInferContext* context);
-
-  /// Empty if it is unknown, or if there is no such input.
-  const dimensions& input(std::size_t index) const;
-  ONNXTensorElementDataType input_type(std::size_t index) const;
-  void set_output(std::size_t index, const dimensions& shape, ONNXTensorElementDataType type);
-  /// An attribute that is an integer, or its default.
-  index_t attribute(const char* name, index_t default_value) const;
-
- private:
-  struct type_and_shape {
-    ONNXTensorElementDataType type;
-    dimensions shape;
-  };
-  OrtShapeInferContext* context_;
-  std::vector<type_and_shape> inputs_;
-};
-
 template <class Kernel>
 struct instance {
   explicit instance(const OrtKernelInfo* info) : kernel(attributes(Kernel::name, info)) {}
@@ -242,15 +254,7 @@ struct instance {
 
 template <class Kernel>
 struct operator_of : Ort::CustomOpBase<operator_of<Kernel>, instance<Kernel>, true> {
-  operator_of() {
-    this->version = api_version;
-    this->InferOutputShapeFn = [](const OrtCustomOp*, OrtShapeInferContext* context) {
-      return guarded([&] {
-        shapes of_node(context);
-        Kernel::infer(of_node);
-      });
-    };
-  }
+  operator_of() { this->version = api_version; }
 
   OrtStatus* CreateKernelV2(const OrtApi&, const OrtKernelInfo* info, void** made) const {
     return guarded([&] { *made = new instance<Kernel>(info); });
@@ -270,5 +274,8 @@ struct operator_of : Ort::CustomOpBase<operator_of<Kernel>, instance<Kernel>, tr
 
 /// The operators, which live as long as the library.
 const OrtCustomOp* batched_nms_operator();
+const OrtCustomOp* roi_align_operator();
+const OrtCustomOp* postprocess_yolo_operator();
+const OrtCustomOp* postprocess_dense_operator();
 
 }  // namespace vecdet_onnxruntime

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// ai.vecdet::PostprocessYolo: from the raw output of a YOLO model to detections.
+#include <vecdet/onnxruntime/support.hpp>
+#include <vecdet/yolo_postprocess.hpp>
+
+namespace vecdet_onnxruntime {
+namespace {
+
+using preset = yolo_postprocess_params (*)();
+constexpr std::pair<const char*, preset> models[] = {
+    {"yolov5", yolo_postprocess_params::v5},  {"yolov7", yolo_postprocess_params::v5},
+    {"yolox", yolo_postprocess_params::v5},   {"yolov8", yolo_postprocess_params::v8},
+    {"yolov9", yolo_postprocess_params::v8},  {"yolo11", yolo_postprocess_params::v8},
+    {"yolo12", yolo_postprocess_params::v8},  {"yolov10", yolo_postprocess_params::v10},
+    {"yolo26", yolo_postprocess_params::v10}, {"rt-detr", yolo_postprocess_params::rt_detr}};
+
+class postprocess_yolo_kernel {
+ public:
+  static constexpr const char* name = "PostprocessYolo";
+  static constexpr std::array<parameter, 2> inputs{{{"output"}, {"transforms", any_type, true}}};
+  static constexpr std::array<parameter, 6> outputs{
+      {boxes_output,
+       scores_output,
+       labels_output,
+       offsets_output,
+       {"sources", ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, true},
+       {"extras", ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, true}}};
+
+  explicit postprocess_yolo_kernel(const attributes& node)
+      : params_(node.required("model", models)()) {
+    node.read("score_threshold", params_.score_threshold);
+    node.read("iou_threshold", params_.iou_threshold);
+    node.read("max_candidates", params_.max_candidates);
+    node.read("max_detections", params_.max_detections);
+    node.read("multi_label", params_.multi_label);
+    node.read("class_agnostic", params_.class_agnostic);
+    node.read(
+        "results", params_.results,
+        {{"xyxy", box_format::xyxy}, {"xywh", box_format::xywh}, {"cxcywh", box_format::cxcywh}});
+    node.read("extras", params_.extras);
+    node.read("keypoint_size", params_.keypoint_size);
+    if (node.read("classes", classes_))
+      detail::check(classes_ >= 1, name, "classes", classes_, "1 or more");
+    yolo_postprocess_workspace workspace;  // of a call that checks the parameters
+    postprocess_yolo(yolo_outputs<float>{{}, 0}, {}, params_, workspace);
+  }
+
+  void compute(const call& node) {
+    const tensor output = node.input(0);
+    check_shape(output);
+    const index_t images = output.shape[0];
+    const std::vector<letterbox_transform> transforms = transforms_of(node.input(1), images);
+    workspaces_.with_one([&](yolo_postprocess_workspace& workspace) {
+      with_type<float, bfloat16>(output, [&](auto of) {
+        using T = typename decltype(of)::type;
+        const yolo_outputs<T> numbers{
+            matrix_view<const T>(output.as<T>(), images * output.shape[1], output.shape[2]),
+            images};
+        const auto found =
+            postprocess_yolo(numbers, vector_view<const letterbox_transform>(transforms), params_,
+                             workspace, node.threads());
+        check_scores(found.scores);
+        write(node, found);
+      });
+    });
+  }
+
+ private:
+  /// Refuses a transposed output, which has more numbers per box than boxes.
+  void check_shape(const tensor& output) const {
+    const bool by_rows = params_.layout == yolo_layout::rows;
+    const bool is_scored = params_.scores == yolo_scores::score_and_class;
+    std::string text = is_scored                                   ? "6"
+                       : params_.scores == yolo_scores::objectness ? "5 + classes"
+                                                                   : "4 + classes";
+    if (params_.extras > 0) text += " + extras";
+    text = by_rows ? "[images, boxes, " + text + "]" : "[images, " + text + ", boxes]";
+    output.check_shape({-1, -1, -1}, text.c_str());
+    const index_t numbers = output.shape[by_rows ? 2 : 1], boxes = output.shape[by_rows ? 1 : 2];
+    const index_t before = is_scored ? 6 : params_.scores == yolo_scores::objectness ? 5 : 4;
+    const index_t classes = numbers - before - params_.extras;
+    bool is_right = is_scored ? classes == 0 : classes == classes_;
+    if (!is_scored && classes_ == 0) {
+      is_right = numbers <= boxes || boxes == 0;
+      text += ", and more boxes than numbers per box: is it transposed? If not, set classes";
+    } else if (!is_scored) {
+      text += " with " + std::to_string(classes_) + " classes";
+    }
+    if (!is_right) output.check_shape({}, text.c_str());
+  }
+
+  static std::vector<letterbox_transform> transforms_of(const tensor& input, index_t images) {
+    std::vector<letterbox_transform> transforms;
+    if (!input.is_present()) return transforms;
+    input.check_shape({images, 6},
+                      "[images, 6]: scale_x, scale_y, pad_x, pad_y, height, width of each image");
+    const std::vector<double> numbers = input.numbers();
+    for (const double* n = numbers.data(); n != numbers.data() + numbers.size(); n += 6)
+      transforms.push_back({n[0], n[1], n[2], n[3], image_size::height_width(n[4], n[5])});
+    return transforms;
+  }
+
+  static void check_scores(const vector_view<const float>& scores) {
+    for (const float score : scores)
+      detail::check(score <= 1.001f, name, "a score of output", score, "probabilities, not logits");
+  }
+
+  void write(const call& node, const yolo_detections_view& found) const {
+    node.write_detections(found);
+    const index_t count = found.scores.size();
+    if (auto* to = node.output<std::int64_t>(4, {count}))
+      std::copy(found.sources.begin(), found.sources.end(), to);
+    if (auto* to = node.output<float>(5, {count, params_.extras}))
+      for (index_t i = 0; i < count; ++i) to = std::copy_n(found.extras.row(i), params_.extras, to);
+  }
+
+  yolo_postprocess_params params_;
+  index_t classes_ = 0;  // 0: any number
+  workspace_pool<yolo_postprocess_workspace> workspaces_;
+};
+
+}  // namespace
+
+const OrtCustomOp* postprocess_yolo_operator() {
+  static const operator_of<postprocess_yolo_kernel> op;
+  return &op;
+}
+
+}  // namespace vecdet_onnxruntime

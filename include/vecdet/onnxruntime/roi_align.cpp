@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// ai.vecdet::RoiAlign: the features of each box, pooled to a fixed size.
+#include <vecdet/onnxruntime/support.hpp>
+#include <vecdet/roi_align.hpp>
+
+namespace vecdet_onnxruntime {
+namespace {
+
+class roi_align_kernel {
+ public:
+  static constexpr const char* name = "RoiAlign";
+  static constexpr std::array<parameter, 3> inputs{{{"features"}, {"boxes"}, {"images"}}};
+  static constexpr std::array<parameter, 1> outputs{{{"pooled"}}};
+
+  explicit roi_align_kernel(const attributes& node)
+      : height_(node.required("output_height")), width_(node.required("output_width")) {
+    detail::check(height_ >= 1, name, "output_height", height_, "1 or more");
+    detail::check(width_ >= 1, name, "output_width", width_, "1 or more");
+    node.read("spatial_scale", params_.spatial_scale);
+    node.read("sampling_ratio", params_.sampling_ratio);
+    node.read("aligned", params_.aligned);
+    roi_align_workspace workspace;  // of a call that checks the parameters
+    roi_align(feature_view<const float>(), roi_boxes<float>(),
+              feature_view<float>(nullptr, 0, 0, height_, width_, feature_layout::nchw), params_,
+              workspace);
+  }
+
+  void compute(const call& node) {
+    const tensor features = node.input(0), boxes = node.input(1), images = node.input(2);
+    features.check_shape({-1, -1, -1, -1}, "[images, channels, height, width]");
+    boxes.check_shape({-1, 4}, "[boxes, 4]");
+    const std::vector<std::int64_t>& n = features.shape;
+    const index_t count = boxes.shape[0];
+    with_type<float, double, bfloat16>(features, [&](auto of) {
+      using T = typename decltype(of)::type;
+      using Real = compute_type<T>;
+      boxes.check_type(boxes.type == type_of<Real>,
+                       std::is_same<Real, double>::value ? "double, as the features" : "float");
+      roi_boxes<Real> of_images;
+      of_images.boxes = boxes_view<const Real>(boxes.as<Real>(), count);
+      of_images.images = images.labels(count);
+      const feature_view<const T> from(features.as<T>(), n[0], n[1], n[2], n[3],
+                                       feature_layout::nchw);
+      workspaces_.with_one([&](roi_align_workspace& workspace) {
+        roi_align(from, of_images,
+                  feature_view<T>(node.output<T>(0, {count, n[1], height_, width_}), count, n[1],
+                                  height_, width_, feature_layout::nchw),
+                  params_, workspace, node.threads());
+      });
+    });
+  }
+
+ private:
+  index_t height_, width_;
+  roi_align_params params_;
+  workspace_pool<roi_align_workspace> workspaces_;
+};
+
+/// An attribute that the kernel will check; 0 if the node has none.
+std::int64_t size_attribute(OrtShapeInferContext* context, const char* name) {
+  const OrtApi& api = Ort::GetApi();
+  const OrtOpAttr* attribute = nullptr;
+  std::int64_t size = 0;
+  std::size_t written = 0;
+  ensure(api.ShapeInferContext_GetAttribute(context, name, &attribute));
+  ensure(api.ReadOpAttr(attribute, ORT_OP_ATTR_INT, &size, sizeof size, &written));
+  return size;
+}
+
+/// [boxes, channels, output_height, output_width], if the inputs' sizes are known or have names.
+void infer(OrtShapeInferContext* context) {
+  using shape = Ort::ShapeInferContext::Shape;
+  Ort::ShapeInferContext node(&Ort::GetApi(), context);
+  const shape &features = node.GetInputShape(0), &boxes = node.GetInputShape(1);
+  if (features.size() != 4 || boxes.size() != 2) return;
+  const shape pooled{boxes[0], features[1], size_attribute(context, "output_height"),
+                     size_attribute(context, "output_width")};
+  for (const auto& size : pooled)
+    if (size.IsInt() && size.AsInt() < 0) return;
+  OrtTensorTypeAndShapeInfo* info = nullptr;  // the runtime's
+  ensure(Ort::GetApi().ShapeInferContext_GetInputTypeShape(context, 0, &info));
+  const Ort::Status set =
+      node.SetOutputShape(0, pooled, Ort::ConstTensorTypeAndShapeInfo(info).GetElementType());
+  detail::check(set.IsOK(), "RoiAlign", "pooled.shape", set.IsOK() ? "" : set.GetErrorMessage(),
+                "the inferred shape");
+}
+
+/// Only this operator's shape can be inferred: the runtime has no unknown sizes without a name, and
+/// fails if an optional input is absent.
+struct operator_with_shape : operator_of<roi_align_kernel> {
+  operator_with_shape() {
+    InferOutputShapeFn = [](const OrtCustomOp*, OrtShapeInferContext* context) -> OrtStatus* {
+      return guarded([&] { infer(context); });
+    };
+  }
+};
+
+}  // namespace
+
+const OrtCustomOp* roi_align_operator() {
+  static const operator_with_shape op;
+  return &op;
+}
+
+}  // namespace vecdet_onnxruntime
