@@ -23,17 +23,16 @@ except ImportError as missing:
 from onnx import TensorProto, compose, helper, numpy_helper
 
 SCORE, IOU = 0.25, 0.7
-OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.vecdet", 1)]
 RAW = helper.make_tensor_value_info("output0", TensorProto.FLOAT, [1, 84, 8400])
-RESULTS = [helper.make_tensor_value_info("boxes", TensorProto.FLOAT, None),
-           helper.make_tensor_value_info("scores", TensorProto.FLOAT, None),
-           helper.make_tensor_value_info("labels", TensorProto.INT64, None)]
+RESULTS = [helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [None, 4]),
+           helper.make_tensor_value_info("scores", TensorProto.FLOAT, [None]),
+           helper.make_tensor_value_info("labels", TensorProto.INT64, [None])]
 
 
 def model_of(name, nodes, inputs, outputs, constants=()):
     constants = [numpy_helper.from_array(np.asarray(value), key) for key, value in constants]
     return helper.make_model(helper.make_graph(nodes, name, inputs, outputs, constants),
-                             opset_imports=OPSETS, ir_version=8)
+                             opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def stand_in():
@@ -97,6 +96,7 @@ def scene(objects=100):
 def main():
     library, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     head = onnx.load(sys.argv[3]) if len(sys.argv) > 3 else stand_in()
+    head.opset_import.append(helper.make_opsetid("ai.vecdet", 1))
     onnx.save(head, folder / "head.onnx")
     found, times = {}, {}
     options = onnxruntime.SessionOptions()
@@ -105,7 +105,9 @@ def main():
     joint = [(head.graph.output[0].name, "output0")]
     for tail in (vecdet_nodes(), standard_nodes()):
         tail = compose.add_prefix(tail, "post_", rename_inputs=False, rename_outputs=False)
-        head.ir_version, head.opset_import[:] = tail.ir_version, tail.opset_import
+        tail.ir_version = head.ir_version  # merge_models() wants equal versions
+        tail.ClearField("opset_import")
+        tail.opset_import.extend(head.opset_import)
         path = folder / f"{tail.graph.name.removeprefix('post_')}.onnx"
         onnx.save(compose.merge_models(head, tail, io_map=joint), path)
         sessions[path.stem] = onnxruntime.InferenceSession(path, options)
@@ -115,7 +117,7 @@ def main():
         found[name] = sessions[name].run(None, given)
         times.setdefault(name, []).append(1e3 * (time.perf_counter() - start))
     for ours, theirs in zip(found["vecdet"], found["standard"]):
-        np.testing.assert_allclose(ours, np.squeeze(theirs), rtol=1e-5)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
     alone = statistics.median(times.pop("head"))
     print(f"{len(found['vecdet'][1])} equal detections; the model alone takes {alone:.2f} ms")
     for name, every in times.items():

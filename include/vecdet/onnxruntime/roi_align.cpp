@@ -9,7 +9,11 @@ namespace {
 class roi_align_kernel {
  public:
   static constexpr const char* name = "RoiAlign";
-  static constexpr std::array<parameter, 3> inputs{{{"features"}, {"boxes"}, {"images"}}};
+  // The runtime gives the output the type of the only input of any type.
+  static constexpr std::array<parameter, 3> inputs{
+      {{"features"},
+       {"boxes", ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT},
+       {"images", ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64}}};
   static constexpr std::array<parameter, 1> outputs{{{"pooled"}}};
 
   explicit roi_align_kernel(const attributes& node)
@@ -31,21 +35,17 @@ class roi_align_kernel {
     boxes.check_shape({-1, 4}, "[boxes, 4]");
     const std::vector<std::int64_t>& n = features.shape;
     const index_t count = boxes.shape[0];
-    with_type<float, double, bfloat16>(features, [&](auto of) {
-      using T = typename decltype(of)::type;
-      using Real = compute_type<T>;
-      boxes.check_type(boxes.type == type_of<Real>,
-                       std::is_same<Real, double>::value ? "double, as the features" : "float");
-      roi_boxes<Real> of_images;
-      of_images.boxes = boxes_view<const Real>(boxes.as<Real>(), count);
-      of_images.images = images.labels(count);
-      const feature_view<const T> from(features.as<T>(), n[0], n[1], n[2], n[3],
-                                       feature_layout::nchw);
-      workspaces_.with_one([&](roi_align_workspace& workspace) {
-        roi_align(from, of_images,
-                  feature_view<T>(node.output<T>(0, {count, n[1], height_, width_}), count, n[1],
-                                  height_, width_, feature_layout::nchw),
-                  params_, workspace, node.threads());
+    roi_boxes<float> of_images;
+    of_images.boxes = boxes_view<const float>(boxes.as<float>(), count);
+    of_images.images = images.labels(count);
+    workspaces_.with_one([&](roi_align_workspace& workspace) {
+      with_type<float, bfloat16>(features, [&](auto of) {
+        using T = typename decltype(of)::type;
+        const feature_view<const T> from(features.as<T>(), n[0], n[1], n[2], n[3],
+                                         feature_layout::nchw);
+        const feature_view<T> to(node.output<T>(0, {count, n[1], height_, width_}), count, n[1],
+                                 height_, width_, feature_layout::nchw);
+        roi_align(from, of_images, to, params_, workspace, node.threads());
       });
     });
   }
