@@ -67,7 +67,7 @@ std::int64_t size_attribute(OrtShapeInferContext* context, const char* name) {
   return size;
 }
 
-/// [boxes, channels, output_height, output_width], if the inputs' sizes are known or have names.
+/// [boxes, channels, output_height, output_width], if the inputs' sizes are numbers.
 void infer(OrtShapeInferContext* context) {
   using shape = Ort::ShapeInferContext::Shape;
   Ort::ShapeInferContext node(&Ort::GetApi(), context);
@@ -76,7 +76,7 @@ void infer(OrtShapeInferContext* context) {
   const shape pooled{boxes[0], features[1], size_attribute(context, "output_height"),
                      size_attribute(context, "output_width")};
   for (const auto& size : pooled)
-    if (size.IsInt() && size.AsInt() < 0) return;
+    if (!size.IsInt() || size.AsInt() < 0) return;
   OrtTensorTypeAndShapeInfo* info = nullptr;  // the runtime's
   ensure(Ort::GetApi().ShapeInferContext_GetInputTypeShape(context, 0, &info));
   const Ort::Status set =
@@ -85,8 +85,8 @@ void infer(OrtShapeInferContext* context) {
                 "the inferred shape");
 }
 
-/// Only this operator's shape can be inferred: the runtime has no unknown sizes without a name, and
-/// fails if an optional input is absent.
+/// Only this operator's shape can be inferred: a function that infers cannot set sizes that depend
+/// on the data, and the runtime fails to call it if an optional input is absent.
 struct operator_with_shape : operator_of<roi_align_kernel> {
   operator_with_shape() {
     InferOutputShapeFn = [](const OrtCustomOp*, OrtShapeInferContext* context) -> OrtStatus* {
