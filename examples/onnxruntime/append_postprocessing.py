@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Appends vecdet's postprocessing to an exported YOLOv8 model, and compares it with the same steps in
-ONNX's own operators: equal detections, and the time of both.
+"""Appends vecdet's postprocessing to an exported YOLOv8 model, and compares it with the same steps
+in ONNX's own operators: equal detections, and the time of both.
 
     append_postprocessing.py <libvecdet_onnxruntime.so> <folder> [<model.onnx>]
 
-Writes head.onnx, vecdet.onnx and standard.onnx to the folder. Without a model, the last layers of one
-stand in for it: the sigmoid of the classes' logits, beside the decoded boxes.
+Writes head.onnx, vecdet.onnx and standard.onnx to the folder. Without a model, the last layers of
+one stand in for it: the sigmoid of the classes' logits, beside the decoded boxes.
 """
 import pathlib
 import statistics

@@ -37,7 +37,8 @@ def session(operator, inputs, outputs, attributes, domain="ai.vecdet", threads=0
         names.append(name)
         if isinstance(array, tuple):
             array, names[-1] = array[0], name + "_bfloat16"
-            nodes.append(helper.make_node("Cast", [name], [names[-1]], to=onnx.TensorProto.BFLOAT16))
+            nodes.append(helper.make_node("Cast", [name], [names[-1]],
+                                          to=onnx.TensorProto.BFLOAT16))
         given.append(helper.make_tensor_value_info(
             name, helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim))
     nodes.append(helper.make_node(operator, names, [name for name, _ in outputs], domain=domain,
@@ -450,7 +451,8 @@ class Errors(unittest.TestCase):
                      model="yolov8")
 
     def test_dense(self):
-        good = {"logits": np.zeros((1, 9, 2), np.float32), "deltas": np.zeros((1, 9, 4), np.float32),
+        good = {"logits": np.zeros((1, 9, 2), np.float32),
+                "deltas": np.zeros((1, 9, 4), np.float32),
                 "anchors": some_boxes(9), "image_sizes": np.full((1, 2), 50, np.int64)}
         for text, options in (
                 ("PostprocessDense: detector is missing, expected retinanet, fcos, ssd, rpn", {}),
@@ -468,7 +470,8 @@ class Errors(unittest.TestCase):
                  {"anchors": good["anchors"].astype(np.float64)}),
                 ("PostprocessDense: image_sizes.shape is [2], expected [images, 2]: height and",
                  {"image_sizes": good["image_sizes"][0]}),
-                ("postprocess: the sum of level_sizes is 8, expected 9", {"level_sizes": np.array([4, 4])}),
+                ("postprocess: the sum of level_sizes is 8, expected 9",
+                 {"level_sizes": np.array([4, 4])}),
                 ("postprocess: outputs.centerness.size() is 9, expected",
                  {"level_sizes": None, "centerness": np.zeros((1, 9), np.float32)})):
             self.refuses("vecdet::" + text, "PostprocessDense", {**good, **inputs}, DETECTIONS,
