@@ -48,5 +48,8 @@ if(VECDET_C)
   configure_file("${CMAKE_CURRENT_LIST_DIR}/vecdet-c.pc.in" "${PROJECT_BINARY_DIR}/vecdet-c.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/vecdet-c.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT c)
 endif()
+if(VECDET_ONNXRUNTIME)
+  install(TARGETS vecdet_onnxruntime LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT onnxruntime)
+endif()
 
 include(vecdet-package)

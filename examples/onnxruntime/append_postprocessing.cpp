@@ -98,6 +98,8 @@ int main(int argc, char** argv) try {
   const Ort::Env env(ORT_LOGGING_LEVEL_ERROR);
   Ort::SessionOptions options;
   options.RegisterCustomOpsLibrary(argv[1]);
+  // Else the idle threads of one session slow down the other.
+  options.AddConfigEntry("session.intra_op.allow_spinning", "0");
   Ort::Session vecdet = with_postprocessing(env, argv[2], options);
   Ort::Session standard(env, argv[3], options);
 

@@ -9,7 +9,11 @@ namespace {
 class roi_align_kernel {
  public:
   static constexpr const char* name = "RoiAlign";
-  static constexpr std::array<parameter, 3> inputs{{{"features"}, {"boxes"}, {"images"}}};
+  // The runtime gives the output the type of the only input of any type.
+  static constexpr std::array<parameter, 3> inputs{
+      {{"features"},
+       {"boxes", ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT},
+       {"images", ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64}}};
   static constexpr std::array<parameter, 1> outputs{{{"pooled"}}};
 
   explicit roi_align_kernel(const attributes& node)
@@ -31,21 +35,17 @@ class roi_align_kernel {
     boxes.check_shape({-1, 4}, "[boxes, 4]");
     const std::vector<std::int64_t>& n = features.shape;
     const index_t count = boxes.shape[0];
-    with_type<float, double, bfloat16>(features, [&](auto of) {
-      using T = typename decltype(of)::type;
-      using Real = compute_type<T>;
-      boxes.check_type(boxes.type == type_of<Real>,
-                       std::is_same<Real, double>::value ? "double, as the features" : "float");
-      roi_boxes<Real> of_images;
-      of_images.boxes = boxes_view<const Real>(boxes.as<Real>(), count);
-      of_images.images = images.labels(count);
-      const feature_view<const T> from(features.as<T>(), n[0], n[1], n[2], n[3],
-                                       feature_layout::nchw);
-      workspaces_.with_one([&](roi_align_workspace& workspace) {
-        roi_align(from, of_images,
-                  feature_view<T>(node.output<T>(0, {count, n[1], height_, width_}), count, n[1],
-                                  height_, width_, feature_layout::nchw),
-                  params_, workspace, node.threads());
+    roi_boxes<float> of_images;
+    of_images.boxes = boxes_view<const float>(boxes.as<float>(), count);
+    of_images.images = images.labels(count);
+    workspaces_.with_one([&](roi_align_workspace& workspace) {
+      with_type<float, bfloat16>(features, [&](auto of) {
+        using T = typename decltype(of)::type;
+        const feature_view<const T> from(features.as<T>(), n[0], n[1], n[2], n[3],
+                                         feature_layout::nchw);
+        const feature_view<T> to(node.output<T>(0, {count, n[1], height_, width_}), count, n[1],
+                                 height_, width_, feature_layout::nchw);
+        roi_align(from, of_images, to, params_, workspace, node.threads());
       });
     });
   }
@@ -67,7 +67,7 @@ std::int64_t size_attribute(OrtShapeInferContext* context, const char* name) {
   return size;
 }
 
-/// [boxes, channels, output_height, output_width], if the inputs' sizes are known or have names.
+/// [boxes, channels, output_height, output_width], if the inputs' sizes are numbers.
 void infer(OrtShapeInferContext* context) {
   using shape = Ort::ShapeInferContext::Shape;
   Ort::ShapeInferContext node(&Ort::GetApi(), context);
@@ -76,7 +76,7 @@ void infer(OrtShapeInferContext* context) {
   const shape pooled{boxes[0], features[1], size_attribute(context, "output_height"),
                      size_attribute(context, "output_width")};
   for (const auto& size : pooled)
-    if (size.IsInt() && size.AsInt() < 0) return;
+    if (!size.IsInt() || size.AsInt() < 0) return;
   OrtTensorTypeAndShapeInfo* info = nullptr;  // the runtime's
   ensure(Ort::GetApi().ShapeInferContext_GetInputTypeShape(context, 0, &info));
   const Ort::Status set =
@@ -85,8 +85,8 @@ void infer(OrtShapeInferContext* context) {
                 "the inferred shape");
 }
 
-/// Only this operator's shape can be inferred: the runtime has no unknown sizes without a name, and
-/// fails if an optional input is absent.
+/// Only this operator's shape can be inferred: a function that infers cannot set sizes that depend
+/// on the data, and the runtime fails to call it if an optional input is absent.
 struct operator_with_shape : operator_of<roi_align_kernel> {
   operator_with_shape() {
     InferOutputShapeFn = [](const OrtCustomOp*, OrtShapeInferContext* context) -> OrtStatus* {
