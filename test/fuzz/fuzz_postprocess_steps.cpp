@@ -72,8 +72,8 @@ head<T> any_head(fuzz::input& in, dense_detector detector) {
   // If large: more candidates than the memory holds at once, and more boxes than NMS handles
   // without an index.
   const bool large = in.byte() > 250;
-  const std::uint8_t kind = in.byte();
-  const bool exact = large || kind < 192, has_any_deltas = !exact && kind >= 240;
+  const int mode = large ? 0 : in.byte();
+  const bool exact = mode < 192, has_any_deltas = mode >= 240;
   source from(in, large);
   const index_t images = large ? 1 : in.one_of<index_t>({1, 2, 3, 0});
   const index_t columns = in.one_of<index_t>({3, 1, 6, in.integer(0, large ? 6 : 40)});
