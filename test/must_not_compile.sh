@@ -3,10 +3,10 @@
 # Misuse must not compile, and the compiler's message must state why. In each file of
 # must_not_compile/, every
 #
-#   #if WRONG == 3  // says: has_strides
+#   // Wrong (has_strides): boxes_view<const float> boxes = rows;
 #
-# begins lines that must be refused with these words in the message; the lines of its #else are the
-# correct form. All correct forms together must compile.
+# must be refused with these words in the message if it replaces the next line, which is the correct
+# form. All correct forms together must compile.
 #
 #   must_not_compile.sh <compiler> <flag>...
 set -euo pipefail
@@ -26,20 +26,24 @@ for file in *.cpp; do
   if [ $file = dangling.cpp ]; then
     if "$1" --version | grep -q clang; then checks=(-Werror=dangling); else continue; fi
   fi
-  if ! "${compile[@]}" "${checks[@]}" -DWRONG=0 "$file" 2>"$log"; then
+  if ! "${compile[@]}" "${checks[@]}" "$file" 2>"$log"; then
     echo "$file: the right ways do not compile:"
     cat "$log"
     status=1
   fi
-  wrongs=$(sed -n 's|^#if WRONG == \([0-9]*\)  // says: \(.*\)$|\1 \2|p' "$file")
-  [ "$(echo "$wrongs" | wc -l)" = "$(grep -c 'WRONG ==' "$file")" ] ||
+  wrongs=$(sed -n 's|^ *// Wrong (\(.*\)): .*;.*|\1|p' "$file")
+  [ "$(echo "$wrongs" | wc -l)" = "$(grep -c '// Wrong' "$file")" ] ||
     { echo "$file: a line is not in the form of the others"; status=1; }
-  while read -r number words; do
-    if "${compile[@]}" "${checks[@]}" -DWRONG="$number" "$file" 2>"$log"; then
-      echo "$file: WRONG == $number compiles"
+  number=0
+  while read -r words; do
+    number=$((number + 1))
+    awk -v number=$number '/^ *\/\/ Wrong \(/ && ++found == number { sub(/^ *\/\/ Wrong \(.*\): /, ""); print; getline; next }
+      { print }' "$file" >"$scratch/$file"
+    if "${compile[@]}" "${checks[@]}" "$scratch/$file" 2>"$log"; then
+      echo "$file: wrong form $number ($words) compiles"
       status=1
     elif ! grep -qF -- "$words" "$log"; then
-      echo "$file: WRONG == $number is refused without the words \"$words\":"
+      echo "$file: wrong form $number is refused without the words \"$words\":"
       cat "$log"
       status=1
     else

@@ -32,21 +32,12 @@ namespace {
 double coding_ulp() { return active_isa() == isa::baseline ? 64 : 4; }
 
 template <class T>
-void check_coding(const coder_params& p, index_t count, std::uint64_t seed, double spread) {
+void check_coding(const coder_params& p, const std::vector<T>& anchors,
+                  const std::vector<T>& targets, const std::vector<T>& deltas) {
+  const auto count = static_cast<index_t>(anchors.size() / 4);
   INFO("boxes ", count, " weights ", p.weight_x, " ", p.weight_w, " clamp ",
        static_cast<int>(p.clamp), " ", std::string(dtype_name<T>()));
-  std::vector<T> corners = random_boxes<T>(count, seed), anchors = corners;
-  if (p.anchors == box_format::cxcywh) {
-    for (index_t i = 0; i < count; ++i) {
-      const box c =
-          reference::cxcywh_from_xyxy(reference::load_box(boxes_view<const T>(corners), i));
-      for (int k = 0; k < 4; ++k)
-        anchors[static_cast<std::size_t>(4 * i + k)] =
-            to<T>(numbers(c)[static_cast<std::size_t>(k)]);
-    }
-  }
-  const marked<T> a(anchors, count % 3), g(random_boxes<T>(count, seed + 1), count % 5);
-  const marked<T> d(random_deltas<T>(count, seed + 2, spread * p.weight_w), 1);
+  const marked<T> a(anchors, count % 3), g(targets, count % 5), d(deltas, 1);
   marked<T> out(4 * count, count % 4);
   encode_boxes(g.boxes(), a.boxes(), out.boxes(), p);
   check_boxes<T>(out, g.boxes(), a.boxes(), 4, "delta", [&](const box& target, const box& anchor) {
@@ -60,11 +51,11 @@ void check_coding(const coder_params& p, index_t count, std::uint64_t seed, doub
   decode_boxes(d.boxes(), a.boxes(), out.boxes(), p);
   check_boxes<T>(
       out, d.boxes(), a.boxes(), coding_ulp(), "corner",
-      [&](const box& deltas, const box& anchor) { return exact_decode(p, deltas, anchor); });
+      [&](const box& delta, const box& anchor) { return exact_decode(p, delta, anchor); });
   decode_boxes(d.boxes(), a.boxes(), image_size::height_width(600, 800), out.boxes(), p);
   check_boxes<T>(out, d.boxes(), a.boxes(), coding_ulp(), "clipped corner",
-                 [&](const box& deltas, const box& anchor) {
-                   expected_box e = exact_decode(p, deltas, anchor);
+                 [&](const box& delta, const box& anchor) {
+                   expected_box e = exact_decode(p, delta, anchor);
                    e.exact = reference::clip_box(e.exact, 800, 600);
                    return e;
                  });
@@ -72,28 +63,19 @@ void check_coding(const coder_params& p, index_t count, std::uint64_t seed, doub
 }
 
 template <class T>
-void sweep_coding() {
-  for_each_isa([](isa) {
-    std::uint64_t seed = 0;
-    for (index_t count = 0; count <= 40; ++count) check_coding<T>({}, count, ++seed, 0.2);
-    for (const size_clamp clamp : {size_clamp::above, size_clamp::both, size_clamp::none}) {
-      for (const double spread : {0.2, 1.0, 4.0, 40.0}) {
-        coder_params p;
-        p.clamp = clamp;
-        check_coding<T>(p, 555, ++seed, spread);
-        p.weight_x = p.weight_y = 10;
-        p.weight_w = p.weight_h = 5;
-        check_coding<T>(p, 555, ++seed, spread);
-        p.weight_x = 3;
-        p.weight_y = 0.7;
-        p.weight_w = 1.9;
-        p.weight_h = 7;
-        p.size_limit = 2.2;
-        check_coding<T>(p, 555, ++seed, spread);
-        check_coding<T>(coder_params::ssd(), 555, ++seed, spread);
-      }
+void check_random(const coder_params& p, index_t count, std::uint64_t seed, double spread) {
+  std::vector<T> corners = random_boxes<T>(count, seed), anchors = corners;
+  if (p.anchors == box_format::cxcywh) {
+    for (index_t i = 0; i < count; ++i) {
+      const box c =
+          reference::cxcywh_from_xyxy(reference::load_box(boxes_view<const T>(corners), i));
+      for (int k = 0; k < 4; ++k)
+        anchors[static_cast<std::size_t>(4 * i + k)] =
+            to<T>(numbers(c)[static_cast<std::size_t>(k)]);
     }
-  });
+  }
+  check_coding(p, anchors, random_boxes<T>(count, seed + 1),
+               random_deltas<T>(count, seed + 2, spread * p.weight_w));
 }
 
 /// Whether a result in float and the reference's in double are both finite, both NaN, or the same
@@ -106,8 +88,32 @@ bool same_kind(T mine, double exact) {
   return std::isfinite(value);
 }
 
-template <class T>
-void special_coding() {
+}  // namespace
+
+TEST_CASE_TEMPLATE("box coding", T, float, bfloat16, double) {
+  for_each_isa([](isa) {
+    std::uint64_t seed = 0;
+    for (index_t count = 0; count <= 40; ++count) check_random<T>({}, count, ++seed, 0.2);
+    for (const size_clamp clamp : {size_clamp::above, size_clamp::both, size_clamp::none}) {
+      for (const double spread : {0.2, 1.0, 4.0, 40.0}) {
+        coder_params p;
+        p.clamp = clamp;
+        check_random<T>(p, 555, ++seed, spread);
+        p.weight_x = p.weight_y = 10;
+        p.weight_w = p.weight_h = 5;
+        check_random<T>(p, 555, ++seed, spread);
+        p.weight_x = 3;
+        p.weight_y = 0.7;
+        p.weight_w = 1.9;
+        p.weight_h = 7;
+        p.size_limit = 2.2;
+        check_random<T>(p, 555, ++seed, spread);
+        check_random<T>(coder_params::ssd(), 555, ++seed, spread);
+      }
+    }
+  });
+}
+TEST_CASE_TEMPLATE("box coding: special boxes and deltas", T, float, bfloat16, double) {
   std::vector<T> targets, anchors;
   for (const auto& a : special_boxes()) {
     for (const auto& b : special_boxes()) {
@@ -152,17 +158,6 @@ void special_coding() {
       }
     }
   });
-}
-
-}  // namespace
-
-TEST_CASE("box coding: float") { sweep_coding<float>(); }
-TEST_CASE("box coding: bfloat16") { sweep_coding<bfloat16>(); }
-TEST_CASE("box coding: double") { sweep_coding<double>(); }
-TEST_CASE("box coding: special boxes and deltas") {
-  special_coding<float>();
-  special_coding<bfloat16>();
-  special_coding<double>();
 }
 
 TEST_CASE_TEMPLATE("box coding: sizes of any ratio", T, float, double) {
@@ -239,41 +234,18 @@ TEST_CASE("box coding: exp is within 1 ulp on every 4999th float") {
   });
 }
 
-TEST_CASE("box coding: golden vectors of torchvision") {
-  if (!has_data("golden/coder_anchors.npy", "box coding against torchvision")) return;
+TEST_CASE("box coding: golden vectors") {
+  // test_reference_box_coding compares the reference with torchvision's results.
+  if (!has_data("golden/coder_anchors.npy", "box coding of golden vectors")) return;
   const auto anchors = golden<float>("coder_anchors").values;
   const auto boxes = golden<float>("coder_boxes").values;
   const auto deltas = golden<float>("coder_deltas").values;
-  const boxes_view<const float> a(anchors), d(deltas);
-  std::vector<float> out(anchors.size());
+  coder_params weighted;
+  weighted.weight_x = weighted.weight_y = 10;
+  weighted.weight_w = weighted.weight_h = 5;
   for_each_isa([&](isa) {
-    for (const bool weighted : {false, true}) {
-      coder_params p;
-      if (weighted) {
-        p.weight_x = p.weight_y = 10;
-        p.weight_w = p.weight_h = 5;
-      }
-      const std::string k = weighted ? "1" : "0";
-      const auto encoded = golden<double>("coder_encoded_" + k).values;
-      const auto decoded = golden<double>("coder_decoded_" + k).values;
-      encode_boxes(boxes_view<const float>(boxes), anchors, out, p);
-      for (std::size_t i = 0; i < out.size(); ++i) CHECK(is_close(out[i], encoded[i], 4));
-      decode_boxes(d, anchors, out, p);
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        const auto b = static_cast<index_t>(i / 4);
-        const box scale =
-            exact_decode(p, reference::load_box(d, b), reference::load_box(a, b)).scale;
-        CHECK(is_close(out[i], decoded[i], coding_ulp(), numbers(scale)[i % 4]));
-      }
-    }
-    const auto clipped = golden<double>("coder_clipped_0").values;
-    decode_boxes(d, anchors, image_size::height_width(600, 800), out);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      const auto b = static_cast<index_t>(i / 4);
-      const box scale =
-          exact_decode({}, reference::load_box(d, b), reference::load_box(a, b)).scale;
-      CHECK(is_close(out[i], clipped[i], coding_ulp(), numbers(scale)[i % 4]));
-    }
+    check_coding(coder_params{}, anchors, boxes, deltas);
+    check_coding(weighted, anchors, boxes, deltas);
   });
 }
 
@@ -402,9 +374,8 @@ TEST_CASE("box coding: a batch of images") {
   });
 }
 
-TEST_CASE("box coding: FCOS distances") {
-  const auto check = [](auto zero) {
-    using T = decltype(zero);
+TEST_CASE_TEMPLATE("box coding: FCOS distances", T, float, bfloat16, double) {
+  for_each_isa([](isa) {
     for (const index_t count : {1, 15, 16, 17, 500}) {
       auto a = random_boxes<T>(count, 5), g = random_boxes<T>(count, 6);
       const auto d = random_deltas<T>(count, 7, 1);
@@ -442,10 +413,5 @@ TEST_CASE("box coding: FCOS distances") {
         });
       }
     }
-  };
-  for_each_isa([&](isa) {
-    check(0.0f);
-    check(bfloat16(0.0f));
-    check(0.0);
   });
 }

@@ -3,6 +3,7 @@
 // blocks, instruction sets; accuracy on adversarial data; NaN and infinity; threads.
 #include "support/conv_problem.hpp"
 #include "support/isa.hpp"
+#include "support/values.hpp"
 #include <vecdet/conv3x3.hpp>
 
 #include <algorithm>
@@ -24,11 +25,8 @@ namespace {
 constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
 constexpr auto f4x4 = conv3x3_tile::f4x4, f2x2 = conv3x3_tile::f2x2;
 
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
+using test::same_bits;
+
 template <class T>
 bool same_bits(const conv_results<T>& a, const conv_results<T>& b) {
   return same_bits(a.output, b.output) && same_bits(a.input_grad, b.input_grad) &&

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deformable attention against the reference: element types, instruction sets, shapes around the
-// vector width, few and many queries, points of every kind; properties; threads; and every
-// documented error.
+// vector width, few and many queries, points of every kind; properties; and every documented error.
 #include "support/attention_problem.hpp"
 #include "support/isa.hpp"
 #include "support/ulp.hpp"
@@ -11,7 +10,6 @@
 #include <cstring>
 #include <limits>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -24,11 +22,8 @@ namespace {
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
+using test::same_bits;
+
 template <class T>
 bool same_bits(const attention_grad_arrays<T>& a, const attention_grad_arrays<T>& b) {
   return same_bits(a.value, b.value) && same_bits(a.points, b.points) &&
@@ -218,48 +213,6 @@ TEST_CASE("deformable attention: a constant value, and points on locations") {
       p.points = {(static_cast<float>(x) + 0.5f) / 8, (static_cast<float>(y) + 0.5f) / 16};
       for_each_isa(
           [&](isa) { CHECK(p.forward()[0] == p.value[static_cast<std::size_t>(y * 8 + x)]); });
-    }
-}
-
-TEST_CASE_TEMPLATE("deformable attention: any number of threads", T, float, bfloat16) {
-  const auto on_three = [](index_t count, const task& work) {
-    std::vector<std::thread> threads;
-    for (index_t of = 0; of < 3; ++of) {
-      threads.emplace_back([=, &work] {
-        for (index_t i = of; i < count; i += 3) work(i);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  };
-  const auto backwards = [](index_t count, const task& work) {
-    for (index_t i = count; i-- > 0;) work(i);
-  };
-  for (const index_t heads : {1, 3})
-    for (const index_t queries : {5, 200}) {
-      attention_problem<T> p;
-      p.heads = heads;
-      p.queries = queries;
-      p.channels = 33;
-      p.make(12);
-      p.policy = threading::sequential;
-      const std::vector<T> out = p.forward();
-      const attention_grad_arrays<T> grads = p.backward();
-      // If there are more threads than images x heads, rows are divided; beyond the number of rows,
-      // some threads have no work.
-      for (const int said : {1, 2, 3, 5, 8, 64, 1000000}) {
-        CAPTURE(said);
-        p.policy = threading::on(backwards, said);
-        CHECK(same_bits(p.forward(), out));
-        CHECK(same_bits(p.backward(), grads));
-      }
-      for (const int said : {1, 2, 7}) {
-        p.policy = threading::on(on_three, said);
-        CHECK(same_bits(p.forward(), out));
-        CHECK(same_bits(p.backward(), grads));
-      }
-      p.policy = threading::parallel;
-      CHECK(same_bits(p.forward(), out));
-      CHECK(same_bits(p.backward(), grads));
     }
 }
 

@@ -5,6 +5,7 @@
 #include "support/box_tensor.hpp"
 #include "support/head_tensor.hpp"
 #include "support/isa.hpp"
+#include "support/refusals.hpp"
 #include <vecdet/anchors.hpp>
 #include <vecdet/assigners.hpp>
 #include <vecdet/fcos_loss.hpp>
@@ -12,8 +13,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -312,56 +311,52 @@ TEST_CASE_TEMPLATE("FCOS's loss: bfloat16 is float, rounded", T, float, bfloat16
 TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write nothing") {
   fcos_problem p(head_layout::nchw);
   fcos_tensors<float> t(p);
-  const auto logits_before = t.logits_grad.data, distances_before = t.distances_grad.data,
-             centerness_before = t.centerness_grad.data;
   fcos_loss_workspace workspace;
-  const auto fails = [&](const char* message, const fcos_head<float>& head,
-                         const std::vector<float>& anchors, const ground_truth& truth,
-                         const fcos_loss_params& params) {
-    INFO(std::string(message));
-    CHECK_THROWS_WITH_AS(fcos_loss_and_grad(head, anchors, truth, params, workspace),
-                         doctest::Contains(message), std::invalid_argument);
-    CHECK(t.logits_grad.data == logits_before);
-    CHECK(t.distances_grad.data == distances_before);
-    CHECK(t.centerness_grad.data == centerness_before);
+  struct arguments {
+    fcos_head<float> head;
+    std::vector<float> anchors;
+    ground_truth truth;
+    fcos_loss_params params;
   };
-  const ground_truth truth = p.truth();
-  fcos_head<float> head = t.head();
-  head.centerness = head.logits;
-  fails("head.centerness.classes() is 5, expected 1", head, p.anchors, truth, {});
-  head = t.head();
-  head.distances_grad = t.logits.view();
-  fails("head.distances_grad.classes() is 5", head, p.anchors, truth, {});
-  head = t.head();
-  head.logits = t.distances.const_view();
-  fails("head.logits_grad.classes() is 5, expected 4", head, p.anchors, truth, {});
-  head = t.head();
+  const auto refused = refusals(t.logits_grad.data, t.distances_grad.data, t.centerness_grad.data);
+  const auto fails = [&](const char* message, const auto& change) {
+    arguments c{t.head(), p.anchors, p.truth(), {}};
+    change(c);
+    refused(message, [&] { fcos_loss_and_grad(c.head, c.anchors, c.truth, c.params, workspace); });
+  };
+  using call = arguments;
+  constexpr head_layout nchw = head_layout::nchw;
+  fails("head.centerness.classes() is 5, expected 1",
+        [](call& c) { c.head.centerness = c.head.logits; });
+  fails("head.distances_grad.classes() is 5",
+        [&](call& c) { c.head.distances_grad = t.logits.view(); });
+  fails("head.logits_grad.classes() is 5, expected 4",
+        [](call& c) { c.head.logits = c.head.distances; });
   auto levels = t.distances_grad.levels;
   levels[1].data = t.distances.levels[0].data;
-  head.distances_grad = {levels, 3, 1, 4, head_layout::nchw};
-  fails("head.distances_grad.levels()[1] is in the memory of head.distances.levels()[0]", head,
-        p.anchors, truth, {});
+  fails("head.distances_grad.levels()[1] is in the memory of head.distances.levels()[0]",
+        [&](call& c) {
+          c.head.distances_grad = {levels, 3, 1, 4, nchw};
+        });
   levels = t.distances_grad.levels;
   levels[2].data = t.logits_grad.levels[0].data;
-  head.distances_grad = {levels, 3, 1, 4, head_layout::nchw};
-  fails("head.distances_grad.levels()[2] is in the memory of head.logits_grad.levels()[0]", head,
-        p.anchors, truth, {});
-  std::vector<float> off = p.anchors;
-  off[5] -= 1;
-  fails("fcos_loss_and_grad: anchors[", t.head(), off, truth, {});
-  off.resize(4);
-  fails("anchors.size() is 1", t.head(), off, truth, {});
-  ground_truth one = truth;
-  one.image_offsets = {};
-  fails("the number of truth's images is 1", t.head(), p.anchors, one, {});
-  p.classes[1] = 5;
-  fails("truth.classes[1] is 5", t.head(), p.anchors, truth, {});
-  p.classes[1] = 3;
-  fcos_loss_params params;
-  params.radius = -1;
-  fails("fcos_loss_and_grad: params.radius is -1", t.head(), p.anchors, truth, params);
+  fails("head.distances_grad.levels()[2] is in the memory of head.logits_grad.levels()[0]",
+        [&](call& c) {
+          c.head.distances_grad = {levels, 3, 1, 4, nchw};
+        });
+  fails("fcos_loss_and_grad: anchors[", [](call& c) { c.anchors[5] -= 1; });
+  fails("anchors.size() is 1", [](call& c) { c.anchors.resize(4); });
+  fails("the number of truth's images is 1", [](call& c) { c.truth.image_offsets = {}; });
+  std::vector<index_t> classes = p.classes;
+  classes[1] = 5;
+  fails("truth.classes[1] is 5", [&](call& c) { c.truth.classes = classes; });
+  fails("fcos_loss_and_grad: params.radius is -1", [](call& c) { c.params.radius = -1; });
+  fails("fcos_loss_and_grad: params.coder.anchors is cxcywh, expected xyxy",
+        [](call& c) { c.params.coder.anchors = box_format::cxcywh; });
+  fails("params.epsilon is -1", [](call& c) { c.params.epsilon = -1; });
+  fails("fcos_loss_and_grad: params.gamma is -1", [](call& c) { c.params.gamma = -1; });
+  fails("params.scale is inf", [](call& c) { c.params.scale = HUGE_VAL; });
   // The same for a batch without images, whose losses are 0.
-  const auto nchw = head_layout::nchw;
   const fcos_head<float> empty{
       {t.logits.const_levels, 0, 1, 5, nchw},     {t.distances.const_levels, 0, 1, 4, nchw},
       {t.centerness.const_levels, 0, 1, 1, nchw}, {t.logits_grad.levels, 0, 1, 5, nchw},
@@ -369,23 +364,14 @@ TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write noth
   const std::vector<index_t> no_images{0};
   ground_truth none;
   none.image_offsets = no_images;
-  fails("params.radius is -1", empty, p.anchors, none, params);
+  fails("params.radius is -1", [&](call& c) {
+    c.head = empty;
+    c.truth = none;
+    c.params.radius = -1;
+  });
   const fcos_losses losses = fcos_loss_and_grad(empty, p.anchors, none, {}, workspace);
   CHECK(losses.foreground == 0);
   CHECK(losses.classification + losses.regression + losses.centerness == 0);
-  params = {};
-  params.coder.anchors = box_format::cxcywh;
-  fails("fcos_loss_and_grad: params.coder.anchors is cxcywh, expected xyxy", t.head(), p.anchors,
-        truth, params);
-  params = {};
-  params.epsilon = -1;
-  fails("params.epsilon is -1", t.head(), p.anchors, truth, params);
-  params = {};
-  params.gamma = -1;
-  fails("fcos_loss_and_grad: params.gamma is -1", t.head(), p.anchors, truth, params);
-  params = {};
-  params.scale = HUGE_VAL;
-  fails("params.scale is inf", t.head(), p.anchors, truth, params);
 }
 
 TEST_CASE("SSD's loss: equals torchvision's") {
@@ -448,53 +434,40 @@ TEST_CASE("SSD's loss: bad arguments throw errors that name them and write nothi
   ssd_problem p;
   const anchor_index index = p.index();
   ssd_loss_workspace workspace;
-  const auto before = p.deltas_grad;
-  const auto fails = [&](const char* message, const ssd_head& head, const ground_truth& truth,
-                         const ssd_loss_params& params) {
-    INFO(std::string(message));
-    CHECK_THROWS_WITH_AS(ssd_loss_and_grad(head, index, truth, params, workspace),
-                         doctest::Contains(message), std::invalid_argument);
-    CHECK(p.deltas_grad == before);
+  struct arguments {
+    ssd_head head;
+    ground_truth truth;
+    ssd_loss_params params;
   };
-  const ground_truth truth = p.truth();
-  ssd_head head = p.head();
-  head.deltas = {p.deltas.data(), 3};
-  fails("head.deltas.size() is 3", head, truth, {});
-  head = p.head();
-  head.logits = {p.logits.data(), 40, 4};
-  fails("head.logits.rows() is 40", head, truth, {});
-  head = p.head();
-  head.logits_grad = {p.logits.data(), 80, 4};
-  fails("head.logits_grad is in the memory of head.logits", head, truth, {});
-  head.logits_grad = {p.logits_grad.data(), 80, 3};
-  fails("head.logits_grad.cols() is 3", head, truth, {});
-  head = p.head();
-  head.deltas_grad = {p.logits_grad.data(), 80};
-  fails("head.deltas_grad is in the memory of head.logits_grad", head, truth, {});
-  p.box_classes[1] = 0;
-  fails("truth.classes[1] is 0, expected 1 to 3, as 0 is background", p.head(), truth, {});
-  p.box_classes[1] = 4;
-  fails("truth.classes[1] is 4", p.head(), truth, {});
-  p.box_classes[1] = 3;
-  p.offsets[2] = 4;
-  fails("truth.image_offsets[2] is 4", p.head(), truth, {});
-  p.offsets[2] = 3;
-  ssd_loss_params params;
-  params.matcher.ignore = 2;
-  fails("params.matcher.ignore is 2", p.head(), truth, params);
-  params = {};
-  params.matcher.high_threshold = std::nan("");
-  fails("ssd_loss_and_grad: params.matcher.high_threshold is nan", p.head(), truth, params);
-  params = {};
-  params.matcher.coder.weight_w = 0;
-  fails("params.matcher.coder.weight_w is 0", p.head(), truth, params);
-  params = {};
-  params.negatives_per_foreground = -1;
-  fails("params.negatives_per_foreground is -1", p.head(), truth, params);
-  params = {};
-  params.beta = -1;
-  fails("params.beta is -1", p.head(), truth, params);
-  params = {};
-  params.scale = HUGE_VAL;
-  fails("params.scale is inf", p.head(), truth, params);
+  const auto refused = refusals(p.deltas_grad, p.logits_grad);
+  const auto fails = [&](const char* message, const auto& change) {
+    arguments c{p.head(), p.truth(), {}};
+    change(c);
+    refused(message, [&] { ssd_loss_and_grad(c.head, index, c.truth, c.params, workspace); });
+  };
+  using call = arguments;
+  fails("head.deltas.size() is 3", [&](call& c) { c.head.deltas = {p.deltas.data(), 3}; });
+  fails("head.logits.rows() is 40", [&](call& c) { c.head.logits = {p.logits.data(), 40, 4}; });
+  fails("head.logits_grad is in the memory of head.logits", [&](call& c) {
+    c.head.logits_grad = {p.logits.data(), 80, 4};
+  });
+  fails("head.logits_grad.cols() is 3", [&](call& c) {
+    c.head.logits_grad = {p.logits_grad.data(), 80, 3};
+  });
+  fails("head.deltas_grad is in the memory of head.logits_grad", [&](call& c) {
+    c.head.deltas_grad = {p.logits_grad.data(), 80};
+  });
+  const std::vector<index_t> background{1, 0, 2}, unknown{1, 4, 2}, beyond{0, 2, 4};
+  fails("truth.classes[1] is 0, expected 1 to 3, as 0 is background",
+        [&](call& c) { c.truth.classes = background; });
+  fails("truth.classes[1] is 4", [&](call& c) { c.truth.classes = unknown; });
+  fails("truth.image_offsets[2] is 4", [&](call& c) { c.truth.image_offsets = beyond; });
+  fails("params.matcher.ignore is 2", [](call& c) { c.params.matcher.ignore = 2; });
+  fails("ssd_loss_and_grad: params.matcher.high_threshold is nan",
+        [](call& c) { c.params.matcher.high_threshold = std::nan(""); });
+  fails("params.matcher.coder.weight_w is 0", [](call& c) { c.params.matcher.coder.weight_w = 0; });
+  fails("params.negatives_per_foreground is -1",
+        [](call& c) { c.params.negatives_per_foreground = -1; });
+  fails("params.beta is -1", [](call& c) { c.params.beta = -1; });
+  fails("params.scale is inf", [](call& c) { c.params.scale = HUGE_VAL; });
 }

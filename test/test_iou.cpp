@@ -5,6 +5,7 @@
 #include "support/data.hpp"
 #include "support/isa.hpp"
 #include "support/placed_memory.hpp"
+#include "support/refusals.hpp"
 #include "support/ulp.hpp"
 #include "support/values.hpp"
 #include <vecdet/iou.hpp>
@@ -59,6 +60,24 @@ bool is_right(T actual, const reference::box_of<double>& a, const reference::box
   return (std::isnan(exact) && std::isnan(value)) || std::abs(value - exact) <= within;
 }
 
+/// Boxes of `a_boxes` with those of the same index.
+template <class T>
+void check_each(const std::vector<T>& a_boxes, const std::vector<T>& b_boxes, const iou_params& p) {
+  const marked<T> a(a_boxes, 1), b(b_boxes, 2);
+  const index_t rows = a.size() / 4;
+  marked<T> each(rows, 1);
+  elementwise_iou(a.boxes(), b.boxes(), each.each(), p);
+  for (index_t i = 0; i < rows; ++i) {
+    if (!is_right(each[i], reference::load_box(a.boxes(), i), reference::load_box(b.boxes(), i), p))
+      FAIL_CHECK("box " << i << " is " << static_cast<double>(each[i]));
+  }
+  CHECK(each.marks_untouched());
+  marked<T> a_planes(as_planes(a_boxes), 1), b_planes(as_planes(b_boxes), 2), again(rows, 1);
+  elementwise_iou(a_planes.planes(), b_planes.planes(), again.each(), p);
+  CHECK(same_bits(each.data(), again.data(), static_cast<std::size_t>(rows)));
+  CHECK(again.marks_untouched());
+}
+
 template <class T>
 void check_iou(const std::vector<T>& a_boxes, const std::vector<T>& b_boxes, const iou_params& p) {
   const marked<T> a(a_boxes, 1), b(b_boxes, 2);
@@ -80,22 +99,12 @@ void check_iou(const std::vector<T>& a_boxes, const std::vector<T>& b_boxes, con
     }
   }
   CHECK(out.marks_untouched());
-  if (rows != cols) return;
-  marked<T> each(rows, 1);
-  elementwise_iou(a.boxes(), b.boxes(), each.each(), p);
-  for (index_t i = 0; i < rows; ++i) {
-    if (!is_right(each[i], reference::load_box(a.boxes(), i), reference::load_box(b.boxes(), i), p))
-      FAIL_CHECK("box " << i << " is " << static_cast<double>(each[i]));
-  }
-  CHECK(each.marks_untouched());
-  marked<T> a_planes(as_planes(a_boxes), 1), b_planes(as_planes(b_boxes), 2), again(rows, 1);
-  elementwise_iou(a_planes.planes(), b_planes.planes(), again.each(), p);
-  CHECK(same_bits(each.data(), again.data(), static_cast<std::size_t>(rows)));
-  CHECK(again.marks_untouched());
+  if (rows == cols) check_each(a_boxes, b_boxes, p);
 }
 
-template <class T>
-void sweep() {
+}  // namespace
+
+TEST_CASE_TEMPLATE("IoU", T, float, bfloat16, double) {
   for_each_isa([](isa) {
     std::uint64_t seed = 0;
     for (const iou_kind kind : all_kinds) {
@@ -112,43 +121,21 @@ void sweep() {
   });
 }
 
-}  // namespace
-
-TEST_CASE("IoU: float") { sweep<float>(); }
-TEST_CASE("IoU: bfloat16") { sweep<bfloat16>(); }
-TEST_CASE("IoU: double") { sweep<double>(); }
-
-TEST_CASE("IoU: floats bit-identical to torchvision's") {
-  if (!has_data("golden/iou.npy", "IoU against torchvision")) return;
+TEST_CASE("IoU: golden vectors") {
+  // test_reference_iou compares the reference with torchvision's floats.
+  if (!has_data("golden/iou.npy", "IoU of golden vectors")) return;
   const auto a = golden<float>("iou_a").values, b = golden<float>("iou_b").values;
-  const auto expected = golden<float>("iou");
-  std::vector<float> out(expected.values.size());
+  // The same pairs also one by one.
+  std::vector<float> first, second;
+  for (std::size_t i = 0; i < a.size(); i += 4) {
+    for (std::size_t j = 0; j < b.size(); j += 4) {
+      first.insert(first.end(), &a[i], &a[i] + 4);
+      second.insert(second.end(), &b[j], &b[j] + 4);
+    }
+  }
   for_each_isa([&](isa) {
-    pairwise_iou(boxes_view<const float>(a), b,
-                 matrix_view<float>(out.data(), expected.shape[0], expected.shape[1]));
-    index_t different = 0;
-    for (std::size_t i = 0; i < out.size(); ++i)
-      different += !same_or_nan(out[i], expected.values[i]);
-    CHECK(different == 0);
-    // The same pairs one by one, with boxes interleaved and with one array per coordinate.
-    std::vector<float> first, second;
-    for (std::size_t i = 0; i < a.size(); i += 4) {
-      for (std::size_t j = 0; j < b.size(); j += 4) {
-        first.insert(first.end(), a.begin() + static_cast<std::ptrdiff_t>(i),
-                     a.begin() + static_cast<std::ptrdiff_t>(i) + 4);
-        second.insert(second.end(), b.begin() + static_cast<std::ptrdiff_t>(j),
-                      b.begin() + static_cast<std::ptrdiff_t>(j) + 4);
-      }
-    }
-    marked<float> x(as_planes(first), 0), y(as_planes(second), 0);
-    std::vector<float> each(out.size()), each_of_planes(out.size());
-    elementwise_iou(boxes_view<const float>(first), second, each);
-    elementwise_iou(x.planes(), y.planes(), each_of_planes);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      different += !same_or_nan(each[i], expected.values[i]);
-      different += !same_or_nan(each_of_planes[i], expected.values[i]);
-    }
-    CHECK(different == 0);
+    check_iou(a, b, {});
+    check_each(first, second, {});
   });
 }
 
@@ -279,11 +266,7 @@ TEST_CASE_TEMPLATE("IoU: a matrix larger than the cache equals its rows", T, flo
 TEST_CASE("IoU: bad arguments throw errors that name them and write nothing") {
   const std::vector<float> four(16, 1), three(12, 1);
   marked<float> out(12, 0);
-  const auto fails = [&](const char* message, const auto& call) {
-    INFO(std::string(message));
-    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
-    CHECK(out.untouched());
-  };
+  const auto fails = refusals(out);
   const boxes_view<const float> a(four);
   fails("pairwise_iou: out.rows() is 3, expected 4, the number of boxes a",
         [&] { pairwise_iou(a, three, matrix_view<float>(out.data(), 3, 4)); });

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // match_queries and assign_least_cost on every instruction set: costs and assignments against the
 // reference, PyTorch's matches, layers, groups, more boxes than queries, ties, NaN and infinity,
-// threads, allocations, and every documented error.
-#include "support/allocations.hpp"
+// threads, and every documented error.
 #include "support/data.hpp"
 #include "support/detr_problem.hpp"
 #include "support/isa.hpp"
@@ -181,12 +180,10 @@ TEST_CASE("assign_least_cost: SciPy's assignments") {
   if (!has_data("golden_network/lsa_cost_0.npy", "assign_least_cost: SciPy's assignments")) return;
   for (int k = 0; k < 9; ++k) {
     INFO("matrix ", k);
-    const auto array = [&](auto zero, const std::string& name) {
-      return load_npy<decltype(zero)>(
-          data_path("golden_network/lsa_" + name + "_" + std::to_string(k) + ".npy"));
-    };
-    const auto costs = array(0.0, "cost");
-    const auto rows = array(index_t{0}, "rows"), cols = array(index_t{0}, "cols");
+    const std::string number = std::to_string(k);
+    const auto costs = golden_network<double>("lsa_cost_" + number);
+    const auto rows = golden_network<index_t>("lsa_rows_" + number);
+    const auto cols = golden_network<index_t>("lsa_cols_" + number);
     std::vector<index_t> expected(at(costs.shape[0]), -1);
     for (std::size_t i = 0; i < rows.values.size(); ++i)
       expected[at(rows.values[i])] = cols.values[i];
@@ -387,24 +384,6 @@ TEST_CASE("match_queries: NaN, infinity and boxes without area") {
     CHECK(match() == 3);
     for (std::size_t i = 0; i < 16; ++i) boxes[i] = box[i % 4];
   });
-}
-
-TEST_CASE("match_queries: later calls allocate nothing") {
-  random_generator generator(2);
-  const random_truth truth({7, 20, 3}, 10, generator);
-  const random_layer<float> layer(3 * 100, 11, generator);
-  const std::vector<detr_outputs<float>> layers{layer.view(), layer.view()};
-  for (const auto& params : {query_match_params::rt_detr(), query_match_params::detr()}) {
-    std::vector<index_t> matches(at(2 * truth.size()));
-    query_match_workspace workspace;
-    const auto run = [&] {
-      match_queries<float>(layers, truth.view(), matches, params, workspace);
-    };
-    run();
-    const allocation_count allocations;
-    for (int i = 0; i < 5; ++i) run();
-    CHECK(allocations.since() == 0);
-  }
 }
 
 TEST_CASE("match_queries: bad arguments throw errors that name them") {

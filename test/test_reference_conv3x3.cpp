@@ -6,7 +6,6 @@
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/reference/conv3x3.hpp>
 
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -14,27 +13,6 @@
 
 using namespace vecdet;
 using namespace vecdet::test;
-
-namespace {
-
-template <class T>
-npy_array<T> golden_network(const std::string& name) {
-  return load_npy<T>(data_path("golden_network/" + name + ".npy"));
-}
-
-/// The largest difference, relative to the mean magnitude of the expected numbers.
-template <class T>
-double worst_of_mean(const std::vector<T>& actual, const std::vector<double>& expected) {
-  REQUIRE(actual.size() == expected.size());
-  double worst = 0, sum = 0;
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    worst = std::max(worst, std::abs(static_cast<double>(actual[i]) - expected[i]));
-    sum += std::abs(expected[i]);
-  }
-  return worst * static_cast<double>(actual.size()) / sum;
-}
-
-}  // namespace
 
 TEST_CASE("3x3 convolution: PyTorch's results") {
   if (!has_data("golden_network/conv_y_0.npy", "3x3 convolution: PyTorch's results")) return;

@@ -5,8 +5,6 @@
 #include "support/data.hpp"
 #include "support/isa.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,37 +14,16 @@
 using namespace vecdet;
 using namespace vecdet::test;
 
-namespace {
-
-template <class T>
-npy_array<T> golden_attention(const std::string& name) {
-  return load_npy<T>(data_path("golden_network/msda_" + name + ".npy"));
-}
-
-/// The largest difference, relative to the mean magnitude of the expected numbers.
-template <class T>
-double worst_of_mean(const std::vector<T>& actual, const std::vector<double>& expected) {
-  REQUIRE(actual.size() == expected.size());
-  double worst = 0, sum = 0;
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    worst = std::max(worst, std::abs(static_cast<double>(actual[i]) - expected[i]));
-    sum += std::abs(expected[i]);
-  }
-  return worst * static_cast<double>(actual.size()) / sum;
-}
-
-}  // namespace
-
 TEST_CASE("deformable attention: PyTorch's results") {
   if (!has_data("golden_network/msda_y_0.npy", "deformable attention: PyTorch's results")) return;
   for (const char* const number : {"0", "1", "2"}) {
     CAPTURE(number);
     const auto load = [&](const std::string& name) {
-      return golden_attention<double>(name + "_" + number).values;
+      return golden_network<double>("msda_" + name + "_" + number).values;
     };
-    const auto levels = golden_attention<std::int64_t>(std::string("levels_") + number).values;
-    const auto value = golden_attention<float>(std::string("value_") + number);
-    const auto points = golden_attention<float>(std::string("locations_") + number);
+    const auto levels = golden_network<std::int64_t>(std::string("msda_levels_") + number).values;
+    const auto value = golden_network<float>(std::string("msda_value_") + number);
+    const auto points = golden_network<float>(std::string("msda_locations_") + number);
     attention_problem<float> p;
     p.levels.clear();
     for (std::size_t l = 0; l < levels.size(); l += 3)
@@ -57,8 +34,8 @@ TEST_CASE("deformable attention: PyTorch's results") {
     p.queries = static_cast<index_t>(points.shape[1]);
     p.value = value.values;
     p.points = points.values;
-    p.weights = golden_attention<float>(std::string("weights_") + number).values;
-    p.upstream = golden_attention<float>(std::string("gy_") + number).values;
+    p.weights = golden_network<float>(std::string("msda_weights_") + number).values;
+    p.upstream = golden_network<float>(std::string("msda_gy_") + number).values;
 
     const exact_attention_grads exact = p.exact_grads();
     CHECK(worst_of_mean(p.exact(), load("y")) < 1e-13);

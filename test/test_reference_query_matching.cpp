@@ -19,11 +19,6 @@ using namespace vecdet::test;
 
 namespace {
 
-template <class T>
-npy_array<T> golden_network(const std::string& name) {
-  return load_npy<T>(data_path("golden_network/" + name + ".npy"));
-}
-
 /// The least total of all complete assignments of rows to columns; rows <= cols.
 double least_of_all(matrix_view<const double> costs) {
   std::vector<index_t> order(static_cast<std::size_t>(costs.cols()));

@@ -17,11 +17,6 @@ using namespace vecdet::test;
 
 namespace {
 
-template <class T>
-npy_array<T> golden_network(const std::string& name) {
-  return load_npy<T>(data_path("golden_network/" + name + ".npy"));
-}
-
 double worst(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   double largest = 0;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // RetinaNet's loss in one call against its parts called one by one, in both layouts and types, and
 // every documented error.
+#include "support/head_tensor.hpp"
 #include "support/isa.hpp"
 #include "support/random.hpp"
+#include "support/refusals.hpp"
 #include "support/values.hpp"
 #include <vecdet/anchors.hpp>
 #include <vecdet/retinanet_loss.hpp>
@@ -10,8 +12,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
-#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -26,42 +26,28 @@ constexpr index_t anchors_at_location = 9;
 /// A batch on an image of 96 x 64 pixels, with two levels.
 template <class T>
 struct batch {
-  head_layout layout;
   index_t images, classes;
-  std::vector<grid_size> features{{12, 8}, {6, 4}};
   std::vector<float> anchors;
-  std::vector<std::vector<T>> logits, deltas, logits_grad, deltas_grad;
-  std::vector<head_level<const T>> logit_levels, delta_levels;
-  std::vector<head_level<T>> logit_grad_levels, delta_grad_levels;
+  head_tensor<T> logits, deltas, logits_grad, deltas_grad;
   std::vector<float> boxes;
   std::vector<index_t> box_classes, offsets{0};
 
-  batch(head_layout how, index_t image_count, index_t class_count, index_t boxes_per_image,
+  batch(head_layout layout, index_t image_count, index_t class_count, index_t boxes_per_image,
         std::uint64_t seed)
-      : layout(how), images(image_count), classes(class_count) {
+      : images(image_count),
+        classes(class_count),
+        logits(layout, images, anchors_at_location, classes, {{12, 8}, {6, 4}}),
+        deltas(layout, images, anchors_at_location, 4, {{12, 8}, {6, 4}}),
+        logits_grad(logits),
+        deltas_grad(deltas) {
     std::vector<anchor_shapes> shapes = anchor_shapes::retinanet();
     shapes.resize(2);
+    const std::vector<grid_size> features{{12, 8}, {6, 4}};
     anchors.resize(static_cast<std::size_t>(4 * count_anchors(shapes, features)));
     make_anchors(shapes, {96, 64}, features, anchors);
     random_generator random(seed);
-    const auto fill = [&](std::vector<std::vector<T>>& levels, index_t per_anchor, double scale) {
-      for (const grid_size& f : features) {
-        levels.emplace_back();
-        for (index_t i = 0; i < images * f.height * f.width * anchors_at_location * per_anchor; ++i)
-          levels.back().push_back(to<T>(scale * (random.uniform() - 0.5)));
-      }
-    };
-    fill(logits, classes, 6);
-    fill(deltas, 4, 2);
-    logits_grad = logits;
-    deltas_grad = deltas;
-    for (std::size_t l = 0; l < features.size(); ++l) {
-      const grid_size& f = features[l];
-      logit_levels.push_back({logits[l].data(), f.height, f.width});
-      delta_levels.push_back({deltas[l].data(), f.height, f.width});
-      logit_grad_levels.push_back({logits_grad[l].data(), f.height, f.width});
-      delta_grad_levels.push_back({deltas_grad[l].data(), f.height, f.width});
-    }
+    logits.for_each([&](T& x, index_t, index_t) { x = to<T>(6 * (random.uniform() - 0.5)); });
+    deltas.for_each([&](T& x, index_t, index_t) { x = to<T>(2 * (random.uniform() - 0.5)); });
     for (index_t n = 0; n < images; ++n) {
       // The second image has no ground truth.
       for (index_t k = 0; k < (n == 1 ? 0 : boxes_per_image); ++k) {
@@ -79,11 +65,7 @@ struct batch {
   index_t anchor_count() const { return static_cast<index_t>(anchors.size()) / 4; }
 
   retinanet_head<T> head() {
-    const index_t a = anchors_at_location;
-    return {{logit_levels, images, a, classes, layout},
-            {delta_levels, images, a, 4, layout},
-            {logit_grad_levels, images, a, classes, layout},
-            {delta_grad_levels, images, a, 4, layout}};
+    return {logits.const_view(), deltas.const_view(), logits_grad.view(), deltas_grad.view()};
   }
   ground_truth truth() const {
     ground_truth truth;
@@ -92,34 +74,13 @@ struct batch {
     truth.image_offsets = offsets;
     return truth;
   }
-
-  /// The contents of all levels as one matrix of all anchors.
-  std::vector<T> flat(const std::vector<std::vector<T>>& levels, index_t columns) const {
-    std::vector<T> rows;
-    for (index_t n = 0; n < images; ++n) {
-      for (std::size_t l = 0; l < features.size(); ++l) {
-        const index_t plane = features[l].height * features[l].width;
-        for (index_t p = 0; p < plane; ++p) {
-          for (index_t a = 0; a < anchors_at_location; ++a) {
-            for (index_t c = 0; c < columns; ++c) {
-              const index_t at = layout == head_layout::nhwc
-                                     ? ((n * plane + p) * anchors_at_location + a) * columns + c
-                                     : ((n * anchors_at_location + a) * columns + c) * plane + p;
-              rows.push_back(levels[l][static_cast<std::size_t>(at)]);
-            }
-          }
-        }
-      }
-    }
-    return rows;
-  }
 };
 
 /// The same by the separate functions, image by image.
 template <class T>
 void check_against_parts(batch<T>& b, const retinanet_loss_params& params, threading policy) {
   const index_t rows = b.anchor_count();
-  const std::vector<T> logits = b.flat(b.logits, b.classes), deltas = b.flat(b.deltas, 4);
+  const std::vector<T> logits = b.logits.flat(), deltas = b.deltas.flat();
   std::vector<T> logits_grad(logits.size()), deltas_grad(deltas.size());
   const anchor_index index{boxes_view<const float>(b.anchors)};
   double classification = 0, regression = 0;
@@ -180,8 +141,8 @@ void check_against_parts(batch<T>& b, const retinanet_loss_params& params, threa
     }
     CHECK(worst <= tolerance);
   };
-  check_equal(b.flat(b.logits_grad, b.classes), logits_grad);
-  check_equal(b.flat(b.deltas_grad, 4), deltas_grad);
+  check_equal(b.logits_grad.flat(), logits_grad);
+  check_equal(b.deltas_grad.flat(), deltas_grad);
 }
 
 }  // namespace
@@ -203,130 +164,88 @@ TEST_CASE_TEMPLATE("retinanet loss: equals its parts called one by one", T, floa
 }
 
 TEST_CASE("retinanet loss: bad arguments throw errors that name them and write nothing") {
-  batch<float> b(head_layout::nhwc, 2, 5, 4, 3);
+  constexpr index_t a = anchors_at_location;
+  constexpr head_layout nhwc = head_layout::nhwc, nchw = head_layout::nchw;
+  batch<float> b(nhwc, 2, 5, 4, 3);
   const anchor_index index{boxes_view<const float>(b.anchors)};
-  retinanet_loss_workspace workspace;
-  const auto before_logits = b.logits_grad, before_deltas = b.deltas_grad;
-  const auto check_refused = [&](const std::string& argument, const retinanet_head<float>& head,
-                                 const anchor_index& anchors, const ground_truth& truth,
-                                 const retinanet_loss_params& params) {
-    CAPTURE(argument);
-    std::string message;
-    try {
-      retinanet_loss_and_grad(head, anchors, truth, params, workspace);
-    } catch (const std::invalid_argument& error) {
-      message = error.what();
-    }
-    CAPTURE(message);
-    CHECK(message.find(argument) != std::string::npos);
-    CHECK(b.logits_grad == before_logits);
-    CHECK(b.deltas_grad == before_deltas);
-  };
-  const ground_truth truth = b.truth();
-  {
-    auto head = b.head();
-    head.deltas = head.logits;
-    check_refused("head.deltas.classes()", head, index, truth, {});
-  }
-  {
-    auto head = b.head();
-    const std::vector<head_level<float>> one(b.delta_grad_levels.begin(),
-                                             b.delta_grad_levels.begin() + 1);
-    head.deltas_grad = {one, 2, anchors_at_location, 4, head_layout::nhwc};
-    check_refused("head.deltas_grad.levels().size()", head, index, truth, {});
-  }
-  {
-    auto head = b.head();
-    head.logits_grad = {b.logit_grad_levels, 2, anchors_at_location, 5, head_layout::nchw};
-    check_refused("head.logits_grad.layout()", head, index, truth, {});
-  }
-  {
-    auto head = b.head();
-    auto levels = b.logit_grad_levels;
-    std::swap(levels[0], levels[1]);
-    head.logits_grad = {levels, 2, anchors_at_location, 5, head_layout::nhwc};
-    check_refused("head.logits_grad.levels()[0]", head, index, truth, {});
-  }
-  {
-    auto head = b.head();
-    auto levels = b.delta_grad_levels;
-    levels[1].data = b.logits_grad[0].data();
-    head.deltas_grad = {levels, 2, anchors_at_location, 4, head_layout::nhwc};
-    check_refused("head.deltas_grad.levels()[1] is head.logits_grad.levels()[0]", head, index,
-                  truth, {});
-    levels[1].data = b.delta_grad_levels[0].data + 8;
-    head.deltas_grad = {levels, 2, anchors_at_location, 4, head_layout::nhwc};
-    check_refused("head.deltas_grad.levels()[1] is head.deltas_grad.levels()[0]", head, index,
-                  truth, {});
-    // As long as the level, so that it does not reach into other memory.
-    std::vector<float> both = b.boxes;
-    both.resize(std::max(b.boxes.size(), b.deltas_grad[1].size()));
-    ground_truth in_both = truth;
-    in_both.boxes =
-        boxes_view<const float>(both.data(), static_cast<index_t>(b.box_classes.size()));
-    levels[1].data = both.data();
-    head.deltas_grad = {levels, 2, anchors_at_location, 4, head_layout::nhwc};
-    check_refused("head.deltas_grad.levels()[1] is truth.boxes", head, index, in_both, {});
-  }
   const anchor_index fewer(boxes_view<const float>(b.anchors.data(), 16));
-  check_refused("anchors.size()", b.head(), fewer, truth, {});
-  {
-    ground_truth one = truth;
-    one.image_offsets = {};
-    check_refused("the number of truth's images", b.head(), index, one, {});
-  }
-  {
-    std::vector<index_t> classes = b.box_classes;
-    classes[2] = 5;
-    ground_truth wrong = truth;
-    wrong.classes = classes;
-    check_refused("truth.classes[2]", b.head(), index, wrong, {});
-  }
-  retinanet_loss_params params;
-  params.beta = -1;
-  check_refused("params.beta", b.head(), index, truth, params);
+  retinanet_loss_workspace workspace;
+  struct arguments {
+    retinanet_head<float> head;
+    const anchor_index* anchors;
+    ground_truth truth;
+    retinanet_loss_params params;
+  };
+  const auto refused = refusals(b.logits_grad.data, b.deltas_grad.data);
+  const auto fails = [&](const char* message, const auto& change) {
+    arguments c{b.head(), &index, b.truth(), {}};
+    change(c);
+    refused(message,
+            [&] { retinanet_loss_and_grad(c.head, *c.anchors, c.truth, c.params, workspace); });
+  };
+  using call = arguments;
+  auto levels = b.deltas_grad.levels, logit_levels = b.logits_grad.levels;
+  fails("head.deltas.classes()", [](call& c) { c.head.deltas = c.head.logits; });
+  fails("head.deltas_grad.levels().size()", [&](call& c) {
+    c.head.deltas_grad = {{levels.data(), 1}, 2, a, 4, nhwc};
+  });
+  fails("head.logits_grad.layout()", [&](call& c) {
+    c.head.logits_grad = {logit_levels, 2, a, 5, nchw};
+  });
+  std::swap(logit_levels[0], logit_levels[1]);
+  fails("head.logits_grad.levels()[0]", [&](call& c) {
+    c.head.logits_grad = {logit_levels, 2, a, 5, nhwc};
+  });
+  levels[1].data = b.logits_grad.data[0].data();
+  fails("head.deltas_grad.levels()[1] is in the memory of head.logits_grad.levels()[0]",
+        [&](call& c) {
+          c.head.deltas_grad = {levels, 2, a, 4, nhwc};
+        });
+  levels[1].data = levels[0].data + 8;
+  fails("head.deltas_grad.levels()[1] is in the memory of head.deltas_grad.levels()[0]",
+        [&](call& c) {
+          c.head.deltas_grad = {levels, 2, a, 4, nhwc};
+        });
+  // As long as the level, so that it does not reach into other memory.
+  std::vector<float> both = b.boxes;
+  both.resize(std::max(b.boxes.size(), b.deltas_grad.data[1].size()));
+  levels[1].data = both.data();
+  fails("head.deltas_grad.levels()[1] is in the memory of truth.boxes", [&](call& c) {
+    c.truth.boxes =
+        boxes_view<const float>(both.data(), static_cast<index_t>(b.box_classes.size()));
+    c.head.deltas_grad = {levels, 2, a, 4, nhwc};
+  });
+  fails("anchors.size()", [&](call& c) { c.anchors = &fewer; });
+  fails("the number of truth's images", [](call& c) { c.truth.image_offsets = {}; });
+  std::vector<index_t> classes = b.box_classes;
+  classes[2] = 5;
+  fails("truth.classes[2]", [&](call& c) { c.truth.classes = classes; });
+  const std::vector<index_t> descending{0, 3, 2}, regions{0, 0}, no_offsets{0};
+  fails("retinanet_loss_and_grad: truth.image_offsets[2] is 2",
+        [&](call& c) { c.truth.image_offsets = descending; });
+  fails("retinanet_loss_and_grad: truth.region_offsets.size() is 2",
+        [&](call& c) { c.truth.region_offsets = regions; });
+  fails("params.beta", [](call& c) { c.params.beta = -1; });
+  fails("params.gamma", [](call& c) { c.params.gamma = -1; });
+  fails("params.scale", [](call& c) { c.params.scale = HUGE_VAL; });
+  fails("retinanet_loss_and_grad: params.matcher.coder.weight_w is 0",
+        [](call& c) { c.params.matcher.coder.weight_w = 0; });
+  fails("params.matcher.ignore is -1", [](call& c) { c.params.matcher.ignore = -1; });
+  fails("params.matcher.region_threshold is 2",
+        [](call& c) { c.params.matcher.region_threshold = 2; });
+  fails("retinanet_loss_and_grad: params.matcher.low_threshold is nan",
+        [](call& c) { c.params.matcher.low_threshold = std::nan(""); });
   // The same without images.
-  const std::vector<index_t> no_offsets{0};
   ground_truth nothing;
   nothing.image_offsets = no_offsets;
-  const head_layout nhwc = head_layout::nhwc;
-  const index_t a = anchors_at_location;
-  const retinanet_head<float> no_images{{b.logit_levels, 0, a, 5, nhwc},
-                                        {b.delta_levels, 0, a, 4, nhwc},
-                                        {b.logit_grad_levels, 0, a, 5, nhwc},
-                                        {b.delta_grad_levels, 0, a, 4, nhwc}};
-  check_refused("retinanet_loss_and_grad: params.beta", no_images, index, nothing, params);
+  const retinanet_head<float> no_images{{b.logits.const_levels, 0, a, 5, nhwc},
+                                        {b.deltas.const_levels, 0, a, 4, nhwc},
+                                        {b.logits_grad.levels, 0, a, 5, nhwc},
+                                        {b.deltas_grad.levels, 0, a, 4, nhwc}};
+  fails("retinanet_loss_and_grad: params.beta", [&](call& c) {
+    c.head = no_images;
+    c.truth = nothing;
+    c.params.beta = -1;
+  });
   CHECK(retinanet_loss_and_grad(no_images, index, nothing, {}, workspace).foreground == 0);
-  params = {};
-  params.matcher.coder.weight_w = 0;
-  check_refused("retinanet_loss_and_grad: params.matcher.coder.weight_w is 0", b.head(), index,
-                truth, params);
-  params = {};
-  params.matcher.ignore = -1;
-  check_refused("params.matcher.ignore is -1", b.head(), index, truth, params);
-  params = {};
-  params.matcher.region_threshold = 2;
-  check_refused("params.matcher.region_threshold is 2", b.head(), index, truth, params);
-  {
-    ground_truth wrong = truth;
-    const std::vector<index_t> descending{0, 3, 2};
-    wrong.image_offsets = descending;
-    check_refused("retinanet_loss_and_grad: truth.image_offsets[2] is 2", b.head(), index, wrong,
-                  {});
-    wrong = truth;
-    const std::vector<index_t> regions{0, 0};
-    wrong.region_offsets = regions;
-    check_refused("retinanet_loss_and_grad: truth.region_offsets.size() is 2", b.head(), index,
-                  wrong, {});
-  }
-  params = {};
-  params.gamma = -1;
-  check_refused("params.gamma", b.head(), index, truth, params);
-  params = {};
-  params.scale = std::numeric_limits<double>::infinity();
-  check_refused("params.scale", b.head(), index, truth, params);
-  params = {};
-  params.matcher.low_threshold = std::nan("");
-  check_refused("retinanet_loss_and_grad: params.matcher.low_threshold is nan", b.head(), index,
-                truth, params);
 }

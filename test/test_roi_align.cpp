@@ -14,7 +14,6 @@
 #include <cstring>
 #include <limits>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -37,12 +36,6 @@ double worst_ulp(const std::vector<T>& actual, const exact_bins& exact) {
     worst = std::max(worst, off / ulp_of<T>(exact.magnitudes[i]));
   }
   return worst;
-}
-
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 template <class T>
@@ -272,35 +265,6 @@ TEST_CASE_TEMPLATE("RoIAlign: the gradient is added to the output", T, float, do
       worst = std::max(
           worst, std::abs(static_cast<double>(from_one[i]) - 1 - static_cast<double>(grad[i])));
     CHECK(worst <= (std::is_same<T, bfloat16>::value ? 0.05 : 1e-5));
-  }
-}
-
-TEST_CASE_TEMPLATE("RoIAlign: a loop that runs more pieces at a time than stated", T, float,
-                   bfloat16) {
-  for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
-    roi_problem<T> p;
-    p.layout = layout;
-    p.channels = 70;
-    p.height = 60;
-    p.width = 75;
-    p.make(150, 12);
-    p.policy = threading::sequential;
-    const auto out = p.forward(), grad = p.backward();
-    // A loop that runs more pieces at a time than stated waits for scratch memory in use.
-    const auto on_three = [](index_t count, const task& work) {
-      std::vector<std::thread> threads;
-      for (index_t of = 0; of < 3; ++of) {
-        threads.emplace_back([=, &work] {
-          for (index_t i = of; i < count; i += 3) work(i);
-        });
-      }
-      for (std::thread& thread : threads) thread.join();
-    };
-    for (const int said : {1, 2}) {
-      p.policy = threading::on(on_three, said);
-      CHECK(same_bits(p.forward(), out));
-      CHECK(same_bits(p.backward(), grad));
-    }
   }
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // set_loss_and_grad on every instruction set: PyTorch's losses, the reference, its parts bit by
-// bit, layers and denoising groups, divisors, NaN and infinity, threads, allocations, and every
-// documented error.
-#include "support/allocations.hpp"
+// bit, layers and denoising groups, divisors, NaN and infinity, threads, and every documented
+// error.
 #include "support/data.hpp"
 #include "support/detr_problem.hpp"
 #include "support/isa.hpp"
@@ -137,11 +136,6 @@ double worst(const std::vector<T>& actual, const std::vector<double>& expected) 
     size = std::max(size, std::abs(expected[i]));
   }
   return largest / size;
-}
-
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
 const set_loss_params presets[] = {set_loss_params::rt_detr(), set_loss_params::deformable_detr(),
@@ -387,25 +381,6 @@ TEST_CASE("set_loss_and_grad: boxes without area, equal boxes, NaN and infinity"
     CHECK(std::isnan(run(layers, truth, {})[0].classification));
     layer.outputs.logits[0] = 0;
   });
-}
-
-TEST_CASE("set_loss_and_grad: later calls allocate nothing") {
-  random_generator generator(2);
-  const random_truth truth({7, 20, 3}, 10, generator);
-  auto layers = random_layers<bfloat16>(truth, 11, generator);
-  std::vector<set_loss_layer<bfloat16>> views;
-  for (auto& layer : layers) views.push_back(layer.view());
-  std::vector<set_losses> losses(3);
-  for (const set_loss_params& params : presets) {
-    set_loss_workspace workspace;
-    const auto call = [&] {
-      set_loss_and_grad<bfloat16>(views, truth.view(), losses, params, workspace);
-    };
-    call();
-    const allocation_count allocations;
-    for (int i = 0; i < 5; ++i) call();
-    CHECK(allocations.since() == 0);
-  }
 }
 
 TEST_CASE("set_loss_and_grad: bad arguments throw errors that name them") {

@@ -4,7 +4,8 @@
 // values and row weights; and every documented error.
 #include "support/data.hpp"
 #include "support/focal_problem.hpp"
-#include <vecdet/soft_target_loss.hpp>
+#include "support/refusals.hpp"
+#include "support/soft_loss.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -17,100 +18,6 @@ using namespace vecdet;
 using namespace vecdet::test;
 
 namespace {
-
-enum class kind { focal, quality, varifocal, varifocal_constant, bce };
-
-/// One of the four losses, with the parameters that they share.
-struct soft_loss {
-  explicit soft_loss(kind which, double a = 0.75, double g = 2, double s = 1)
-      : of(which), alpha(a), gamma(g), scale(s) {}
-
-  kind of;
-  double alpha, gamma, scale;
-  vector_view<const float> row_weights;
-  vecdet::reduction reduction = reduction::sum;
-
-  template <class Params>
-  Params shared() const {
-    Params params;
-    params.scale = scale;
-    params.row_weights = row_weights;
-    params.reduction = reduction;
-    return params;
-  }
-  focal_loss_params focal() const {
-    auto params = shared<focal_loss_params>();
-    params.alpha = alpha;
-    params.gamma = gamma;
-    return params;
-  }
-  quality_focal_params quality() const {
-    auto params = shared<quality_focal_params>();
-    params.beta = gamma;
-    return params;
-  }
-  varifocal_params varifocal() const {
-    auto params = shared<varifocal_params>();
-    params.alpha = alpha;
-    params.gamma = gamma;
-    params.grad_through_factor = of == kind::varifocal;
-    return params;
-  }
-
-  template <class T>
-  double sum(matrix_view<const T> x, const scored_labels& targets, threading policy) const {
-    if (of == kind::focal) return sigmoid_focal_loss(x, targets, focal(), policy);
-    if (of == kind::quality) return quality_focal_loss(x, targets, quality(), policy);
-    if (of == kind::bce) return bce_loss(x, targets, shared<bce_params>(), policy);
-    return varifocal_loss(x, targets, varifocal(), policy);
-  }
-  template <class T>
-  void unreduced(matrix_view<const T> x, const scored_labels& targets, matrix_view<T> loss) const {
-    if (of == kind::focal) return sigmoid_focal_loss_unreduced(x, targets, loss, focal());
-    if (of == kind::quality) return quality_focal_loss_unreduced(x, targets, loss, quality());
-    if (of == kind::bce) return bce_loss_unreduced(x, targets, loss, shared<bce_params>());
-    varifocal_loss_unreduced(x, targets, loss, varifocal());
-  }
-  template <class T>
-  double sum_and_grad(matrix_view<const T> x, const scored_labels& targets, matrix_view<T> grad,
-                      threading policy = threading::parallel) const {
-    if (of == kind::focal) return sigmoid_focal_loss_and_grad(x, targets, grad, focal(), policy);
-    if (of == kind::quality)
-      return quality_focal_loss_and_grad(x, targets, grad, quality(), policy);
-    if (of == kind::bce) return bce_loss_and_grad(x, targets, grad, shared<bce_params>(), policy);
-    return varifocal_loss_and_grad(x, targets, grad, varifocal(), policy);
-  }
-
-  /// The exact loss, its gradient, and the largest term of the gradient.
-  struct element {
-    double loss, grad, terms;
-  };
-  element exact(double x, bool labelled, double t) const {
-    using namespace reference;
-    if (of == kind::focal) {
-      const double target = labelled ? t : 0;
-      return {soft_focal_loss(x, target, alpha, gamma),
-              soft_focal_loss_grad(x, target, alpha, gamma),
-              labelled ? terms_of_gradient(x, target, focal()) / std::abs(scale) : 0};
-    }
-    const double cross_entropy = of == kind::bce ? 0 : gamma;
-    if (!labelled) {
-      const double weight = of == kind::quality || of == kind::bce ? 1 : alpha;
-      const double grad = of == kind::varifocal_constant
-                              ? constant_factor_grad(x, gamma)
-                              : -focal_cross_entropy_grad(-x, cross_entropy);
-      return {vanishing_product(weight, focal_cross_entropy(-x, cross_entropy)), weight * grad, 0};
-    }
-    if (of == kind::quality)
-      return {quality_focal_loss(x, t, gamma), quality_focal_loss_grad(x, t, gamma), 0};
-    if (of == kind::bce)
-      return {soft_focal_loss(x, t, -1, 0), soft_focal_loss_grad(x, t, -1, 0), 1};
-    return {varifocal_loss(x, t), varifocal_loss_grad(x, t), t};
-  }
-};
-
-constexpr kind all_kinds[] = {kind::focal, kind::quality, kind::varifocal, kind::varifocal_constant,
-                              kind::bce};
 
 /// Rows with labels and scores; a few scores are 0 or 1.
 template <class T>
@@ -173,7 +80,7 @@ struct scored_problem {
 TEST_CASE_TEMPLATE("soft targets: shapes", T, float, bfloat16, double) {
   for_each_isa([&](isa) {
     std::uint64_t seed = 0;
-    for (const kind of : all_kinds) {
+    for (const soft_kind of : all_soft_losses) {
       for (const index_t cols : {1, 2, 3, 7, 15, 16, 17, 33, 80, 91, 127, 128, 129, 300}) {
         const scored_problem<T> problem(1 + cols % 40, cols, ++seed, cols % 4,
                                         cols % 2 == 0 ? 0 : cols % 7);
@@ -187,7 +94,7 @@ TEST_CASE_TEMPLATE("soft targets: parameters", T, float, bfloat16, double) {
   const std::vector<float> weights{1, 0.5f, 2, 0, 1, 3, 0.125f, 1, 7};
   for_each_isa([&](isa) {
     std::uint64_t seed = 100;
-    for (const kind of : all_kinds) {
+    for (const soft_kind of : all_soft_losses) {
       for (const double gamma : {0.0, 1.0, 2.0, 1.5, 3.0}) {
         for (const double alpha : {0.75, 1.0, 0.0}) {
           const scored_problem<T> problem(9, 91, ++seed);
@@ -205,7 +112,7 @@ TEST_CASE_TEMPLATE("soft targets: special values", T, float, bfloat16, double) {
   const auto logits = special_logits<T>();
   const auto count = static_cast<index_t>(logits.size());
   for_each_isa([&](isa) {
-    for (const kind of : all_kinds) {
+    for (const soft_kind of : all_soft_losses) {
       for (const double gamma : {2.0, 1.0, 0.0, 3.5}) {
         scored_problem<T> problem(3 * count, 3, 7);
         problem.logits.fill([&](index_t k) { return logits[static_cast<std::size_t>(k / 9)]; });
@@ -261,10 +168,10 @@ TEST_CASE("soft targets: golden vectors of torch") {
       loss.unreduced(x, targets, out_view);
       check_elements<float>(out_view, exact_loss.matrix(), x, "loss", 1e-14);
     };
-    check("qfl", soft_loss(kind::quality), "qfl_loss");
-    check("vfl", soft_loss(kind::varifocal), "vfl_loss");
-    check("vfl_detached", soft_loss(kind::varifocal_constant), "vfl_detached_loss");
-    check("bce", soft_loss(kind::bce), "bce_loss");
+    check("qfl", soft_loss(soft_kind::quality), "qfl_loss");
+    check("vfl", soft_loss(soft_kind::varifocal), "vfl_loss");
+    check("vfl_detached", soft_loss(soft_kind::varifocal_constant), "vfl_detached_loss");
+    check("bce", soft_loss(soft_kind::bce), "bce_loss");
   });
 }
 
@@ -274,7 +181,7 @@ TEST_CASE("soft targets: an element's bits depend only on that element") {
   const matrix_view<const float> x = problem.logits.view();
   std::vector<float> whole(static_cast<std::size_t>(rows * cols));
   for_each_isa([&](isa) {
-    for (const kind of : all_kinds) {
+    for (const soft_kind of : all_soft_losses) {
       const soft_loss loss(of);
       loss.sum_and_grad(x, problem.targets(), matrix_view<float>(whole.data(), rows, cols));
       for (index_t i = 0; i < rows; ++i) {
@@ -300,7 +207,7 @@ TEST_CASE("soft targets: reductions and empty tensors") {
   tensor<float> plain(30, 7);
   plain.fill([](index_t k) { return static_cast<float>(k % 9) - 5; });
   const matrix_view<const float> x = plain.view();
-  for (const kind of : all_kinds) {
+  for (const soft_kind of : all_soft_losses) {
     soft_loss loss(of);
     const double sum = loss.sum(x, problem.targets(), threading::sequential);
     loss.reduction = reduction::mean;
@@ -319,44 +226,38 @@ TEST_CASE("soft targets: bad arguments throw errors that name them and write not
   const matrix_view<const float> x = logits.view();
   std::vector<index_t> labels{0, 4, -1, -2};
   std::vector<float> scores{0.5f, 1, 0, 0};
-  const auto throws = [&](const auto& call, const char* message) {
-    INFO(std::string(message));
-    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
-    CHECK(grad.untouched());
-  };
+  const auto fails = refusals(grad);
   const auto targets = [&]() -> scored_labels { return {labels, scores}; };
   quality_focal_params quality;
   quality.beta = -1;
-  throws([&] { quality_focal_loss_and_grad(x, targets(), grad.view(), quality); },
-         "quality_focal_loss_and_grad: params.beta is -1");
+  fails("quality_focal_loss_and_grad: params.beta is -1",
+        [&] { quality_focal_loss_and_grad(x, targets(), grad.view(), quality); });
   quality.beta = 1e39;
-  throws([&] { quality_focal_loss_and_grad(x, targets(), grad.view(), quality); },
-         "params.beta is 9.99");
+  fails("params.beta is 9.99",
+        [&] { quality_focal_loss_and_grad(x, targets(), grad.view(), quality); });
   varifocal_params varifocal;
   varifocal.alpha = -0.5;
-  throws([&] { varifocal_loss_and_grad(x, targets(), grad.view(), varifocal); },
-         "varifocal_loss_and_grad: params.alpha is -0.5");
+  fails("varifocal_loss_and_grad: params.alpha is -0.5",
+        [&] { varifocal_loss_and_grad(x, targets(), grad.view(), varifocal); });
   varifocal.alpha = 0.75;
   varifocal.gamma = infinity;
-  throws([&] { varifocal_loss_and_grad(x, targets(), grad.view(), varifocal); },
-         "params.gamma is inf");
+  fails("params.gamma is inf",
+        [&] { varifocal_loss_and_grad(x, targets(), grad.view(), varifocal); });
   bce_params bce;
   bce.scale = std::nan("");
-  throws([&] { bce_loss_and_grad(x, targets(), grad.view(), bce); },
-         "bce_loss_and_grad: params.scale is nan");
+  fails("bce_loss_and_grad: params.scale is nan",
+        [&] { bce_loss_and_grad(x, targets(), grad.view(), bce); });
   bce.scale = 1;
   bce.ignore = -1;
-  throws([&] { bce_loss(x, targets(), bce); }, "bce_loss: params.ignore is -1");
+  fails("bce_loss: params.ignore is -1", [&] { bce_loss(x, targets(), bce); });
   labels[1] = 5;
-  throws([&] { bce_loss_and_grad(x, targets(), grad.view()); }, "labels[1] is 5");
+  fails("labels[1] is 5", [&] { bce_loss_and_grad(x, targets(), grad.view()); });
   labels[1] = 4;
   scores.pop_back();
-  throws([&] { quality_focal_loss_and_grad(x, targets(), grad.view()); }, "scores.size() is 3");
-  throws([&] { sigmoid_focal_loss_and_grad(x, targets(), grad.view()); }, "scores.size() is 3");
+  fails("scores.size() is 3", [&] { quality_focal_loss_and_grad(x, targets(), grad.view()); });
+  fails("scores.size() is 3", [&] { sigmoid_focal_loss_and_grad(x, targets(), grad.view()); });
   scores.push_back(0);
-  throws(
-      [&] {
-        varifocal_loss_unreduced(x, targets(), {grad.view().data(), 2, 5});
-      },
-      "varifocal_loss_unreduced: loss.rows() is 2");
+  fails("varifocal_loss_unreduced: loss.rows() is 2", [&] {
+    varifocal_loss_unreduced(x, targets(), {grad.view().data(), 2, 5});
+  });
 }

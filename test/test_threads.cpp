@@ -170,6 +170,20 @@ TEST_CASE("threads: a loop of the caller's own gives the same bits") {
   }
 }
 
+TEST_CASE("threads: a loop that runs another number of pieces at a time than stated") {
+  const auto on_three = [](index_t count, const task& work) {
+    on_threads(3, [&](int thread) {
+      for (index_t i = thread; i < count; i += 3) work(i);
+    });
+  };
+  for (const int said : {1, 2, 7, 64, 1000000}) {
+    CAPTURE(said);
+    for_each_family([&](const shared_family& p) {
+      for (std::size_t k = 0; k < p.size(); ++k) CHECK(p.holds(k, threading::on(on_three, said)));
+    });
+  }
+}
+
 TEST_CASE("threads: calls inside the pieces of a caller's loop") {
   const auto loop = [](index_t count, const task& work) {
     std::atomic<index_t> next{0};

@@ -8,7 +8,7 @@
 // for example if a score is within 2e-6 of the threshold. To keep them rare, logits come from a few
 // distinct rows.
 #include "box_input.hpp"
-#include "close_scores.hpp"
+#include "detections.hpp"
 #include <vecdet/reference/box.hpp>
 #include <vecdet/reference/nms.hpp>
 
@@ -39,18 +39,6 @@ struct head {
   }
 };
 
-/// A few rows of few logits, from which the head's rows are drawn.
-template <class T>
-std::vector<std::vector<T>> some_rows(fuzz::input& in, index_t classes) {
-  std::vector<T> values;
-  for (int i = 0; i < 6; ++i)
-    values.push_back(in.byte() < 40 ? in.number<T>() : test::to<T>(in.tame(-4, 4)));
-  std::vector<std::vector<T>> rows(static_cast<std::size_t>(in.integer(1, 12)));
-  for (std::vector<T>& row : rows)
-    for (index_t c = 0; c < classes; ++c) row.push_back(values[in.byte() % values.size()]);
-  return rows;
-}
-
 template <class T>
 head<T> any_head(fuzz::input& in) {
   const index_t classes = in.one_of<index_t>({3, 1, 7, in.integer(0, 40)});
@@ -65,7 +53,9 @@ head<T> any_head(fuzz::input& in) {
   const index_t rows = offsets.back();
   const fuzz::tensor<T> logits(rows == 0 ? 0 : (rows - 1) * stride + classes);
   for (T& logit : logits) logit = test::to<T>(1000);  // between rows, where none may be read
-  const auto templates = some_rows<T>(in, classes);
+  const auto templates = fuzz::some_rows<T>(
+      in, classes, [&] { return test::to<T>(in.tame(-4, 4)); },
+      [&]() -> std::size_t { return in.byte() % 6; });
   for (index_t r = 0; r < rows; ++r) {
     const std::vector<T>& from = templates[in.byte() % templates.size()];
     std::copy(from.begin(), from.end(), logits.data() + r * stride);
@@ -132,14 +122,16 @@ reference::box_of<float> box_of(const head<T>& h, const box_head_params& params,
   return {box[0], box[1], box[2], box[3]};
 }
 
+/// The candidates' boxes, the large ones, NMS, the best.
 template <class T>
-void check_image(const head<T>& h, const box_head_params& params, const expectation& expected,
-                 index_t image, const detections_view& found) {
-  if (!expected.certain) return;
+fuzz::expected_detections expected_of(const head<T>& h, const box_head_params& params,
+                                      const expectation& from, index_t image) {
+  fuzz::expected_detections expected;
+  expected.certain = from.certain;
   std::vector<float> boxes, scores;
   std::vector<index_t> labels;
   const auto least = static_cast<float>(params.min_size);
-  for (const candidate& c : expected.candidates) {
+  for (const candidate& c : from.candidates) {
     const auto box = box_of(h, params, image, c);
     if (least > 0 && !(box.width() >= least && box.height() >= least)) continue;
     boxes.insert(boxes.end(), {box.x1, box.y1, box.x2, box.y2});
@@ -150,25 +142,13 @@ void check_image(const head<T>& h, const box_head_params& params, const expectat
   suppression.max_per_image = params.max_detections;
   const auto kept = reference::nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
                                    suppression, {vector_view<const index_t>(labels), {}});
-  const auto fail = [&](const char* what, std::size_t i) {
-    fuzz::fail(std::string("detection ") + std::to_string(i) + " of image " +
-               std::to_string(image) + ": " + what + " differs from that of the steps on " +
-               isa_name(active_isa()));
-  };
-  const index_t first = found.offsets[image], count = found.offsets[image + 1] - first;
-  if (count != static_cast<index_t>(kept.size())) fail("their number", kept.size());
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    const auto from = static_cast<std::size_t>(kept[i]);
-    const index_t at = first + static_cast<index_t>(i);
-    if (found.labels[at] != labels[from]) fail("the label", i);
-    const auto score = static_cast<double>(scores[from]);
-    if (!(std::abs(static_cast<double>(found.scores[at]) - score) <= fuzz::softmax_within * score))
-      fail("the score", i);
-    for (std::size_t k = 0; k < 4; ++k)
-      if (!fuzz::same_number(static_cast<double>(found.boxes(at, static_cast<index_t>(k))),
-                             static_cast<double>(boxes[4 * from + k])))
-        fail("the box", i);
+  for (const index_t i : kept) {
+    const auto at = static_cast<std::size_t>(i);
+    expected.boxes.insert(expected.boxes.end(), &boxes[4 * at], &boxes[4 * at] + 4);
+    expected.scores.push_back(scores[at]);
+    expected.labels.push_back(labels[at]);
   }
+  return expected;
 }
 
 template <class T>
@@ -194,7 +174,8 @@ void box_head_of(fuzz::input& in) {
           vector_view<const image_size>(h.sizes), params, workspace, policy);
       if (found.offsets.size() != h.sizes.size() + 1) fuzz::fail("wrong number of offsets");
       for (index_t image = 0; image < h.sizes.size(); ++image)
-        check_image(h, params, expected[static_cast<std::size_t>(image)], image, found);
+        fuzz::check_image(expected_of(h, params, expected[static_cast<std::size_t>(image)], image),
+                          image, found, 0);
       for (const index_t label : found.labels) results.add(static_cast<double>(label));
       fuzz::add_boxes(results, found.boxes);
       for (const float score : found.scores) results.add(static_cast<double>(score));

@@ -6,22 +6,6 @@
 
 using namespace vecdet;
 
-namespace {
-
-/// The largest difference of two finite logits, at least 1: the size of the terms that cancel in a
-/// loss.
-double extent_of(vector_view<const float> x) {
-  double least = 1e300, greatest = -1e300;
-  for (const float number : x) {
-    if (!std::isfinite(number)) continue;
-    least = std::min(least, static_cast<double>(number));
-    greatest = std::max(greatest, static_cast<double>(number));
-  }
-  return std::max(1.0, greatest - least);
-}
-
-}  // namespace
-
 void fuzz::target(input& in) {
   const index_t rows = in.integer(0, 70);
   const index_t bins = in.flag() ? in.integer(1, 40) : in.integer(120, 300);
@@ -62,7 +46,7 @@ void fuzz::target(input& in) {
           const double weight = weight_of(weights, i), factor = params.scale * weight;
           const double loss = reference::distribution_focal_loss(
               row, static_cast<double>(targets[static_cast<std::size_t>(i)]), exact);
-          const double extent = extent_of(row);
+          const double extent = test::extent_of(row);
           const auto of = [&](const char* what) {
             return [=] { return std::string(what) + " on " + set; };
           };

@@ -3,12 +3,13 @@
 // the best of each level or class, decoding, clipping, small boxes, NMS per class, the limit per
 // image. Results must be equal, in the same order.
 //
-// Nothing is expected of images for which rounding may decide differently than the references'
-// double, such as a score within 2e-6 of the threshold. To keep them rare, logits come from few
-// values, which also creates ties, and all arithmetic on boxes is exact; alternatively, boxes are
-// arbitrary.
+// For images for which rounding may decide differently than the references' double, such as a score
+// within 2e-6 of the threshold, and for deltas of any numbers, detections must only descend, be
+// above the threshold and not overlap others of their class. To keep such images rare, logits come
+// from few values, which also creates ties, and all arithmetic on boxes is exact; alternatively,
+// boxes are arbitrary.
 #include "box_input.hpp"
-#include "close_scores.hpp"
+#include "detections.hpp"
 #include "support/random.hpp"
 #include <vecdet/reference/box_coding.hpp>
 #include <vecdet/reference/nms.hpp>
@@ -27,7 +28,7 @@ template <class T>
 struct head {
   index_t images, anchors, classes, stride;
   std::vector<index_t> levels;
-  bool exact;
+  bool exact, has_any_deltas;
   fuzz::tensor<T> logits, deltas, centerness;
   fuzz::tensor<float> boxes;
   fuzz::tensor<image_size> sizes;
@@ -39,6 +40,11 @@ struct head {
   }
   const T* row(index_t r) const { return logits.data() + r * stride; }
   double centre(index_t r) const { return static_cast<double>(centerness.data()[r]); }
+  index_t label_count(dense_detector detector) const {
+    return detector == dense_detector::rpn
+               ? std::max(index_t{1}, static_cast<index_t>(levels.size()))
+               : classes;
+  }
 };
 
 /// Numbers from a fuzzer's bytes; if there are many, from a seed in the bytes.
@@ -61,25 +67,13 @@ class source {
   bool seeded_;
 };
 
-/// A few rows of few logits, from which the head's rows are drawn.
-template <class T>
-std::vector<std::vector<T>> some_rows(fuzz::input& in, source& from, index_t classes) {
-  std::vector<T> values;
-  for (int i = 0; i < 6; ++i)
-    values.push_back(in.byte() < 40 ? in.number<T>() : test::to<T>(4 - in.tame(0, 10)));
-  std::vector<std::vector<T>> rows(static_cast<std::size_t>(in.integer(1, 12)));
-  for (std::vector<T>& row : rows)
-    for (index_t c = 0; c < classes; ++c)
-      row.push_back(values[static_cast<std::size_t>(from.below(6))]);
-  return rows;
-}
-
 template <class T>
 head<T> any_head(fuzz::input& in, dense_detector detector) {
   // If large: more candidates than the memory holds at once, and more boxes than NMS handles
   // without an index.
   const bool large = in.byte() > 250;
-  const bool exact = large || in.byte() < 192;
+  const int mode = large ? 0 : in.byte();
+  const bool exact = mode < 192, has_any_deltas = mode >= 240;
   source from(in, large);
   const index_t images = large ? 1 : in.one_of<index_t>({1, 2, 3, 0});
   const index_t columns = in.one_of<index_t>({3, 1, 6, in.integer(0, large ? 6 : 40)});
@@ -94,7 +88,9 @@ head<T> any_head(fuzz::input& in, dense_detector detector) {
 
   const fuzz::tensor<T> logits(rows == 0 ? 0 : (rows - 1) * stride + classes);
   for (T& logit : logits) logit = test::to<T>(1000);  // between rows, where none may be read
-  const auto templates = some_rows<T>(in, from, classes);
+  const auto templates = fuzz::some_rows<T>(
+      in, classes, [&] { return test::to<T>(4 - in.tame(0, 10)); },
+      [&] { return static_cast<std::size_t>(from.below(6)); });
   for (index_t r = 0; r < rows; ++r) {
     const auto& row =
         templates[static_cast<std::size_t>(from.below(static_cast<index_t>(templates.size())))];
@@ -105,7 +101,8 @@ head<T> any_head(fuzz::input& in, dense_detector detector) {
   const T values[] = {test::to<T>(0), test::to<T>(in.tame(-3, 3)), in.number<T>(), in.number<T>()};
   for (T& c : centerness) c = values[from.below(4)];
 
-  const fuzz::tensor<T> deltas(4 * rows);
+  const fuzz::tensor<T> deltas =
+      has_any_deltas ? in.numbers<T>(4 * rows) : fuzz::tensor<T>(4 * rows);
   const fuzz::tensor<float> boxes(4 * anchors);
   std::vector<image_size> sizes;
   if (exact) {
@@ -130,8 +127,8 @@ head<T> any_head(fuzz::input& in, dense_detector detector) {
       sizes.push_back(image_size::height_width(0.5 + in.byte(), width));
     }
   } else {
-    for (std::size_t k = 0; k < static_cast<std::size_t>(deltas.size()); ++k)
-      deltas[k] = test::to<T>(fcos ? in.tame(0, 3) : in.tame(-1.5, 1.5));
+    for (T& delta : deltas)
+      if (!has_any_deltas) delta = test::to<T>(fcos ? in.tame(0, 3) : in.tame(-1.5, 1.5));
     const auto tame = fuzz::some_boxes<float>(in, anchors, fuzz::box_kind::tame);
     std::copy(tame.begin(), tame.end(), boxes.begin());
     for (index_t i = 0; i < images; ++i) {
@@ -145,6 +142,7 @@ head<T> any_head(fuzz::input& in, dense_detector detector) {
           stride,
           levels,
           exact,
+          has_any_deltas,
           logits,
           deltas,
           centerness,
@@ -160,22 +158,16 @@ struct candidate {
   index_t anchor, label;
 };
 
-/// The expected result of an image; none for an uncertain one.
-struct expectation {
-  bool certain = true;
-  std::vector<float> boxes, scores;
-  std::vector<index_t> labels;
-};
-
 template <class T>
 class steps {
  public:
   steps(const head<T>& h, const postprocess_params& params, index_t image)
       : h_(h), params_(params), image_(image) {}
 
-  expectation run() {
+  fuzz::expected_detections run() {
     std::vector<index_t> levels = h_.levels;
     if (levels.empty() || params_.detector == dense_detector::ssd) levels = {h_.anchors};
+    doubt_if(h_.has_any_deltas);
     index_t first = 0;
     for (std::size_t l = 0; l < levels.size(); ++l) {
       keep_best(candidates(first, first + levels[l], static_cast<index_t>(l)));
@@ -313,32 +305,30 @@ class steps {
   const index_t image_;
   std::vector<float> boxes_, scores_;
   std::vector<index_t> labels_, anchors_;
-  expectation out_;
+  fuzz::expected_detections out_;
 };
 
+/// Holds for any outputs.
 template <class T>
-void check_image(const head<T>& h, const expectation& expected, index_t image,
+void check_order(const head<T>& h, const postprocess_params& params, index_t image,
                  const detections_view& found) {
-  if (!expected.certain) return;
-  const index_t first = found.offsets[image], count = found.offsets[image + 1] - first;
-  const auto fail = [&](const char* what, index_t i) {
-    fuzz::fail(std::string("detection ") + std::to_string(i) + " of image " +
-               std::to_string(image) + ": " + what + " differs from that of the steps on " +
-               isa_name(active_isa()));
-  };
-  if (count != static_cast<index_t>(expected.scores.size())) fail("their number", count);
-  for (index_t i = 0; i < count; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    if (found.labels[first + i] != expected.labels[at]) fail("the label", i);
-    const auto score = static_cast<double>(expected.scores[at]);
-    if (!(std::abs(static_cast<double>(found.scores[first + i]) - score) <= 2e-6 * score))
-      fail("the score", i);
-    for (index_t k = 0; k < 4; ++k) {
-      const auto exact = static_cast<double>(expected.boxes[4 * at + static_cast<std::size_t>(k)]);
-      const auto actual = static_cast<double>(found.boxes(first + i, k));
-      if (actual == exact || (std::isnan(actual) && std::isnan(exact))) continue;
-      if (h.exact || !(std::abs(actual - exact) <= steps<T>::corner_within)) fail("the box", i);
-    }
+  const index_t first = found.offsets[image], last = found.offsets[image + 1];
+  if (last - first > params.max_detections) fuzz::fail("too many detections");
+  const bool by_logit =
+      params.detector == dense_detector::retinanet || params.detector == dense_detector::rpn;
+  const auto box = [&](index_t i) { return reference::load_box<float>(found.boxes, i); };
+  for (index_t i = first; i < last; ++i) {
+    // Those compared as logits are rounded afterwards.
+    const float least = static_cast<float>(params.score_threshold);
+    if (!(by_logit ? found.scores[i] >= least : found.scores[i] > least))
+      fuzz::fail("a score is not above the threshold");
+    if (i > first && found.scores[i] > found.scores[i - 1]) fuzz::fail("scores ascend");
+    if (found.labels[i] < 0 || found.labels[i] >= h.label_count(params.detector))
+      fuzz::fail("no such label");
+    for (index_t k = first; k < i; ++k)
+      if (found.labels[k] == found.labels[i] &&
+          static_cast<double>(reference::iou<float>(box(k), box(i))) > params.iou_threshold)
+        fuzz::fail("two detections of a class overlap");
   }
 }
 
@@ -358,7 +348,7 @@ void postprocess_of(fuzz::input& in) {
   for (double* weight : {&coder.weight_x, &coder.weight_y, &coder.weight_w, &coder.weight_h})
     *weight = h.exact ? in.one_of({1.0, 2.0, 0.5}) : in.one_of({1.0, *weight, in.tame(1, 10)});
 
-  std::vector<expectation> expected;
+  std::vector<fuzz::expected_detections> expected;
   for (index_t image = 0; image < h.images; ++image)
     expected.push_back(steps<T>(h, params, image).run());
   postprocess_workspace workspace;
@@ -368,8 +358,11 @@ void postprocess_of(fuzz::input& in) {
           h.outputs(), boxes_view<const float>(h.boxes), vector_view<const index_t>(h.level_sizes),
           vector_view<const image_size>(h.sizes), params, workspace, policy);
       if (found.offsets.size() != h.images + 1) fuzz::fail("wrong number of offsets");
-      for (index_t image = 0; image < h.images; ++image)
-        check_image(h, expected[static_cast<std::size_t>(image)], image, found);
+      for (index_t image = 0; image < h.images; ++image) {
+        check_order(h, params, image, found);
+        fuzz::check_image(expected[static_cast<std::size_t>(image)], image, found,
+                          h.exact ? 0 : steps<T>::corner_within);
+      }
       fuzz::add_boxes(results, found.boxes);
       for (const float score : found.scores) results.add(static_cast<double>(score));
     }

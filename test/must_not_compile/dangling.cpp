@@ -12,41 +12,20 @@ std::vector<int> make_labels();
 std::vector<index_t> make_indices();
 
 void dangling(std::vector<float> weights, std::vector<int> labels, std::vector<index_t> indices) {
-#if WRONG == 1  // says: -Wdangling
-  const vector_view<const float> a = make_weights();
-#else
+  // Wrong (-Wdangling): const vector_view<const float> a = make_weights();
   const vector_view<const float> a = weights;
-#endif
-#if WRONG == 2  // says: -Wdangling
-  const boxes_view<const float> b = make_weights();
-#else
+  // Wrong (-Wdangling): const boxes_view<const float> b = make_weights();
   const boxes_view<const float> b = vector_view<const float>(weights);
-#endif
-#if WRONG == 3  // says: -Wdangling
-  const labels_view c(make_labels());
-#else
+  // Wrong (-Wdangling): const labels_view c(make_labels());
   const labels_view c(labels_view{labels});
-#endif
-#if WRONG == 4  // says: -Wdangling
-  const box_selection d(make_labels());
-#else
+  // Wrong (-Wdangling): const box_selection d(make_labels());
   const box_selection d(labels_view{labels});
-#endif
-#if WRONG == 5  // says: -Wdangling
-  const box_selection e = box_selection::list(make_indices());
-#else
+  // Wrong (-Wdangling): const box_selection e = box_selection::list(make_indices());
   const box_selection e = box_selection::list(vector_view<const index_t>(indices));
-#endif
-#if WRONG == 6  // says: -Wdangling
-  const focal_targets<float> f(make_labels());
-#else
+  // Wrong (-Wdangling): const focal_targets<float> f(make_labels());
   const focal_targets<float> f(labels_view{labels});
-#endif
-#if WRONG == 7  // says: -Wdangling
-  const regression_targets<float> g(make_weights());
-#else
+  // Wrong (-Wdangling): const regression_targets<float> g(make_weights());
   const regression_targets<float> g(boxes_view<const float>{weights});
-#endif
   smooth_l1_loss(make_weights(), make_weights(), make_labels());
   (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g;
 }

@@ -53,56 +53,26 @@ void take(vector_view<const float>, boxes_view<const float>, labels_view);
 void strides(matrix_view<float> rows, matrix_view<std::int64_t> ids, strided column, tensor whole,
              strided_by_call labels, strided_by_array planes, boxes_view<std::int64_t> int_boxes,
              boxes_view<float> boxes, feature_view<float> map) {
-#if WRONG == 1  // says: has_strides
-  boxes_view<const float> a = rows;
-#else
+  // Wrong (has_strides): boxes_view<const float> a = rows;
   boxes_view<const float> a(rows.data(), rows.rows());
-#endif
-#if WRONG == 2  // says: has_strides
-  vector_view<const float> b(rows);
-#else
+  // Wrong (has_strides): vector_view<const float> b(rows);
   vector_view<const float> b(rows.row(0), rows.cols());
-#endif
-#if WRONG == 3  // says: has_strides
-  labels_view c(ids);
-#else
+  // Wrong (has_strides): labels_view c(ids);
   labels_view c(ids.row(0), ids.cols());
-#endif
-#if WRONG == 4  // says: has_strides
-  vector_view<const float> d(column);
-#else
+  // Wrong (has_strides): vector_view<const float> d(column);
   vector_view<const float> d(whole);
-#endif
-#if WRONG == 5  // says: has_strides
-  labels_view e = labels;
-#else
+  // Wrong (has_strides): labels_view e = labels;
   labels_view e(labels.data(), labels.size());
-#endif
-#if WRONG == 6  // says: has_strides
-  boxes_view<float> f = planes;
-#else
+  // Wrong (has_strides): boxes_view<float> f = planes;
   boxes_view<float> f = whole;
-#endif
-#if WRONG == 7  // says: labels_view
-  labels_view g(int_boxes);
-#else
+  // Wrong (labels_view): labels_view g(int_boxes);
   labels_view g(int_boxes.data(), 4 * int_boxes.size());
-#endif
-#if WRONG == 8  // says: vector_view
-  vector_view<float> h(boxes);
-#else
+  // Wrong (vector_view): vector_view<float> h(boxes);
   vector_view<float> h(boxes.data(), 4 * boxes.size());
-#endif
-#if WRONG == 9  // says: no matching
-  vector_view<const float> k(map);
-#else
+  // Wrong (no matching): vector_view<const float> k(map);
   vector_view<const float> k(map.data(), map.size());
-#endif
-#if WRONG == 10  // says: no matching
-  boxes_view<float> l(map);
-#else
+  // Wrong (no matching): boxes_view<float> l(map);
   boxes_view<float> l(map.data(), map.size() / 4);
-#endif
   (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h, (void)k, (void)l;
 }
 
@@ -110,80 +80,39 @@ void temporaries(std::vector<float> weights, std::vector<int> labels, std::array
   take(make_weights(), make_weights(), make_labels());
   vector_view<const float> view = weights;
   lasting<vector_view<const float>> member = weights;
-#if WRONG == 11  // says: ends_with_the_statement
-  view = make_weights();
-#else
+  // Wrong (ends_with_the_statement): view = make_weights();
   view = weights;
-#endif
-#if WRONG == 12  // says: ends_with_the_statement
-  member = make_weights();
-#else
+  // Wrong (ends_with_the_statement): member = make_weights();
   member = view;
-#endif
-#if WRONG == 13  // says: ends_with_the_statement
-  lasting<labels_view> ids = make_labels();
-#else
+  // Wrong (ends_with_the_statement): lasting<labels_view> ids = make_labels();
   lasting<labels_view> ids = labels;
-#endif
-#if WRONG == 14  // says: ends_with_the_statement
-  lasting<boxes_view<const float>> boxes(make_weights());
-#else
+  // Wrong (ends_with_the_statement): lasting<boxes_view<const float>> boxes(make_weights());
   lasting<boxes_view<const float>> boxes(weights);
-#endif
-#if WRONG == 15  // says: ends_with_the_statement
-  member = std::array<float, 3>(few);
-#else
+  // Wrong (ends_with_the_statement): member = std::array<float, 3>(few);
   member = few;
-#endif
-#if WRONG == 16  // says: ends_with_the_statement
-  member = static_cast<const std::vector<float>&&>(weights);
-#else
+  // Wrong (ends_with_the_statement): member = static_cast<const std::vector<float>&&>(weights);
   member = {weights.data(), weights.size()};
-#endif
-#if WRONG == 17  // says: ends_with_the_statement
-  ids = make_labels();
-#else
+  // Wrong (ends_with_the_statement): ids = make_labels();
   ids = {labels.data(), labels.size()};
-#endif
-#if WRONG == 18  // says: ends_with_the_statement
   labels_view plain;
-  plain = make_labels();
-#else
-  labels_view plain;
+  // Wrong (ends_with_the_statement): plain = make_labels();
   plain = labels;
-#endif
-#if WRONG == 19  // says: ends_with_the_statement
   boxes_view<const float> plain_boxes;
-  plain_boxes = make_weights();
-#else
-  boxes_view<const float> plain_boxes;
+  // Wrong (ends_with_the_statement): plain_boxes = make_weights();
   plain_boxes = vector_view<float>(weights);
-#endif
   (void)boxes;
 }
 
 void braces(std::vector<index_t> offsets, std::size_t size, float* data) {
   lasting<vector_view<const index_t>> member;
-#if WRONG == 21  // says: {0, 0}
-  member = {0, 0};
-#else
+  // Wrong ({0, 0}): member = {0, 0};
   member = {offsets.data(), size};
-#endif
-#if WRONG == 22  // says: {0, 0}
-  vector_view<const index_t> view{0, 0};
-#else
+  // Wrong ({0, 0}): vector_view<const index_t> view{0, 0};
   vector_view<const index_t> view{offsets.data(), offsets.size()};
-#endif
-#if WRONG == 23  // says: {0, 0}
-  boxes_view<float> boxes = {0, 0};
-#else
+  // Wrong ({0, 0}): boxes_view<float> boxes = {0, 0};
   boxes_view<float> boxes = {data, size};
-#endif
-#if WRONG == 24  // says: {0, 0}
-  labels_view labels = {0, 0};
-#else
+  // Wrong ({0, 0}): labels_view labels = {0, 0};
   labels_view labels = {offsets.data(), size};
-#endif
   matrix_view<float> matrix{data, size, size};
   matrix_view<const float> strided{data, size, 4, size};
   boxes_soa_view<float> planes{data, data, data, data, size};
@@ -195,117 +124,52 @@ void other_elements(std::vector<bool> bits, std::vector<float> scores, std::vect
                     std::vector<double> doubles, std::vector<int> ints, std::vector<rect> rects,
                     std::vector<unknown_box> unknown, std::vector<index_t> indices,
                     std::vector<larger_size> sizes, std::vector<image_size> images) {
-#if WRONG == 31  // says: needs_integers_of_32_or_64_bits
-  labels_view a(bits);
-#else
+  // Wrong (needs_integers_of_32_or_64_bits): labels_view a(bits);
   labels_view a(ints);
-#endif
-#if WRONG == 32  // says: needs_integers_of_32_or_64_bits
-  labels_view b = scores;
-#else
+  // Wrong (needs_integers_of_32_or_64_bits): labels_view b = scores;
   labels_view b = indices;
-#endif
-#if WRONG == 33  // says: needs_integers_of_32_or_64_bits
-  labels_view c = shorts;
-#else
+  // Wrong (needs_integers_of_32_or_64_bits): labels_view c = shorts;
   labels_view c = std::vector<unsigned>().data() != nullptr ? labels_view(ints) : labels_view();
-#endif
-#if WRONG == 34  // says: has_another_element_type
-  vector_view<index_t> d = ints;
-#else
+  // Wrong (has_another_element_type): vector_view<index_t> d = ints;
   vector_view<index_t> d = indices;
-#endif
-#if WRONG == 35  // says: has_another_element_type
-  vector_view<const float> e = doubles;
-#else
+  // Wrong (has_another_element_type): vector_view<const float> e = doubles;
   vector_view<const float> e = scores;
-#endif
-#if WRONG == 36  // says: has_another_element_type
-  boxes_view<const float> f = doubles;
-#else
+  // Wrong (has_another_element_type): boxes_view<const float> f = doubles;
   boxes_view<const double> f = doubles;
-#endif
-#if WRONG == 37  // says: has_no_corners_use_convert_boxes
-  boxes_view<const float> g = rects;
-#else
+  // Wrong (has_no_corners_use_convert_boxes): boxes_view<const float> g = rects;
   boxes_view<const float> g = scores;
-#endif
-#if WRONG == 38  // says: has_another_element_type
-  lasting<vector_view<index_t>> h = ints;
-#else
+  // Wrong (has_another_element_type): lasting<vector_view<index_t>> h = ints;
   lasting<vector_view<index_t>> h = indices;
-#endif
-#if WRONG == 39  // says: vector_view
-  vector_view<const image_size> k(sizes.data(), sizes.size());
-#else
+  // Wrong (vector_view): vector_view<const image_size> k(sizes.data(), sizes.size());
   vector_view<const image_size> k(images.data(), images.size());
-#endif
-#if WRONG == 40  // says: matrix_view
-  matrix_view<image_size> l(sizes.data(), 1, sizes.size());
-#else
+  // Wrong (matrix_view): matrix_view<image_size> l(sizes.data(), 1, sizes.size());
   matrix_view<image_size> l(images.data(), 1, images.size());
-#endif
-#if WRONG == 41  // says: specialise vecdet::box_layout
-  coordinate_of<std::vector<unknown_box>> m{};
-#else
+  // Wrong (specialise vecdet::box_layout): coordinate_of<std::vector<unknown_box>> m{};
   coordinate_of<std::vector<std::array<float, 4>>> m{};
-#endif
-#if WRONG == 42  // says: has_another_element_type
-  vector_view<const float> n(doubles.data(), doubles.size());
-#else
+  // Wrong (has_another_element_type): vector_view<const float> n(doubles.data(), doubles.size());
   vector_view<const double> n(doubles.data(), doubles.size());
-#endif
-#if WRONG == 43  // says: has_another_element_type
-  boxes_view<const float> o(doubles.data(), 1);
-#else
+  // Wrong (has_another_element_type): boxes_view<const float> o(doubles.data(), 1);
   boxes_view<const float> o(scores.data(), 1);
-#endif
-#if WRONG == 44  // says: has_another_element_type
-  matrix_view<const float> p(doubles.data(), 1, 4);
-#else
+  // Wrong (has_another_element_type): matrix_view<const float> p(doubles.data(), 1, 4);
   matrix_view<const float> p(scores.data(), 1, 4);
-#endif
   matrix_view<double> q(doubles.data(), 1, 4);
-#if WRONG == 45  // says: has_another_element_type
-  matrix_view<const float> r = q;
-#else
+  // Wrong (has_another_element_type): matrix_view<const float> r = q;
   matrix_view<const double> r = q;
-#endif
-#if WRONG == 46  // says: has_another_element_type
-  boxes_view<float> s = boxes_view<double>();
-#else
+  // Wrong (has_another_element_type): boxes_view<float> s = boxes_view<double>();
   boxes_view<const double> s = boxes_view<double>();
-#endif
-#if WRONG == 47  // says: has_another_element_type
-  boxes_soa_view<const float> t(doubles.data(), doubles.data(), doubles.data(), doubles.data(), 4);
-#else
-  boxes_soa_view<const double> t(doubles.data(), doubles.data(), doubles.data(), doubles.data(), 4);
-#endif
-#if WRONG == 48  // says: has_another_element_type
-  boxes_soa_view<const float> u = t;
-#else
+  const double* const x = doubles.data();
+  // Wrong (has_another_element_type): boxes_soa_view<const float> t(x, x, x, x, 4);
+  boxes_soa_view<const double> t(x, x, x, x, 4);
+  // Wrong (has_another_element_type): boxes_soa_view<const float> u = t;
   boxes_soa_view<const double> u = t;
-#endif
-#if WRONG == 49  // says: has_another_element_type
-  regression_targets<float> v(doubles);
-#else
+  // Wrong (has_another_element_type): regression_targets<float> v(doubles);
   regression_targets<float> v(scores);
-#endif
-#if WRONG == 50  // says: has_another_element_type
-  sigmoid_focal_loss(p, q);
-#else
+  // Wrong (has_another_element_type): sigmoid_focal_loss(p, q);
   sigmoid_focal_loss(p, p);
-#endif
-#if WRONG == 51  // says: has_another_element_type
-  sigmoid_focal_loss_and_grad(p, ints, {doubles.data(), 1, 4});
-#else
+  // Wrong (has_another_element_type): sigmoid_focal_loss_and_grad(p, ints, {doubles.data(), 1, 4});
   sigmoid_focal_loss_and_grad(p, ints, {scores.data(), 1, 4});
-#endif
-#if WRONG == 52  // says: has_another_element_type
-  pairwise_iou(scores, scores, q);
-#else
+  // Wrong (has_another_element_type): pairwise_iou(scores, scores, q);
   pairwise_iou(doubles, doubles, q);
-#endif
   (void)n, (void)o, (void)p, (void)q, (void)r, (void)s, (void)t, (void)u, (void)v;
   (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h, (void)k, (void)l, (void)m;
   (void)unknown;

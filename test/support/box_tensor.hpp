@@ -55,11 +55,8 @@ class marked {
       if ((i < offset_ || i >= offset_ + size_) && !is_mark(i)) return false;
     return true;
   }
-  bool untouched() const {
-    for (index_t i = 0; i < static_cast<index_t>(memory_.size()); ++i)
-      if (!is_mark(i)) return false;
-    return true;
-  }
+  /// Whether all memory is the same, that around the elements too.
+  bool operator==(const marked& other) const { return same_bits(memory_, other.memory_); }
 
  private:
   bool is_mark(index_t i) const {
@@ -72,15 +69,6 @@ class marked {
 };
 
 using bench::as_planes;
-
-template <class T>
-bool same_bits(const T* a, const T* b, std::size_t size) {
-  return size == 0 || std::memcmp(a, b, size * sizeof(T)) == 0;
-}
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && same_bits(a.data(), b.data(), a.size());
-}
 
 /// Whether the error of `actual` is at most `ulp` ulp. The unit is that of `scale` if it is larger
 /// than `exact`: pass the largest of the numbers that cancel in `exact`. In double, 64 times as
@@ -100,6 +88,18 @@ inline bool is_close(bfloat16 actual, double exact, double ulp, double scale = 0
   const float low = bfloat16(static_cast<float>(exact - slack));
   const float high = bfloat16(static_cast<float>(exact + slack));
   return low <= static_cast<float>(actual) && static_cast<float>(actual) <= high;
+}
+
+/// Compares a softmax's loss or gradient, to within the size of what cancels in it.
+inline void check_number(float actual, double exact, double scale) {
+  // The difference of two logits may overflow.
+  if (std::isinf(actual) && std::abs(exact) > 3.4e38) return;
+  if (std::isnan(exact) || std::isinf(exact)) {
+    CHECK(((std::isnan(actual) && std::isnan(exact)) || static_cast<double>(actual) == exact));
+    return;
+  }
+  if (!(std::abs(static_cast<double>(actual) - exact) <= 4e-7 * (std::abs(exact) + scale) + 1e-36))
+    FAIL_CHECK("is " << actual << ", exact " << exact);
 }
 
 /// The allowed relative error of a loss and of a sum of losses, by the type of the computation.

@@ -5,9 +5,14 @@
 
 #include "../../bench/support/npy.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
 
 #ifndef VECDET_TEST_DATA
 #error "VECDET_TEST_DATA must name the folder of test data, which need not exist"
@@ -41,6 +46,24 @@ npy_array<T> golden(const std::string& name) {
 template <class T>
 npy_array<T> golden_step(const std::string& name) {
   return load_npy<T>(data_path("golden_step/" + name + ".npy"));
+}
+
+/// The same for the vectors for transformers and convolutions.
+template <class T>
+npy_array<T> golden_network(const std::string& name) {
+  return load_npy<T>(data_path("golden_network/" + name + ".npy"));
+}
+
+/// The largest difference, relative to the mean magnitude of the expected numbers.
+template <class T>
+double worst_of_mean(const std::vector<T>& actual, const std::vector<double>& expected) {
+  REQUIRE(actual.size() == expected.size());
+  double worst = 0, sum = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    worst = std::max(worst, std::abs(static_cast<double>(actual[i]) - expected[i]));
+    sum += std::abs(expected[i]);
+  }
+  return worst * static_cast<double>(actual.size()) / sum;
 }
 
 }  // namespace test

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "isa.hpp"
+#include "soft_loss.hpp"
 #include "ulp.hpp"
 #include "values.hpp"
 #include <vecdet/focal_loss.hpp>
@@ -45,11 +46,8 @@ class tensor {
     }
     return true;
   }
-  bool untouched() const {
-    for (const T& element : memory_)
-      if (std::memcmp(&element, &mark_, sizeof(T)) != 0) return false;
-    return true;
-  }
+  /// Whether all memory is the same, padding too.
+  bool operator==(const tensor& other) const { return same_bits(memory_, other.memory_); }
 
   template <class Source>
   void fill(const Source& source) {
@@ -108,17 +106,6 @@ void check_elements(matrix_view<const T> actual, matrix_view<const double> exact
       return;
     }
   }
-}
-
-/// The largest term of a gradient with target t.
-inline double terms_of_gradient(double x, double t, const focal_loss_params& params) {
-  if (t == 0 || t == 1 || std::isnan(x)) return 0;
-  const reference::soft_focal_terms terms(x, t, params.alpha);
-  const double p = reference::sigmoid(x), q = reference::sigmoid(-x);
-  const double focusing = params.gamma * std::abs(1 - 2 * t) *
-                          reference::vanishing_product(p * q, terms.cross_entropy) / terms.miss;
-  return std::abs(params.scale * terms.weight) * std::pow(terms.miss, params.gamma) *
-         std::max({p * (1 - t), q * t, focusing});
 }
 
 /// One problem, and checks of all functions on it.
@@ -223,11 +210,6 @@ std::vector<T> gradient(const problem<T>& p, threading policy, double* loss) {
   *loss = sigmoid_focal_loss_and_grad(x, p.truth(), {grad.data(), x.rows(), x.cols()}, p.params,
                                       policy);
   return grad;
-}
-
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
 }  // namespace test

@@ -6,7 +6,10 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/views.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -17,6 +20,15 @@ namespace test {
 template <class T>
 T to(double value) {
   return T(static_cast<compute_type<T>>(value));
+}
+
+template <class T>
+bool same_bits(const T* a, const T* b, std::size_t size) {
+  return size == 0 || std::memcmp(a, b, size * sizeof(T)) == 0;
+}
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && same_bits(a.data(), b.data(), a.size());
 }
 
 /// Logits at which formulas break: zeros, denormals, the ends of the useful ranges of sigmoid and
@@ -143,6 +155,18 @@ std::vector<T> random_deltas(index_t count, std::uint64_t seed, double spread) {
   std::vector<T> deltas;
   for (index_t i = 0; i < 4 * count; ++i) deltas.push_back(to<T>(spread * generator.normal()));
   return deltas;
+}
+
+/// The largest difference of two finite logits, at least 1: the size of what cancels in a softmax's
+/// loss.
+inline double extent_of(vector_view<const float> logits) {
+  double least = 1e300, greatest = -1e300;
+  for (const float number : logits) {
+    if (!std::isfinite(number)) continue;
+    least = std::min(least, static_cast<double>(number));
+    greatest = std::max(greatest, static_cast<double>(number));
+  }
+  return std::max(1.0, greatest - least);
 }
 
 }  // namespace test

@@ -109,28 +109,6 @@ class Functions(unittest.TestCase):
             lambda d: ours.regression_loss(d, anchors, truth, matches, loss="giou",
                                            weights=weights), giou, deltas, rtol=1e-4)
 
-    def test_gradients_in_double(self):
-        labels = torch.randint(-2, 5, (12,))
-        logits = torch.randn(12, 5, dtype=torch.float64, requires_grad=True)
-        boxes = some_boxes(9, torch.float64).requires_grad_()
-        targets = (boxes + 1).detach()
-        soft = torch.rand(12, 5, dtype=torch.float64)
-        check = torch.autograd.gradcheck
-        for reduction in ("none", "mean", "sum"):
-            self.assertTrue(check(lambda x: ours.sigmoid_focal_loss(
-                x, labels=labels, reduction=reduction), logits))
-            self.assertTrue(check(lambda x: ours.sigmoid_focal_loss(
-                x, soft, gamma=1.3, reduction=reduction), logits))
-            for loss in (ours.generalized_box_iou_loss, ours.distance_box_iou_loss):
-                self.assertTrue(check(lambda b: loss(b, targets, reduction), boxes))
-            self.assertTrue(check(lambda b: ours.smooth_l1_loss(b, targets, reduction, 0.3), boxes))
-        matches = torch.randint(-2, 3, (9,))
-        for loss in ("smooth_l1", "giou", "diou"):
-            deltas = torch.randn(9, 4, dtype=torch.float64, requires_grad=True)
-            self.assertTrue(check(lambda d: ours.regression_loss(
-                d, targets, targets[:3] + 2,
-                matches, loss=loss), deltas))
-
     def test_overlaps(self):
         a, b = some_boxes(20), some_boxes(30)
         for name in ("box_iou", "generalized_box_iou", "distance_box_iou", "complete_box_iou"):
@@ -139,6 +117,9 @@ class Functions(unittest.TestCase):
         self.assertTrue(torch.equal(ours.box_iou(a, b), theirs.box_iou(a, b)))
         self.assertTrue(torch.equal(ours.box_iou(a.long(), b.long()),
                                     theirs.box_iou(a.long(), b.long())))
+        rows = torch.rand(20, 7)  # whose columns are strided
+        self.assertTrue(torch.equal(ours.box_iou(rows[:, 1:5], rows[::2, 2:6]),
+                                    theirs.box_iou(rows[:, 1:5], rows[::2, 2:6])))
 
     def test_boxes(self):
         images = some_boxes(40) * 1.5 - 10
@@ -209,15 +190,6 @@ class Functions(unittest.TestCase):
         self.assertTrue(bool((left[:-1] >= left[1:]).all()))
         self.assertEqual(len(kept), len(left))
 
-    def test_strides(self):
-        logits = torch.randn(4, 9, 6).transpose(1, 2)
-        labels = torch.randint(-1, 9, (4, 6))
-        self.assertTrue(torch.equal(ours.sigmoid_focal_loss(logits, labels=labels),
-                                    ours.sigmoid_focal_loss(logits.contiguous(), labels=labels)))
-        rows = torch.rand(20, 7)
-        self.assertTrue(torch.equal(ours.box_iou(rows[:, 1:5], rows[::2, 2:6]),
-                                    ours.box_iou(rows[:, 1:5].clone(), rows[::2, 2:6].clone())))
-
     def test_errors(self):
         logits, boxes = torch.randn(5, 3), some_boxes(5)
         with self.assertRaisesRegex(ValueError, "reduction.*'sums'"):
@@ -270,23 +242,6 @@ class Functions(unittest.TestCase):
         with torch.inference_mode():
             torch.testing.assert_close(ours.sigmoid_focal_loss(logits * 1, labels=labels),
                                        ours.sigmoid_focal_loss(logits.detach(), labels=labels))
-
-    def test_several_threads(self):
-        boxes, scores = some_boxes(3000), torch.rand(3000)
-        expected = ours.nms(boxes, scores, 0.5)
-        wrong = []
-
-        def call():
-            for _ in range(5):
-                if not torch.equal(ours.nms(boxes, scores, 0.5), expected):
-                    wrong.append(1)
-
-        callers = [threading.Thread(target=call) for _ in range(4)]
-        for caller in callers:
-            caller.start()
-        for caller in callers:
-            caller.join()
-        self.assertFalse(wrong)
 
     def test_trace_and_script(self):
         logits, labels = torch.randn(6, 3, requires_grad=True), torch.randint(-1, 3, (6,))

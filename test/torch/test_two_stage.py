@@ -62,21 +62,6 @@ class RoIAlign(unittest.TestCase):
                                          lambda x: theirs.roi_align(x, boxes, size, *options),
                                          [features])
 
-    def test_gradients_in_double(self):
-        features = torch.randn(2, 3, 7, 6, dtype=torch.float64, requires_grad=True)
-        boxes = [some_boxes(3, torch.float64), some_boxes(2, torch.float64)]
-        for layout in (torch.contiguous_format, torch.channels_last):
-            x = features.detach().to(memory_format=layout).requires_grad_()
-            self.assertTrue(torch.autograd.gradcheck(
-                lambda x: ours.roi_align(x, boxes, (2, 3), 0.07, 2, True), x))
-            self.assertTrue(torch.autograd.gradcheck(
-                lambda x: ours.roi_align(x, boxes, 2, 0.07), x))
-        levels = [torch.randn(2, 2, side, side, dtype=torch.float64, requires_grad=True)
-                  for side in (8, 4)]
-        self.assertTrue(torch.autograd.gradcheck(
-            lambda *x: ours.multiscale_roi_align(x, boxes, 2, [0.125, 0.0625], canonical_scale=28),
-            levels))
-
     def test_pyramids(self):
         corner = torch.rand(60, 2) * 100
         boxes = torch.cat([corner, corner + torch.rand(60, 2) * 500 + 10], 1)
