@@ -139,7 +139,8 @@ using written_files = std::array<memory_file, 4>;
 /// In the new process: becomes the program.
 [[noreturn]] inline void become(const program_start& start, const written_files& files) {
   int sources[5] = {open("/dev/null", O_RDONLY)};
-  for (int i = 0; i < 4; ++i) sources[i + 1] = files[i].number();
+  int* source = sources;
+  for (const memory_file& file : files) *++source = file.number();
   // Copies above the numbers that they go to, which are then free.
   int copies[5];
   for (int i = 0; i < 5; ++i) copies[i] = fcntl(sources[i], F_DUPFD_CLOEXEC, 10);
