@@ -29,15 +29,10 @@ ASSUMPTIONS = """assumed:
   messages are sent one at a time, in the order of the buckets, as soon as a bucket is ready
   messages do not share bandwidth in the network: each machine has the full bandwidth
   pictures are always ready in time
-<<<<<<< HEAD
   each process takes the median step; for "slowest", a step waits for the slowest of as many random
   measured steps as there are processes, which includes disturbances by other programs"""
-=======
-  all processes take the median step; "slowest" has each step wait for the slowest of so many draws
-  from the steps measured, which counts what else ran on the machine as well"""
 ASSUMPTIONS_OF_AVERAGES = """  between averages, no process waits; nothing hides an average, whose message holds weights and the
   optimiser's state; an epoch has many more steps than pass between averages"""
->>>>>>> febf6bc (Add --average-steps and MLPerf's scenarios to the trainer)
 
 LOSSES_BYTES = 24  # the message summed in every step besides the gradients: three doubles
 

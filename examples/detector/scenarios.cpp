@@ -135,14 +135,15 @@ void log_latencies(const load_result& result, const std::string& of, const mlper
   log.write("result_min_" + of + "latency_ns", nanoseconds(all.front()));
   log.write("result_max_" + of + "latency_ns", nanoseconds(all.back()));
   log.write("result_mean_" + of + "latency_ns", nanoseconds(mean));
-  std::printf("  least %.2f ms, mean %.2f ms, greatest %.2f ms\n ", all.front() * 1e3, mean * 1e3,
-              all.back() * 1e3);
-  const char* separator = "";
-  for (const int percent : {50, 90, 95, 97, 99}) {
-    const double latency = percentile(all, percent);
+  constexpr int percents[] = {50, 90, 95, 97, 99};
+  for (const int percent : percents)
     log.write("result_" + std::to_string(percent) + ".00_percentile_" + of + "latency_ns",
-              nanoseconds(latency));
-    std::printf("%s %dth percentile %.2f ms", separator, percent, latency * 1e3);
+              nanoseconds(percentile(all, percent)));
+  std::printf("  least %.2f ms, mean %.2f ms, greatest %.2f ms\n", all.front() * 1e3, mean * 1e3,
+              all.back() * 1e3);
+  const char* separator = " ";
+  for (const int percent : percents) {
+    std::printf("%s %dth percentile %.2f ms", separator, percent, percentile(all, percent) * 1e3);
     separator = ",";
   }
   std::printf("\n");

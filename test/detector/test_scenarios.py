@@ -108,7 +108,8 @@ class Scenarios(unittest.TestCase):
         with open(os.path.join(self.folder, "JPEGImages/broken.png"), "w") as picture:
             picture.write("no picture")
         with open(os.path.join(self.folder, "Annotations/broken.xml"), "w") as xml:
-            xml.write("<annotation/>")
+            xml.write("<annotation><object><name>red</name><bndbox><xmin>5</xmin><ymin>5</ymin><xmax>40</xmax>"
+                      "<ymax>40</ymax></bndbox></object></annotation>")
         good = ["--scenario", "offline", "--test", self.list]
         for arguments, expected in (
                 (["none.pt", *good], "detector: none.pt: no such checkpoint"),
