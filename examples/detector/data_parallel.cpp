@@ -59,6 +59,8 @@ void listen_by_sockets(Options&, long) {}
 
 }  // namespace
 
+constexpr std::int64_t most_bytes = 25 << 20;  ///< of a bucket, unless one tensor is larger
+
 struct process_group::connection {
   /// Gradients that are summed in one message, in the order in which the backward pass produces
   /// them.
@@ -70,7 +72,16 @@ struct process_group::connection {
     c10::intrusive_ptr<c10d::Work> work;
   };
 
+  /// Tensors that are averaged in one message.
+  struct averaged {
+    std::vector<at::Tensor> tensors;
+    at::Tensor sum;  ///< all of them, concatenated
+    c10::intrusive_ptr<c10d::Work> work;
+  };
+
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
+  std::vector<averaged> averages;  ///< under way
+  c10::intrusive_ptr<c10d::Work> numbers_work;
   std::vector<bucket> buckets;
   std::size_t begun = 0;  ///< buckets whose sum has been started
   /// Nodes that hold the hooks; the type of pointer depends on libtorch's version.
@@ -113,7 +124,7 @@ struct process_group::connection {
   }
 };
 
-process_group::process_group(int timeout_seconds) {
+process_group::process_group(std::int64_t steps_between_messages) {
   const int size = number_of({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 1);
   const int rank = number_of({"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, 0);
   if (size < 1 || rank >= size)
@@ -129,10 +140,12 @@ process_group::process_group(int timeout_seconds) {
   options.port = static_cast<std::uint16_t>(number_of({"MASTER_PORT"}, 29500, 65535));
   options.isServer = rank == 0;
   options.numWorkers = size;
-  options.timeout = std::chrono::seconds(timeout_seconds);
+  options.timeout = std::chrono::minutes(1);
   listen_by_sockets(options, 0);
   const auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
-  const auto gloo = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(timeout_seconds));
+  constexpr std::int64_t most_minutes = 24 * 60;
+  const auto gloo = c10d::ProcessGroupGloo::Options::create(
+      std::chrono::minutes(std::min(steps_between_messages, most_minutes)));
   // A single machine needs no host name.
   const bool is_local = std::string(address) == "127.0.0.1";
   gloo->devices.push_back(is_local ? c10d::ProcessGroupGloo::createDeviceForHostname(address)
@@ -143,20 +156,24 @@ process_group::process_group(int timeout_seconds) {
 
 process_group::~process_group() = default;
 
-void process_group::share_gradients(const std::vector<at::Tensor>& weights) {
+void process_group::copy_from_rank_0(const std::vector<at::Tensor>& weights) {
   if (connection_ == nullptr) return;
   for (const at::Tensor& weight : weights) {
     std::vector<at::Tensor> broadcast_weight{weight.detach()};
     connection_->finish(*connection_->group->broadcast(broadcast_weight));
   }
+}
+
+void process_group::share_gradients(const std::vector<at::Tensor>& weights) {
+  if (connection_ == nullptr) return;
   // As in PyTorch's DistributedDataParallel: the first bucket is small, so that communication
   // starts early.
-  constexpr std::int64_t first_bytes = 1 << 20, bytes = 25 << 20;
+  constexpr std::int64_t first_bytes = 1 << 20;
   std::vector<connection::bucket>& buckets = connection_->buckets;
   std::int64_t left = 0;
   for (std::size_t w = weights.size(); w-- > 0;) {
     if (left <= 0) {
-      left = buckets.empty() ? first_bytes : bytes;
+      left = buckets.empty() ? first_bytes : most_bytes;
       buckets.emplace_back();
     }
     buckets.back().weights.push_back(weights[w]);
@@ -193,6 +210,49 @@ void process_group::end_step() {
       first += weight.numel();
     }
   }
+}
+
+void process_group::begin_average(std::vector<at::Tensor> tensors, std::vector<double> numbers) {
+  summed_ = std::move(numbers);
+  if (connection_ == nullptr) return;
+  const at::NoGradGuard no_grad;
+  std::vector<connection::averaged>& averages = connection_->averages;
+  std::int64_t left = 0;
+  for (at::Tensor& tensor : tensors) {
+    if (left <= 0) {
+      left = most_bytes;
+      averages.emplace_back();
+    }
+    left -= tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
+    averages.back().tensors.push_back(std::move(tensor));
+  }
+  std::vector<at::Tensor> sums{
+      at::from_blob(summed_.data(), {static_cast<std::int64_t>(summed_.size())}, at::kDouble)};
+  connection_->numbers_work = connection_->group->allreduce(sums);
+  for (connection::averaged& of : averages) {
+    std::vector<at::Tensor> parts;
+    for (const at::Tensor& tensor : of.tensors) parts.push_back(tensor.reshape({-1}));
+    of.sum = at::cat(parts);
+    std::vector<at::Tensor> message{of.sum};
+    of.work = connection_->group->allreduce(message);
+  }
+}
+
+std::vector<double> process_group::end_average() {
+  if (connection_ == nullptr) return std::move(summed_);
+  const at::NoGradGuard no_grad;
+  connection_->finish(*connection_->numbers_work);
+  for (connection::averaged& of : connection_->averages) {
+    connection_->finish(*of.work);
+    of.sum.div_(static_cast<double>(size_));
+    std::int64_t first = 0;
+    for (at::Tensor& tensor : of.tensors) {
+      tensor.copy_(of.sum.narrow(0, first, tensor.numel()).view(tensor.sizes()));
+      first += tensor.numel();
+    }
+  }
+  connection_->averages.clear();
+  return std::move(summed_);
 }
 
 std::vector<double> process_group::sum(std::vector<double> numbers) {
@@ -238,7 +298,7 @@ double process_group::waited() const noexcept {
 std::vector<timed_message> process_group::time_messages() {
   std::vector<timed_message> timed;
   if (connection_ == nullptr) return timed;
-  std::int64_t largest = 0;
+  std::int64_t largest = connection_->buckets.empty() ? most_bytes : 0;
   for (const shared_bucket& of : buckets()) largest = std::max(largest, of.bytes);
   constexpr int repetitions = 5;
   for (const std::int64_t bytes : {std::int64_t{sizeof(float)}, largest}) {
@@ -259,12 +319,17 @@ std::vector<timed_message> process_group::time_messages() {
 
 struct process_group::connection {};
 
-process_group::process_group(int) {
+process_group::process_group(std::int64_t) {
   if (number_of({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 1) > 1)
     throw std::runtime_error("this program was built without c10d and supports only one process");
 }
 process_group::~process_group() = default;
+void process_group::copy_from_rank_0(const std::vector<at::Tensor>&) {}
 void process_group::share_gradients(const std::vector<at::Tensor>&) {}
+void process_group::begin_average(std::vector<at::Tensor>, std::vector<double> numbers) {
+  summed_ = std::move(numbers);
+}
+std::vector<double> process_group::end_average() { return std::move(summed_); }
 void process_group::begin_step() {}
 void process_group::end_step() {}
 std::vector<double> process_group::sum(std::vector<double> numbers) { return numbers; }

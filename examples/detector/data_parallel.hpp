@@ -2,6 +2,7 @@
 // Training by several processes, each with a share of every batch. Their gradients are averaged by
 // c10d over Gloo, which sums buckets of gradients while the backward pass computes others. (c10d's
 // own Reducer does the same, but Debian's libtorch-dev lacks headers that its header includes.)
+// Alternatively, each process steps on its own gradients, and weights are averaged now and then.
 //
 // Start the processes by hand, mpirun or Slurm. Each reads its role from the environment:
 //   RANK, WORLD_SIZE             or those of Open MPI (OMPI_COMM_WORLD_RANK, ..._SIZE) or Slurm
@@ -32,13 +33,14 @@ struct timed_message {
 };
 
 /// One of several processes, or the only one; for the only one, everything here costs nothing. If
-/// another process ends or does not answer within `timeout_seconds`, every function, and
-/// backward(), throws std::runtime_error with this reason.
+/// another process ends or does not answer in time, every function, and backward(), throws
+/// std::runtime_error with this reason. The time is a minute for each of the steps between two
+/// messages, and at most a day: a process may be slower than the others in each of them.
 class process_group {
  public:
   /// Reads the environment and waits for the other processes. Throws std::runtime_error if the
   /// environment is inconsistent.
-  explicit process_group(int timeout_seconds = 60);
+  explicit process_group(std::int64_t steps_between_messages = 1);
   process_group(const process_group&) = delete;
   process_group& operator=(const process_group&) = delete;
   ~process_group();
@@ -46,14 +48,23 @@ class process_group {
   std::size_t rank() const noexcept { return rank_; }
   std::size_t size() const noexcept { return size_; }
 
-  /// Starts to share the gradients of these weights, and copies the weights from rank 0. A step is
-  /// begin_step(), backward, and end_step(), which leaves the mean of all processes' gradients in
-  /// the weights. Every weight must have a gradient.
+  /// Copies these weights from rank 0.
+  void copy_from_rank_0(const std::vector<at::Tensor>& weights);
+  /// Starts to share the gradients of these weights. A step is begin_step(), backward, and
+  /// end_step(), which leaves the mean of all processes' gradients in the weights. Every weight
+  /// must have a gradient.
   void share_gradients(const std::vector<at::Tensor>& weights);
   void begin_step();
   void end_step();
   /// In the order in which they are sent; empty for a single process.
   std::vector<shared_bucket> buckets() const;
+
+  /// Starts to average float tensors, in place, and to sum numbers over all processes. Both have
+  /// the same sizes on each. The tensors may be read but not written until end_average().
+  void begin_average(std::vector<at::Tensor> tensors, std::vector<double> numbers);
+  /// Waits for all processes, and leaves the means in the tensors, with the same bits on each.
+  /// Returns the sums of the numbers.
+  std::vector<double> end_average();
 
   /// Sums element by element over all processes.
   std::vector<double> sum(std::vector<double> numbers);
@@ -62,12 +73,14 @@ class process_group {
 
   /// Seconds that this process has waited for the others so far.
   double waited() const noexcept;
-  /// Sends a message of one number, and one of the size of the largest bucket, a few times. Returns
-  /// the shortest time of each; empty for a single process.
+  /// Sends a message of one number, and one of the size of the largest bucket of gradients, or of
+  /// averages if gradients are not shared, a few times. Returns the shortest time of each; empty
+  /// for a single process.
   std::vector<timed_message> time_messages();
 
  private:
   struct connection;
+  std::vector<double> summed_;  ///< the numbers of begin_average(), which the connection writes
   std::unique_ptr<connection> connection_;
   std::size_t rank_ = 0, size_ = 1;
 };

@@ -2,6 +2,7 @@
 #include "evaluation.hpp"
 
 #include "losses.hpp"
+#include "torch_postprocess.hpp"
 #include <vecdet/torch.hpp>
 
 #include <algorithm>
@@ -49,7 +50,8 @@ head_outputs compute_heads(retinanet& model, const at::Tensor& images,
 
 std::vector<std::vector<detection>> detect(retinanet& model, vecdet::anchor_cache& anchors,
                                            const batch& pictures, canvas_size canvas,
-                                           double score_threshold, precision_options precision) {
+                                           double score_threshold, precision_options precision,
+                                           postprocessing_kind kind) {
   const at::NoGradGuard no_grad;
   const head_outputs outputs = compute_heads(model, pictures.images, precision);
   const vecdet::boxes_view<const float> boxes = anchors_of(anchors, outputs, canvas).boxes();
@@ -61,11 +63,15 @@ std::vector<std::vector<detection>> detect(retinanet& model, vecdet::anchor_cach
     image_sizes.push_back(drawn.place.height);
     image_sizes.push_back(drawn.place.width);
   }
+  const at::Tensor logits = joined(outputs.logits, model.config().classes),
+                   deltas = joined(outputs.deltas, 4),
+                   rows = at::from_blob(const_cast<float*>(boxes.data()), {boxes.size(), 4});
   at::Tensor corners, scores, labels, offsets;
-  std::tie(corners, scores, labels, offsets) = vecdet::ops::postprocess(
-      joined(outputs.logits, model.config().classes), joined(outputs.deltas, 4),
-      at::from_blob(const_cast<float*>(boxes.data()), {boxes.size(), 4}), image_sizes, level_sizes,
-      vecdet::ops::detector::retinanet, score_threshold);
+  std::tie(corners, scores, labels, offsets) =
+      kind == postprocessing_kind::torch
+          ? torch_postprocess(logits, deltas, rows, image_sizes, level_sizes, score_threshold)
+          : vecdet::ops::postprocess(logits, deltas, rows, image_sizes, level_sizes,
+                                     vecdet::ops::detector::retinanet, score_threshold);
 
   const float* const corner = corners.data_ptr<float>();
   const float* const score = scores.data_ptr<float>();
@@ -83,7 +89,8 @@ std::vector<std::vector<detection>> detect(retinanet& model, vecdet::anchor_cach
 }
 
 evaluation evaluate(retinanet& model, const dataset& data, loader_params params,
-                    precision_options precision, process_group& processes) {
+                    precision_options precision, process_group& processes,
+                    postprocessing_kind kind) {
   params.training = false;
   params.rank = processes.rank();
   params.ranks = processes.size();
@@ -102,7 +109,7 @@ evaluation evaluate(retinanet& model, const dataset& data, loader_params params,
       reasons.push_back(picture);
     }
     if (pictures.pictures.empty()) continue;
-    const auto found = detect(model, anchors, pictures, params.canvas, 0.05, precision);
+    const auto found = detect(model, anchors, pictures, params.canvas, 0.05, precision, kind);
     for (std::size_t i = 0; i < found.size(); ++i)
       for (const detection& d : found[i]) {
         const box& c = d.corners;

@@ -29,7 +29,8 @@ head_outputs compute_heads(retinanet& model, const at::Tensor& images, precision
 std::vector<std::vector<detection>> detect(retinanet& model, vecdet::anchor_cache& anchors,
                                            const batch& pictures, canvas_size canvas,
                                            double score_threshold = 0.05,
-                                           precision_options precision = {});
+                                           precision_options precision = {},
+                                           postprocessing_kind kind = postprocessing_kind::vecdet);
 
 struct evaluation {
   vecdet::coco::average_precision precision;  ///< means over classes
@@ -41,7 +42,8 @@ struct evaluation {
 
 /// Evaluates the whole data set, of which each process takes a share. `params` configures loading.
 evaluation evaluate(retinanet& model, const dataset& data, loader_params params,
-                    precision_options precision, process_group& processes);
+                    precision_options precision, process_group& processes,
+                    postprocessing_kind kind = postprocessing_kind::vecdet);
 
 /// Writes detections as a COCO results file.
 void write_results(const std::string& file, const dataset& data,

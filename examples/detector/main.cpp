@@ -3,6 +3,7 @@
 // --help` and README.md in this directory.
 #include "bench.hpp"
 #include "inspection.hpp"
+#include "scenarios.hpp"
 #include "trainer.hpp"
 
 #include <csignal>
@@ -135,6 +136,11 @@ struct train_command {
                     "fractions of the training after which the schedule steps lowers the rate")
         ->capture_default_str();
 
+    app->add_option("--average-steps", options.average_steps,
+                    "of several processes: steps between averages of the weights; 1: gradients are "
+                    "averaged in every step")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
     app->add_option("--evaluate-every", options.evaluate_every, "epochs between evaluations")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
@@ -199,35 +205,106 @@ struct draw_command {
 
 struct bench_command {
   bench_options options;
+  scenario_options scenario;
+  double bound_ms = 100;
+  CLI::Option* scenario_option = nullptr;
 
   explicit bench_command(CLI::App& parent) {
-    CLI::App* const app = parent.add_subcommand("bench", "Times a training step");
-    app->add_flag("--mlperf", "the step of MLPerf: 800 x 800, 264 classes, ResNeXt50")->required();
-    app->add_option("--batch", options.batches, "batch sizes; each gets a table")
-        ->capture_default_str();
-    app->add_option("--rounds", options.rounds, "runs of each stage")
-        ->capture_default_str()
-        ->check(CLI::PositiveNumber);
-    app->add_option("--steps", options.steps, "timed steps per stage and round")
-        ->capture_default_str()
-        ->check(CLI::PositiveNumber);
-    app->add_option("--side", options.side, "side of the pictures, in pixels")
-        ->capture_default_str()
-        ->check(CLI::Range(64, 4096));
+    CLI::App* const app = parent.add_subcommand(
+        "bench", "Times a training step, or a checkpoint in MLPerf's scenarios");
+    CLI::App* const what = app->add_option_group("what");
+    auto* const step =
+        what->add_flag("--mlperf", "the step of MLPerf: 800 x 800, 264 classes, ResNeXt50");
+    scenario_option =
+        what->add_option("--scenario", scenario.scenario,
+                         "single-stream, multi-stream, server or offline")
+            ->transform(one_of<scenario_kind>({{"single-stream", scenario_kind::single_stream},
+                                               {"multi-stream", scenario_kind::multi_stream},
+                                               {"server", scenario_kind::server},
+                                               {"offline", scenario_kind::offline}}));
+    what->require_option(1);
     app->add_option("--threads", options.threads, "compute threads; 0: all")
         ->check(CLI::NonNegativeNumber);
-    app->add_option("--results", options.results, "file for one line of JSON per process");
-    auto* const stage = app->add_option("--stage", options.stage,
-                                        "run only this stage, by number; prints seconds and loss")
-                            ->check(CLI::Range(0, static_cast<int>(stages().size()) - 1));
-    app->add_flag("--loss-alone", options.loss_alone, "time the stage's loss without a network")
+    add_step(*app->add_option_group("With --mlperf"), step);
+    add_scenario(*app->add_option_group("With --scenario"));
+  }
+
+  void add_step(CLI::App& app, CLI::Option* step) {
+    app.add_option("--batch", options.batches, "batch sizes; each gets a table")
+        ->capture_default_str()
+        ->needs(step);
+    app.add_option("--rounds", options.rounds, "runs of each stage")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber)
+        ->needs(step);
+    app.add_option("--steps", options.steps, "timed steps per stage and round")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber)
+        ->needs(step);
+    app.add_option("--side", options.side, "side of the pictures, in pixels")
+        ->capture_default_str()
+        ->check(CLI::Range(64, 4096))
+        ->needs(step);
+    app.add_option("--results", options.results, "file for one line of JSON per process")
+        ->needs(step);
+    auto* const stage = app.add_option("--stage", options.stage,
+                                       "run only this stage, by number; prints seconds and loss")
+                            ->check(CLI::Range(0, static_cast<int>(stages().size()) - 1))
+                            ->needs(step);
+    app.add_flag("--loss-alone", options.loss_alone, "time the stage's loss without a network")
         ->needs(stage);
-    app->add_option("--profile", options.profile,
-                    "file for a profile of the timed steps; its ending selects the format")
+    app.add_option("--profile", options.profile,
+                   "file for a profile of the timed steps; its ending selects the format")
         ->needs(stage);
   }
 
+  void add_scenario(CLI::App& app) {
+    auto* const checkpoint = app.add_option("checkpoint", scenario.checkpoint);
+    add_data(app, "test", scenario.test, false);
+    scenario_option->needs(checkpoint)->needs(app.get_option("--test"));
+    load_params& load = scenario.load;
+    const auto only = [this](CLI::Option* option) { option->needs(scenario_option); };
+    only(app.add_flag("--accuracy", scenario.accuracy,
+                      "print the AP of the outputs for all pictures, instead of times"));
+    only(app.add_option("--latency-bound", bound_ms,
+                        "milliseconds within which a server's 99th percentile stays")
+             ->capture_default_str()
+             ->check(CLI::PositiveNumber));
+    only(app.add_option("--min-seconds", load.least_seconds, "minimum duration of a run")
+             ->capture_default_str()
+             ->check(CLI::NonNegativeNumber));
+    only(app.add_option("--min-queries", load.least_queries,
+                        "minimum number of queries; offline: of pictures; default: 1024 "
+                        "(single-stream), 662 (multi-stream, server), 24576 (offline)")
+             ->check(CLI::PositiveNumber));
+    only(app.add_option("--warmup-queries", load.warmup_queries, "queries before those measured")
+             ->capture_default_str()
+             ->check(CLI::NonNegativeNumber));
+    only(app.add_option("--largest-batch", load.largest_batch,
+                        "pictures that a server, or offline, computes at once")
+             ->capture_default_str()
+             ->check(CLI::Range(1, 4096)));
+    only(app.add_option("--sample-seed", load.sample_seed, "seed of the pictures' order")
+             ->capture_default_str());
+    only(app.add_option("--schedule-seed", load.schedule_seed, "seed of a server's arrivals")
+             ->capture_default_str());
+    only(app.add_option("--convolutions", scenario.convolutions,
+                        "3x3 convolutions with stride 1: vecdet, or torch for libtorch's")
+             ->transform(one_of<convolution_kind>(
+                 {{"torch", convolution_kind::torch}, {"vecdet", convolution_kind::vecdet}})));
+    only(app.add_option("--postprocessing", scenario.postprocessing,
+                        "vecdet, or torch for libtorch's operators only")
+             ->transform(one_of<postprocessing_kind>({{"torch", postprocessing_kind::torch},
+                                                      {"vecdet", postprocessing_kind::vecdet}})));
+  }
+
   int run() {
+    if (scenario_option->count() > 0) {
+      if (options.threads > 0) at::set_num_threads(options.threads);
+      scenario.load.bound = bound_ms * 1e-3;
+      bench_scenario(scenario);
+      return 0;
+    }
     options.program = "/proc/" + std::to_string(::getpid()) + "/exe";
     bench_mlperf(options);
     return 0;

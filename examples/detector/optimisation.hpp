@@ -4,7 +4,10 @@
 
 #include "options.hpp"
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -42,6 +45,42 @@ inline std::unique_ptr<torch::optim::Optimizer> make_optimiser(torch::nn::Module
 inline void set_rate(torch::optim::Optimizer& optimiser, double rate) {
   for (torch::optim::OptimizerParamGroup& group : optimiser.param_groups())
     group.options().set_lr(rate);
+}
+
+/// The optimiser's tensors for each weight that it trains: AdamW's two moments, or SGD's momentum.
+inline std::int64_t state_tensors(const optimisation& params) {
+  if (params.optimiser == optimiser_kind::adamw) return 2;
+  return params.momentum > 0 ? 1 : 0;
+}
+
+/// What an optimiser keeps for a weight. The type of the key depends on libtorch's version.
+template <class States>
+torch::optim::OptimizerParamState& state_of(States& states, const at::Tensor& weight) {
+  if constexpr (std::is_same<typename States::key_type, std::string>::value)
+    return *states.at(c10::guts::to_string(weight.unsafeGetTensorImpl()));
+  else
+    return *states.at(weight.unsafeGetTensorImpl());
+}
+
+/// The weights that the optimiser trains, and its own tensors for them after the first step, always
+/// in the same order.
+inline std::vector<at::Tensor> trained_state(torch::optim::Optimizer& optimiser,
+                                             const optimisation& params) {
+  std::vector<at::Tensor> tensors;
+  for (const torch::optim::OptimizerParamGroup& group : optimiser.param_groups())
+    for (const at::Tensor& weight : group.params()) {
+      tensors.push_back(weight);
+      if (state_tensors(params) == 0) continue;
+      torch::optim::OptimizerParamState& state = state_of(optimiser.state(), weight);
+      if (params.optimiser == optimiser_kind::sgd) {
+        tensors.push_back(static_cast<torch::optim::SGDParamState&>(state).momentum_buffer());
+      } else {
+        auto& moments = static_cast<torch::optim::AdamWParamState&>(state);
+        tensors.push_back(moments.exp_avg());
+        tensors.push_back(moments.exp_avg_sq());
+      }
+    }
+  return tensors;
 }
 
 }  // namespace detector

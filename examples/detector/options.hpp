@@ -65,6 +65,14 @@ enum class convolution_kind {
 
 const char* name_of(convolution_kind kind);
 
+/// What turns the network's outputs into detections.
+enum class postprocessing_kind {
+  torch,   ///< libtorch's operators, as in torchvision
+  vecdet,  ///< vecdet::ops::postprocess
+};
+
+const char* name_of(postprocessing_kind kind);
+
 /// How the network is computed.
 struct precision_options {
   bool channels_last = false;
@@ -117,6 +125,9 @@ struct training_options {
   optimisation optimiser;
   loss_kind loss = loss_kind::vecdet;
   convolution_kind convolutions = convolution_kind::vecdet;
+  /// Of several processes: 1 to average gradients in every step; otherwise each process steps on
+  /// its own, and weights and the optimiser's state are averaged every so many steps.
+  std::int64_t average_steps = 1;
   std::int64_t epochs = 14;
   std::int64_t evaluate_every = 1;    ///< epochs between evaluations
   std::int64_t checkpoint_steps = 0;  ///< additional checkpoints every so many steps; 0: none

@@ -35,25 +35,33 @@ namespace {
 
 std::atomic<bool> is_to_stop{false};
 
-/// Identifies a data set independently of its location: an FNV-1a hash of picture names, boxes and
-/// labels.
-std::string digest_of(const dataset& data) {
-  std::uint64_t hash = 14695981039346656037u;
-  const auto add = [&](const void* bytes, std::size_t size) {
+/// FNV-1a.
+class byte_hash {
+ public:
+  void add(const void* bytes, std::size_t size) {
     for (std::size_t i = 0; i < size; ++i)
-      hash = (hash ^ static_cast<const unsigned char*>(bytes)[i]) * 1099511628211u;
-  };
+      value_ = (value_ ^ static_cast<const unsigned char*>(bytes)[i]) * 1099511628211u;
+  }
+  std::uint64_t value() const noexcept { return value_; }
+
+ private:
+  std::uint64_t value_ = 14695981039346656037u;
+};
+
+/// Identifies a data set independently of its location: a hash of picture names, boxes and labels.
+std::string digest_of(const dataset& data) {
+  byte_hash hash;
   for (const annotated_picture& picture : data.pictures) {
     const std::string name = std::filesystem::path(picture.file).filename().string();
-    add(name.c_str(), name.size() + 1);
+    hash.add(name.c_str(), name.size() + 1);
     for (const object& found : picture.objects) {
-      add(found.corners.data(), sizeof found.corners);
-      add(&found.label, sizeof found.label);
-      add(&found.crowd, sizeof found.crowd);
+      hash.add(found.corners.data(), sizeof found.corners);
+      hash.add(&found.label, sizeof found.label);
+      hash.add(&found.crowd, sizeof found.crowd);
     }
   }
   char text[17];
-  std::snprintf(text, sizeof text, "%016" PRIx64, hash);
+  std::snprintf(text, sizeof text, "%016" PRIx64, hash.value());
   return text;
 }
 
@@ -72,8 +80,11 @@ std::string recipe_of(const training_options& options, const dataset& data) {
        << loading.canvas.height << ", flips " << changes.horizontal_flip << " "
        << changes.vertical_flip << ", scales " << changes.smallest_scale << " to "
        << changes.largest_scale << (options.precision.bfloat16 ? ", bfloat16" : "") << ", prior "
-       << options.model.prior << ", frozen stages " << options.model.frozen_stages << ", data "
-       << data.pictures.size() << " pictures " << digest_of(data);
+       << options.model.prior << ", frozen stages " << options.model.frozen_stages;
+  if (options.average_steps > 1 && loading.ranks > 1)
+    line << ", average of " << loading.ranks << " ranks every " << options.average_steps
+         << " steps";
+  line << ", data " << data.pictures.size() << " pictures " << digest_of(data);
   return line.str();
 }
 
@@ -88,6 +99,7 @@ class training {
  public:
   explicit training(const training_options& options)
       : options_(options),
+        processes_(options.average_steps),
         train_(read_dataset(options.train)),
         log_(make_log(options.folder, processes_)) {
     if (!options.test.annotations.empty()) test_ = read_dataset(options.test, train_.classes);
@@ -113,7 +125,8 @@ class training {
     std::vector<at::Tensor> trained;
     for (const at::Tensor& weight : now_.model->parameters())
       if (weight.requires_grad()) trained.push_back(weight);
-    processes_.share_gradients(trained);
+    processes_.copy_from_rank_0(trained);
+    if (!averages_weights()) processes_.share_gradients(trained);
   }
 
   outcome run() {
@@ -143,6 +156,8 @@ class training {
     return run_log(folder + "/log.jsonl");
   }
 
+  /// Whether processes step on their own gradients. Otherwise they share them.
+  bool averages_weights() const { return options_.average_steps > 1 && processes_.size() > 1; }
   std::string latest() const { return options_.folder + "/checkpoint.pt"; }
   double seconds() const { return before_ + watch_.seconds(); }
 
@@ -165,15 +180,26 @@ class training {
                          {"weights", weights},
                          {"threads", at::get_num_threads()},
                          {"ranks", processes_.size()},
+                         {"average_steps", options_.average_steps},
                          {"pictures", train_.pictures.size()},
                          {"boxes", train_.boxes},
                          {"boxes_dropped", train_.dropped.size()}};
+    if (processes_.size() > 1) event["average_bytes"] = average_bytes();
     for (const shared_bucket& of : processes_.buckets()) event["bucket_bytes"].push_back(of.bytes);
     for (const timed_message& message : processes_.time_messages())
       event["all_reduce"].push_back({message.bytes, message.seconds});
     log_.write(event);
     note_dropped(train_);
     note_dropped(test_);
+  }
+
+  /// The bytes of a message that averages weights and the optimiser's state.
+  std::int64_t average_bytes() const {
+    std::int64_t bytes = 0;
+    for (const at::Tensor& weight : now_.model->parameters())
+      if (weight.requires_grad())
+        bytes += weight.numel() * static_cast<std::int64_t>(weight.element_size());
+    return bytes * (1 + state_tensors(options_.optimiser));
   }
 
   /// Reports the boxes that are left out: all of them in the log, the first on the terminal.
@@ -201,24 +227,32 @@ class training {
         return batches.next();
       }();
       const double waited = step_watch.seconds();
+      // The average was computed while pictures were loaded.
+      const outcome averaged = end_window();
+      if (averaged != outcome::finished) return averaged;
+      const stopwatch compute_watch;
       note_broken(train_, pictures.broken);
       const double rate = options_.optimiser.rate_at(state.step, steps * options_.epochs);
       const loss_values losses = compute_step(pictures, rate);
-      if (!std::isfinite(losses.classification + losses.regression)) return diverged(losses);
+      if (!averages_weights() && !std::isfinite(losses.classification + losses.regression))
+        return diverged(state.step + 1, losses);
       ++state.step;
       ++state.step_of_epoch;
-      tell(losses, rate, steps, step_watch.seconds(), waited);
-      if (is_asked_to_stop_) {
-        save(latest());
-        return outcome::interrupted;
+      window_.push_back(event_of(losses, rate, waited + compute_watch.seconds(), waited));
+      show_progress(losses, steps);
+      if (averages_weights()) {
+        if (state.step_of_epoch % options_.average_steps == 0 || state.step_of_epoch == steps)
+          begin_average();
+        continue;
       }
-      if (options_.checkpoint_steps > 0 && state.step % options_.checkpoint_steps == 0)
-        save(latest());
+      const outcome ended = write_window();
+      if (ended != outcome::finished) return ended;
     }
-    return outcome::finished;
+    return end_window();
   }
 
-  /// Logs the mean losses of all processes. If they are not finite, logs nothing else.
+  /// The losses are the means of all processes if these share gradients. If they are not finite,
+  /// nothing else is computed.
   loss_values compute_step(const batch& pictures, double rate) {
     batch_truth truth;
     for (const drawn_picture& drawn : pictures.pictures) truth.add_image(drawn.objects);
@@ -226,16 +260,72 @@ class training {
     optimiser_->zero_grad();
     waited_before_ = processes_.waited();
     loss_values losses = compute_losses(pictures.images, truth);
-    const std::vector<double> sums =
-        processes_.sum({losses.classification, losses.regression, is_to_stop ? 1.0 : 0.0});
-    losses.classification = sums[0] / static_cast<double>(processes_.size());
-    losses.regression = sums[1] / static_cast<double>(processes_.size());
-    is_asked_to_stop_ = sums[2] > 0;
-    if (!std::isfinite(losses.classification + losses.regression)) return losses;
+    if (!averages_weights()) {
+      const std::vector<double> sums =
+          processes_.sum({losses.classification, losses.regression, is_to_stop ? 1.0 : 0.0});
+      losses.classification = sums[0] / static_cast<double>(processes_.size());
+      losses.regression = sums[1] / static_cast<double>(processes_.size());
+      is_asked_to_stop_ = sums[2] > 0;
+      if (!std::isfinite(losses.classification + losses.regression)) return losses;
+    }
     compute_gradients(losses.total);
     VECDET_PROFILE_SCOPE("optimiser");
     optimiser_->step();
     return losses;
+  }
+
+  /// Starts to average the weights, the optimiser's state, and the losses of the window's steps.
+  void begin_average() {
+    VECDET_PROFILE_SCOPE("average");
+    std::vector<double> numbers;
+    for (const nlohmann::json& event : window_)
+      for (const char* loss : {"classification", "regression"})
+        numbers.push_back(event.at(loss).get<double>());
+    numbers.push_back(is_to_stop ? 1.0 : 0.0);
+    waited_before_ = processes_.waited();
+    processes_.begin_average(trained_state(*optimiser_, options_.optimiser), std::move(numbers));
+    is_averaging_ = true;
+  }
+
+  /// Ends the average, if one is under way.
+  outcome end_window() {
+    if (!is_averaging_) return outcome::finished;
+    is_averaging_ = false;
+    VECDET_PROFILE_SCOPE("average");
+    const stopwatch watch;
+    const std::vector<double> sums = processes_.end_average();
+    const auto ranks = static_cast<double>(processes_.size());
+    for (std::size_t i = 0; i < window_.size(); ++i) {
+      loss_values losses;
+      losses.classification = sums[2 * i] / ranks;
+      losses.regression = sums[2 * i + 1] / ranks;
+      nlohmann::json& event = window_[i];
+      if (!std::isfinite(losses.classification + losses.regression))
+        return diverged(event.at("step").get<std::int64_t>(), losses);
+      event["loss"] = losses.classification + losses.regression;
+      event["classification"] = losses.classification;
+      event["regression"] = losses.regression;
+    }
+    is_asked_to_stop_ = sums.back() > 0;
+    nlohmann::json& last = window_.back();
+    last["step_seconds"] = last.at("step_seconds").get<double>() + watch.seconds();
+    last["all_reduce_waited"] = processes_.waited() - waited_before_;
+    return write_window();
+  }
+
+  /// Logs the steps since all processes had the same weights, as they have again. Then saves them
+  /// if that became due since.
+  outcome write_window() {
+    const auto done = static_cast<std::int64_t>(window_.size());
+    for (const nlohmann::json& event : window_) log_.write(event);
+    window_.clear();
+    if (is_asked_to_stop_) {
+      save(latest());
+      return outcome::interrupted;
+    }
+    const std::int64_t between = options_.checkpoint_steps, step = now_.state.step;
+    if (between > 0 && step / between > (step - done) / between) save(latest());
+    return outcome::finished;
   }
 
   loss_values compute_losses(const at::Tensor& images, const batch_truth& truth) {
@@ -259,8 +349,8 @@ class training {
     processes_.end_step();
   }
 
-  void tell(const loss_values& losses, double rate, std::int64_t steps, double step_seconds,
-            double waited) {
+  nlohmann::json event_of(const loss_values& losses, double rate, double step_seconds,
+                          double waited) {
     const training_state& state = now_.state;
     nlohmann::json event{{"event", "step"},
                          {"step", state.step},
@@ -278,7 +368,11 @@ class training {
       for (const shared_bucket& of : processes_.buckets())
         event["buckets_ready"].push_back(of.ready);
     }
-    log_.write(event);
+    return event;
+  }
+
+  void show_progress(const loss_values& losses, std::int64_t steps) {
+    const training_state& state = now_.state;
     const double done = static_cast<double>(state.step - first_step_);
     const double left = watch_.seconds() / std::max(1.0, done) *
                         static_cast<double>(steps * options_.epochs - state.step);
@@ -325,16 +419,19 @@ class training {
     log_.write({{"event", "checkpoint"}, {"step", now_.state.step}, {"seconds", seconds()}});
   }
 
-  outcome diverged(const loss_values& losses) {
-    const bool is_good = all_finite(*now_.model);
+  outcome diverged(std::int64_t step, const loss_values& losses) {
+    // Processes that step on their own had different weights at that step.
+    const bool is_good = !averages_weights() && all_finite(*now_.model);
     if (is_good) save(latest());
     char text[240];
     std::snprintf(
         text, sizeof text, "step %d: the loss is not finite (classification %g, regression %g); %s",
-        static_cast<int>(now_.state.step + 1), losses.classification, losses.regression,
+        static_cast<int>(step), losses.classification, losses.regression,
         is_good ? "the weights before it are saved; a new training with a lower --rate or a "
                   "--warmup may help"
-                : "the weights are not finite either: the last checkpoint is kept");
+        : averages_weights()
+            ? "the steps since the last average are discarded: the last checkpoint is kept"
+            : "the weights are not finite either: the last checkpoint is kept");
     log_.say(text);
     return outcome::diverged;
   }
@@ -354,14 +451,37 @@ class training {
   outcome finish(outcome ended) {
     constexpr const char* names[] = {"finished", "target reached", "interrupted", "diverged"};
     const char* const name = names[static_cast<int>(ended)];
-    log_.write({{"event", "end"},
-                {"outcome", name},
-                {"step", now_.state.step},
-                {"broken_pictures", broken_.size()},
-                {"seconds", seconds()}});
+    nlohmann::json event{{"event", "end"},
+                         {"outcome", name},
+                         {"step", now_.state.step},
+                         {"broken_pictures", broken_.size()},
+                         {"seconds", seconds()}};
+    if (processes_.size() > 1) event["weights_of_ranks"] = weights_of_ranks();
+    log_.write(event);
     log_.say(std::string(name) + " after " + duration_text(seconds()) +
              (broken_.empty() ? "" : "; " + std::to_string(broken_.size()) + " pictures skipped"));
     return ended;
+  }
+
+  /// A hash of each rank's weights, to see that they are equal.
+  std::vector<std::string> weights_of_ranks() {
+    byte_hash hash;
+    for (const at::Tensor& weight : now_.model->parameters()) {
+      const at::Tensor plain = weight.detach().contiguous();
+      hash.add(plain.data_ptr(), plain.nbytes());
+    }
+    // A double holds half of it.
+    const std::vector<double> halves = processes_.joined(
+        {static_cast<double>(hash.value() >> 32), static_cast<double>(hash.value() & 0xffffffff)});
+    std::vector<std::string> hashes;
+    for (std::size_t i = 0; i < halves.size(); i += 2) {
+      char text[33];
+      std::snprintf(text, sizeof text, "%08" PRIx64 "%08" PRIx64,
+                    static_cast<std::uint64_t>(halves[i]),
+                    static_cast<std::uint64_t>(halves[i + 1]));
+      hashes.emplace_back(text);
+    }
+    return hashes;
   }
 
   training_options options_;
@@ -374,6 +494,8 @@ class training {
   std::unique_ptr<criterion> criterion_;
   std::set<std::string> broken_;
   stopwatch watch_;
+  std::vector<nlohmann::json> window_;  ///< steps not logged yet: all but one wait for an average
+  bool is_averaging_ = false;
   bool is_asked_to_stop_ = false;
   double before_ = 0;            ///< seconds of earlier runs
   double backward_seconds_ = 0;  ///< of the last step

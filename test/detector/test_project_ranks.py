@@ -68,6 +68,24 @@ class Projection(unittest.TestCase):
         self.assertAlmostEqual(run.slowest(1), 2.0)
         self.assertAlmostEqual(run.slowest(2), 0.25 * 1.75 + 0.75 * 2.25)
 
+    def test_averages_of_weights(self):
+        self.start["average_bytes"] = 800_000_000
+        self.write()
+        run = project_ranks.Run(self.log)
+        # Two processes without latency send half of it twice, 0.8 s, once in four steps.
+        self.assertAlmostEqual(run.exposed(2, 0, 1e9, 4), 0.2, places=6)
+        # The losses' message has a latency of its own.
+        self.assertAlmostEqual(run.exposed(2, 0.01, 1e12, 4), 0.01, places=3)
+        # Four draws of 1.75 or 2.25 s have a mean of 2 and a standard deviation of 0.125; the
+        # larger of two such sums is about 0.56 of it above, and sums of many draws lie closer.
+        self.assertAlmostEqual(run.slowest(1, 4), 2.0, delta=0.03)
+        self.assertAlmostEqual(run.slowest(2, 4), 2.07, delta=0.03)
+        self.assertLess(run.slowest(64, 64), run.slowest(64, 4))
+        self.assertLess(run.slowest(64, 4), run.slowest(64))
+        text = self.run_script("--ranks", "2", "--latency", "0", "--gigabits", "8", "--average-steps", "4").stdout
+        self.assertIn("an average every 4 steps", text)
+        self.assertIn("| 2 | 0.2000 s | 0.2000 s | 2.2000 s | 9.1 % | 90.9 % | ", text)
+
     def test_the_last_run_of_a_log_counts(self):
         self.steps += [{**self.start, "event": "resume", "bucket_bytes": [8, 9]}]
         self.steps += [step(n, 3.0) for n in range(8, 12)]
@@ -92,7 +110,14 @@ class Projection(unittest.TestCase):
         self.start["ranks"] = 1
         self.write()
         self.assertIn("a training by one process; expected two or more", self.run_script().stderr)
-        self.start["ranks"], self.steps = 2, self.steps[:3]
+        self.start["ranks"], self.start["average_steps"] = 2, 4
+        self.write()
+        self.assertIn("a training with --average-steps 4; expected 1", self.run_script().stderr)
+        self.start["average_steps"] = 1
+        self.write()
+        self.assertIn("does not say how large an average is", self.run_script("--average-steps", "4").stderr)
+        self.assertIn("invalid positive value: '0'", self.run_script("--average-steps", "0").stderr)
+        self.steps = self.steps[:3]
         self.write()
         self.assertIn("3 steps; expected more than 3", self.run_script().stderr)
         self.start = {"event": "end"}

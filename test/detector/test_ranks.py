@@ -5,53 +5,23 @@ batches, and one that is killed ends the job, which --resume goes on with. Exit 
 program was built without c10d."""
 import json
 import os
-import random
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
-import zlib
+
+sys.dont_write_bytecode = True
+from squares import SIDE, write_squares
 
 DETECTOR = sys.argv.pop(1) if len(sys.argv) > 1 else "detector"
-SIDE = 96
 STEPS = 12  # 4 epochs of 12 pictures in batches of 4
+# Averages of the weights after 4 steps and after the last step of an epoch of 6, with batches of 1.
+EVERY_4 = ("--average-steps", "4")
+AVERAGES = [4, 6, 10, 12, 16, 18, 22, 24]
 SKIPPED = 77
-
-
-def write_png(file, rows):
-    def chunk(kind, data):
-        body = kind + data
-        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
-
-    lines = b"".join(b"\0" + bytes(row) for row in rows)
-    with open(file, "wb") as out:
-        out.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", SIDE, SIDE, 8, 2, 0, 0, 0))
-                  + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b""))
-
-
-def write_squares(folder, count=12):
-    """Red and blue squares on grey noise, in VOC's format."""
-    source = random.Random(7)
-    for part in ("Annotations", "JPEGImages", "ImageSets/Main"):
-        os.makedirs(os.path.join(folder, part))
-    for i in range(count):
-        rows = [[source.randrange(90, 160) for _ in range(3 * SIDE)] for _ in range(SIDE)]
-        size = source.randrange(20, 40)
-        left, top = source.randrange(SIDE - size), source.randrange(SIDE - size)
-        colour = [230, 40, 30] if i % 2 else [30, 40, 230]
-        for y in range(top, top + size):
-            rows[y][3 * left:3 * (left + size)] = colour * size
-        write_png(os.path.join(folder, f"JPEGImages/{i}.png"), rows)
-        with open(os.path.join(folder, f"Annotations/{i}.xml"), "w") as xml:
-            xml.write(f"<annotation><object><name>{'red' if i % 2 else 'blue'}</name><bndbox>"
-                      f"<xmin>{left}</xmin><ymin>{top}</ymin><xmax>{left + size}</xmax>"
-                      f"<ymax>{top + size}</ymax></bndbox></object></annotation>")
-    with open(os.path.join(folder, "ImageSets/Main/train.txt"), "w") as names:
-        names.write("".join(f"{i}\n" for i in range(count)))
 
 
 def free_port():
@@ -66,30 +36,36 @@ class Ranks(unittest.TestCase):
         cls.scratch = tempfile.TemporaryDirectory()
         cls.folder = cls.scratch.name
         write_squares(cls.folder)
-        # The baseline for comparisons.
+        # The baselines for comparisons.
         cls.two = os.path.join(cls.folder, "two")
         cls.profile = os.path.join(cls.folder, "job.json")
-        for process in cls.begin(cls.two, VECDET_PROFILE=cls.profile):
-            _, error = process.communicate(timeout=120)
-            assert process.returncode == 0, error
+        cls.finish(cls.begin(cls.two, VECDET_PROFILE=cls.profile))
+        cls.averaged = os.path.join(cls.folder, "averaged")
+        cls.finish(cls.begin(cls.averaged, *EVERY_4, batch=2))
 
     @classmethod
     def tearDownClass(cls):
         cls.scratch.cleanup()
 
     @classmethod
-    def begin(cls, out, *more, ranks=2, **environment):
-        """The processes of a training with a global batch of 4, each with its share of two threads."""
+    def begin(cls, out, *more, ranks=2, batch=4, rate="0.01", **environment):
+        """The processes of a training with this global batch, each with its share of two threads."""
         port = free_port()
         command = [DETECTOR, "train", "--train", os.path.join(cls.folder, "ImageSets/Main/train.txt"),
                    "--out", out, "--size", str(SIDE), str(SIDE), "--channels", "16", "--anchor-size", "16",
-                   "--optimiser", "sgd", "--rate", "0.01", "--hflip", "0.5", "--epochs", "4",
-                   "--checkpoint-steps", "2", "--batch", str(4 // ranks), "--threads", str(2 // ranks),
+                   "--optimiser", "sgd", "--rate", rate, "--hflip", "0.5", "--epochs", "4",
+                   "--checkpoint-steps", "2", "--batch", str(batch // ranks), "--threads", str(2 // ranks),
                    "--loader-threads", "1", *more]
         return [subprocess.Popen(command, stderr=subprocess.PIPE, text=True,
                                  env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks),
                                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **environment})
                 for rank in range(ranks)]
+
+    @staticmethod
+    def finish(processes):
+        for process in processes:
+            _, error = process.communicate(timeout=120)
+            assert process.returncode == 0, error
 
     @staticmethod
     def events(out, kind):
@@ -147,34 +123,108 @@ class Ranks(unittest.TestCase):
             for name in ("step", "pictures", "forward", "loss", "backward", "share gradients", "optimiser"):
                 self.assertEqual(calls[name], STEPS, name)
 
-    def killed(self, victim):
-        out = os.path.join(self.folder, f"killed{victim}")
-        processes = self.begin(out)
+    def ends_with(self, victim, signal_number, expected, *more, **batch):
+        """Sends a signal to one process after some steps, and resumes. Returns the other's output."""
+        out = os.path.join(self.folder, f"{signal_number.name}{victim}{len(more)}")
+        processes = self.begin(out, *more, **batch)
         while len(self.events(out, "step")) < 5 and processes[0].poll() is None:
             time.sleep(0.005)
-        processes[victim].send_signal(signal.SIGKILL)
-        killed = time.monotonic()
+        processes[victim].send_signal(signal_number)
+        sent = time.monotonic()
         _, error = processes[1 - victim].communicate(timeout=60)
-        self.assertLess(time.monotonic() - killed, 10)
-        self.assertIn("detector: another process of this training has ended or does not answer: ", error)
-        self.assertEqual(processes[1 - victim].returncode, 1)
+        self.assertLess(time.monotonic() - sent, 10)
+        self.assertEqual(processes[1 - victim].returncode, 1 if signal_number == signal.SIGKILL else 0)
         processes[victim].communicate()
-        self.assertLess(self.events(out, "step")[-1]["step"], STEPS)
-
+        self.assertLess(self.events(out, "step")[-1]["step"], len(self.losses(expected)))
         last = self.events(out, "checkpoint")[-1]["step"]
-        for process in self.begin(out, "--resume"):
-            _, error = process.communicate(timeout=120)
-            self.assertEqual(process.returncode, 0, error)
+        self.finish(self.begin(out, "--resume", *more, **batch))
         resumed, = self.events(out, "resume")
         self.assertGreaterEqual(resumed["step"], last)
         self.assertGreaterEqual(resumed["step"], 4)
+        self.assertEqual(self.losses(out), self.losses(expected))
+        return out, error
+
+    def test_killed(self):
+        for victim in range(2):
+            _, error = self.ends_with(victim, signal.SIGKILL, self.two)
+            self.assertIn("detector: another process of this training has ended or does not answer: ", error)
+
+    def test_killed_between_averages(self):
+        for victim in range(2):
+            out, error = self.ends_with(victim, signal.SIGKILL, self.averaged, *EVERY_4, batch=2)
+            self.assertIn("detector: another process of this training has ended or does not answer: ", error)
+            # Weights are saved when they are equal.
+            self.assertLessEqual({event["step"] for event in self.events(out, "checkpoint")}, set(AVERAGES))
+
+    def test_asked_to_end_between_averages(self):
+        for victim in range(2):
+            out, error = self.ends_with(victim, signal.SIGTERM, self.averaged, *EVERY_4, batch=2)
+            if victim == 1:
+                self.assertIn("interrupted", error)  # what rank 0 says
+            self.assertIn(self.events(out, "end")[0]["step"], AVERAGES)
+
+    def test_an_average_every_step_is_of_gradients(self):
+        out = os.path.join(self.folder, "every_step")
+        self.finish(self.begin(out, "--average-steps", "1"))
         self.assertEqual(self.losses(out), self.losses(self.two))
 
-    def test_rank_1_killed(self):
-        self.killed(1)
+    def test_weights_are_averaged(self):
+        start, = self.events(self.averaged, "start")
+        self.assertEqual(start["average_bytes"], 2 * 4 * start["weights"])  # the momentum as well
+        end, = self.events(self.averaged, "end")
+        first, second = end["weights_of_ranks"]
+        self.assertEqual(first, second)
+        losses = self.losses(self.averaged)
+        self.assertEqual(len(losses), AVERAGES[-1])
+        self.assertLess(sum(losses[-6:]), 0.9 * sum(losses[:6]))
+        waited = [event["all_reduce_waited"] for event in self.events(self.averaged, "step")]
+        self.assertEqual([i + 1 for i, seconds in enumerate(waited) if seconds > 0], AVERAGES)
+        self.assertLessEqual({event["step"] for event in self.events(self.averaged, "checkpoint")}, set(AVERAGES))
 
-    def test_rank_0_killed(self):
-        self.killed(0)
+        # Between averages, each process uses its own gradients.
+        together = os.path.join(self.folder, "together")
+        self.finish(self.begin(together, batch=2))
+        first, second, *_ = zip(losses, self.losses(together))
+        self.assertEqual(first[0], first[1])
+        self.assertNotEqual(second[0], second[1])
+
+    def test_the_average_after_one_step_is_that_of_gradients(self):
+        """An epoch of one step ends with an average, which SGD's step of the mean gradient equals."""
+        losses = []
+        for name, steps in (("gradients", "1"), ("weights", "8")):
+            out = os.path.join(self.folder, name)
+            self.finish(self.begin(out, "--average-steps", steps, batch=12))
+            losses.append(self.losses(out))
+        self.assertEqual(len(losses[0]), 4)
+        self.assertLess(losses[0][-1], 0.9 * losses[0][0])
+        for e, f in zip(*losses):
+            self.assertLess(abs(e - f), 1e-3 * e)
+
+    def test_the_average_of_one_process_changes_nothing(self):
+        losses = []
+        for steps in ("1", "4"):
+            out = os.path.join(self.folder, f"alone{steps}")
+            self.finish(self.begin(out, "--average-steps", steps, ranks=1))
+            losses.append(self.losses(out))
+        self.assertEqual(losses[0], losses[1])
+
+    def test_a_loss_that_is_not_finite_between_averages(self):
+        out = os.path.join(self.folder, "diverges")
+        for process in self.begin(out, *EVERY_4, batch=2, rate="1e18"):
+            _, error = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 3, error)
+        end, = self.events(out, "end")
+        self.assertEqual(end["outcome"], "diverged")
+        self.assertEqual(self.events(out, "checkpoint"), [])
+
+    def test_resuming_with_other_averages(self):
+        out = os.path.join(self.folder, "other")
+        self.finish(self.begin(out, *EVERY_4, batch=2))
+        for steps in ("1", "2"):
+            for process in self.begin(out, "--resume", "--average-steps", steps, batch=2):
+                _, error = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 1)
+                self.assertIn("the checkpoint has another recipe: ", error)
 
     def test_an_environment_without_sense(self):
         for environment, expected in (
