@@ -46,7 +46,8 @@ def overview():
     text = text.replace(picture[0], images).replace("<table>", '<table class="samples">', 1)
     text = re.sub(r"^# (\w+): (.)(.*)$", lambda m: f'# {m[1]}\n\n<div class="claim">{m[2].upper()}{m[3]}</div>',
                   text, count=1, flags=re.M)
-    return re.sub(r"\[([^\]]*)\]\((docs/[^)#]*\.md)\)", lambda m: f'\\ref {label(ROOT / m[2])} "{m[1]}"', text)
+    return re.sub(r"\[([^\]]*)\]\((docs/[^)#]*\.md)#?([^)]*)\)",
+                  lambda m: f'\\ref {label(ROOT / m[2], m[3])} "{m[1]}"', text)
 
 
 def declarations(header):
