@@ -23,7 +23,7 @@ import subprocess
 import sys
 
 import project_ranks
-from pages import processor, put
+from pages import one_recipe, processor, put
 
 RECIPE = ("--backbone resnet18 --norm group --channels 64 --anchor-size 8 --size 160 128 --batch 2 "
           "--rate 4e-4 --hflip 0.5 --vflip 0.5 --loader-threads 1 --threads 1").split()
@@ -90,10 +90,7 @@ def read_runs(folder):
                   key=lambda run: (run.average_steps, run.seed))
     if not runs or runs[0].average_steps != 1:
         sys.exit(f"{folder}: no run with K = 1 that has ended")
-    recipes = {run.recipe for run in runs}
-    if len(recipes) > 1:
-        sys.exit("runs of different recipes:\n" + "\n".join(sorted(recipes)))
-    return runs
+    return one_recipe(runs)
 
 
 def measured(runs):

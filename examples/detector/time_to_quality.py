@@ -26,7 +26,7 @@ import statistics
 import subprocess
 import sys
 
-from pages import COLOURS, processor, put
+from pages import COLOURS, one_recipe, processor, put
 
 LOSSES = ("torch", "vecdet")
 RECIPE = ("--backbone resnet18 --norm group --channels 64 --anchor-size 16 --size 320 240 --batch 8 --epochs 16 "
@@ -100,10 +100,7 @@ def read_runs(folder):
                   key=lambda run: (run.loss, run.seed))
     if not runs:
         sys.exit(f"{folder}: no run that has ended")
-    recipes = {run.recipe for run in runs}
-    if len(recipes) > 1:
-        sys.exit("runs of different recipes:\n" + "\n".join(sorted(recipes)))
-    return runs
+    return one_recipe(runs)
 
 
 def minutes(reached):

@@ -73,7 +73,7 @@ def make_steps(options):
     classes = torch.randint(0, CLASSES, (options.pictures, options.boxes))
     is_rt_detr = options.model == "rt_detr"
     label = "labels" if is_rt_detr else "class_labels"
-    targets = [{"boxes": of_picture, label: names} for of_picture, names in zip(boxes, classes)]
+    targets = [{"boxes": picture_boxes, label: names} for picture_boxes, names in zip(boxes, classes)]
 
     def run(model, criterion):
         if is_rt_detr:

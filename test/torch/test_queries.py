@@ -258,8 +258,8 @@ class Losses(unittest.TestCase):
             # The boxes have class 0, and a query of their own in each group.
             matches = torch.arange(2 * count).view(2, count)
             labels = torch.full((2, 9), -1)
-            for image, of_image in enumerate(matches.split([len(t) for t in truth], 1)):
-                labels[image, of_image.flatten()] = 0
+            for image, image_matches in enumerate(matches.split([len(t) for t in truth], 1)):
+                labels[image, image_matches.flatten()] = 0
             found = ops.set_loss(logits, boxes, matches, truth, None, "focal", alpha=0.25,
                                  num_boxes=num_boxes)[0, 0]
             total = ops.sigmoid_focal_loss(logits.flatten(0, 1), labels=labels.flatten(),

@@ -35,9 +35,9 @@ class roi_align_kernel {
     boxes.check_shape({-1, 4}, "[boxes, 4]");
     const std::vector<std::int64_t>& n = features.shape;
     const index_t count = boxes.shape[0];
-    roi_boxes<float> of_images;
-    of_images.boxes = boxes_view<const float>(boxes.as<float>(), count);
-    of_images.images = images.labels(count);
+    roi_boxes<float> rois;
+    rois.boxes = boxes_view<const float>(boxes.as<float>(), count);
+    rois.images = images.labels(count);
     workspaces_.with_one([&](roi_align_workspace& workspace) {
       with_type<float, bfloat16>(features, [&](auto of) {
         using T = typename decltype(of)::type;
@@ -45,7 +45,7 @@ class roi_align_kernel {
                                          feature_layout::nchw);
         const feature_view<T> to(node.output<T>(0, {count, n[1], height_, width_}), count, n[1],
                                  height_, width_, feature_layout::nchw);
-        roi_align(from, of_images, to, params_, workspace, node.threads());
+        roi_align(from, rois, to, params_, workspace, node.threads());
       });
     });
   }

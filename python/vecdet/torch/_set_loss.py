@@ -177,7 +177,7 @@ class HungarianMatcher(nn.Module):
         boxes, classes = _truth(targets)
         logits, predicted = _logits_and_boxes(outputs)
         matches = self.match(logits, predicted, boxes, classes)[0]
-        counts, queries = [len(of_image) for of_image in boxes], logits.shape[1]
+        counts, queries = [len(image_boxes) for image_boxes in boxes], logits.shape[1]
         sizes = torch.tensor(counts)
         image = torch.arange(len(counts)).repeat_interleave(sizes)
         # Image after image, in each group after group, and there the queries ascend, as SciPy
@@ -237,12 +237,12 @@ class SetCriterion(nn.Module):
         denoising = outputs.get("dn_aux_outputs", ())
         if denoising and sum(map(len, boxes)) > 0:
             meta = outputs["dn_meta"]
-            positives = torch.cat([of_image.reshape(meta["dn_num_group"], -1)
-                                   for of_image in meta["dn_positive_idx"]], dim=1)
+            positives = torch.cat([indices.reshape(meta["dn_num_group"], -1)
+                                   for indices in meta["dn_positive_idx"]], dim=1)
             for i, layer in enumerate(denoising):
-                of_layer = _logits_and_boxes(layer)
-                logits.append(of_layer[0])
-                predicted.append(of_layer[1])
+                layer_outputs = _logits_and_boxes(layer)
+                logits.append(layer_outputs[0])
+                predicted.append(layer_outputs[1])
                 matches.append(positives)
                 suffixes.append(f"_dn_{i}")
         losses = set_loss(logits, predicted, matches, boxes, classes, self.class_loss,
