@@ -85,10 +85,7 @@ if [ -n "$on_host" ]; then
   wheel=$(cd "$scratch" && bash -c "$build" build "$source" "$machine" | tail -n 1)
 else
   at=${ROOTS:-$scratch}/$at
-  if [ ! -e "$at/ccache" ]; then
-    debootstrap_root bookworm "$packages" >"$scratch/log" || { tail "$scratch/log"; exit 1; }
-    mkdir "$at/ccache" # last: the sign that the root is complete
-  fi
+  ensure_root bookworm "$packages" >"$scratch/log" || { tail "$scratch/log"; exit 1; }
   rm -rf "$at/build"
   mkdir "$at/build"
   wheel=$at$(run bash -c "cd /build && bash -c '${build//\'/\'\\\'\'}' build /src $machine" | tail -n 1)

@@ -16,11 +16,8 @@ suite=${1:-sid}
 at=${ROOTS:-$scratch}/$suite-torch
 source "$source/test/debian_root.sh"
 
-if [ ! -e "$at/ccache" ]; then
-  debootstrap_root "$suite" \
-    ca-certificates,g++,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev,zlib1g-dev,libjpeg-dev,libpng-dev,libpugixml-dev,libgloo-dev,python3-torch,python3-torchvision,libtorch-dev,python3-setuptools,python3-pip,python3-scipy
-  mkdir "$at/ccache" # last: the sign that the root is complete
-fi
+ensure_root "$suite" \
+  ca-certificates,g++,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev,zlib1g-dev,libjpeg-dev,libpng-dev,libpugixml-dev,libgloo-dev,python3-torch,python3-torchvision,libtorch-dev,python3-setuptools,python3-pip,python3-scipy
 
 run g++ --version | head -n 1
 run python3 -c 'import torch, torchvision; print("PyTorch", torch.__version__, "torchvision", torchvision.__version__)'

@@ -27,6 +27,12 @@ debian_mirror() {
 # debootstrap_root <suite> <packages>: creates the root directory $at from the machine's own mirror.
 # A root is complete once the caller has created its folder /ccache.
 debootstrap_root() {
-  unshare --mount debootstrap --variant=minbase --include="$2" "$1" "$at" "$(debian_mirror)"
-  mkdir "$at/src"
+  unshare --mount debootstrap --variant=minbase --include="$2" "$1" "$at" "$(debian_mirror)" &&
+    mkdir "$at/src"
+}
+
+# ensure_root <suite> <packages>: the same, unless a complete root is there from an earlier run.
+ensure_root() {
+  [ ! -e "$at/ccache" ] || return 0
+  debootstrap_root "$@" && mkdir "$at/ccache"
 }

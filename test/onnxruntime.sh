@@ -15,11 +15,8 @@ suite=${1:-sid}
 at=${ROOTS:-$scratch}/$suite-onnxruntime
 source "$source/test/debian_root.sh"
 
-if [ ! -e "$at/ccache" ]; then
-  debootstrap_root "$suite" \
-    ca-certificates,g++,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,zlib1g-dev,libonnxruntime-dev,python3-onnxruntime,python3-onnx,python3-numpy
-  mkdir "$at/ccache" # last: the sign that the root is complete
-fi
+ensure_root "$suite" \
+  ca-certificates,g++,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,zlib1g-dev,libonnxruntime-dev,python3-onnxruntime,python3-onnx,python3-numpy
 
 run g++ --version | head -n 1
 build=/build

@@ -30,10 +30,7 @@ machine=${BASH_REMATCH[1]}
 # make_root <suite> <folder> <packages>
 make_root() {
   at=${ROOTS:-$scratch}/$2
-  if [ ! -e "$at/ccache" ]; then
-    debootstrap_root "$1" "$3" >"$scratch/log" || { tail "$scratch/log"; exit 1; }
-    mkdir "$at/ccache" # last: the sign that the root is complete
-  fi
+  ensure_root "$1" "$3" >"$scratch/log" || { tail "$scratch/log"; exit 1; }
   if run sh -c 'command -v gcc || command -v c++'; then
     echo "$2 has a compiler"
     exit 1
