@@ -18,7 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "include/vecdet/c"
 # In the order of the header.
 PARTS = ["types.hpp", "core.cpp", "nms.cpp", "detections.cpp", "boxes.cpp", "targets.cpp",
-         "class_losses.cpp", "box_losses.cpp", "queries.cpp", "features.cpp", "profile.cpp"]
+         "class_losses.cpp", "softmax_losses.cpp", "box_losses.cpp", "queries.cpp", "features.cpp", "attention.cpp",
+         "letterbox.cpp", "profile.cpp"]
 
 ITEM = re.compile(
     r"(?P<comment>(?:^///[^\n]*\n)*)"

@@ -683,9 +683,10 @@ vecdet_status vecdet_sample_balanced(const int64_t* labels, const int64_t* image
     indices, int64_t* offsets, int64_t* positives);
 
 // ------------------------------------------------------------------------------------------------
-// Classification losses. Logits are rows x classes; a stride is the number of elements from one row
-// to the next. Losses and gradients have the logits' type and the same shape without gaps. A
-// gradient may be the logits' own memory if these have no gaps. `params` null: the defaults.
+// Classification losses by sigmoids. Logits are rows x classes; a stride is the number of elements
+// from one row to the next. Losses and gradients have the logits' type and the same shape without
+// gaps. A gradient may be the logits' own memory if these have no gaps. `params` null: the
+// defaults.
 
 /// The targets of the sigmoid focal loss. Either `labels`: a class, background or ignore value per
 /// row, with `scores` as the targets of the labelled classes unless that is null; or `dense`:
@@ -737,20 +738,6 @@ typedef struct vecdet_bce_params {
   int64_t ignore;            ///< label of rows that do not count
   const float* row_weights;  ///< a further factor per row; null: all 1
 } vecdet_bce_params;
-
-/// Parameters of softmax cross entropy.
-typedef struct vecdet_softmax_cross_entropy_params {
-  double scale;    ///< factor on losses, sum and gradient
-  int64_t ignore;  ///< label of rows that do not count; -100 in torch
-} vecdet_softmax_cross_entropy_params;
-
-/// SSD's mining, arXiv 1512.02325: each image counts its foreground rows and a multiple of hard
-/// negatives.
-typedef struct vecdet_hard_negative_mining {
-  int64_t images;                    ///< divides the rows
-  int64_t negatives_per_foreground;  ///< 3
-  int64_t background;                ///< a class
-} vecdet_hard_negative_mining;
 
 /// Writes the number of labels that are neither `background` nor `ignore`. Trainers scale losses by
 /// 1 / max(1, foreground).
@@ -835,6 +822,25 @@ vecdet_status vecdet_bce_loss_unreduced(vecdet_dtype type, const void* logits, i
 vecdet_status vecdet_bce_loss_and_grad(vecdet_dtype type, const void* logits, int64_t rows, int64_t
     classes, int64_t stride, const int64_t* labels, const float* scores, const vecdet_bce_params*
     params, double* loss, void* grad);
+
+// ------------------------------------------------------------------------------------------------
+// Losses by softmax: cross entropy and the distribution focal loss. Logits are float, with one row
+// per anchor or box side; a stride is the number of elements from one row to the next. Gradients
+// have the logits' shape without gaps.
+
+/// Parameters of softmax cross entropy.
+typedef struct vecdet_softmax_cross_entropy_params {
+  double scale;    ///< factor on losses, sum and gradient
+  int64_t ignore;  ///< label of rows that do not count; -100 in torch
+} vecdet_softmax_cross_entropy_params;
+
+/// SSD's mining, arXiv 1512.02325: each image counts its foreground rows and a multiple of hard
+/// negatives.
+typedef struct vecdet_hard_negative_mining {
+  int64_t images;                    ///< divides the rows
+  int64_t negatives_per_foreground;  ///< 3
+  int64_t background;                ///< a class
+} vecdet_hard_negative_mining;
 
 /// A scale of 1; ignore -2.
 vecdet_softmax_cross_entropy_params vecdet_softmax_cross_entropy_params_default(void);
@@ -1048,8 +1054,7 @@ vecdet_status vecdet_set_loss_and_grad(vecdet_dtype type, const vecdet_set_loss_
     vecdet_workspace* workspace, vecdet_set_losses* losses);
 
 // ------------------------------------------------------------------------------------------------
-// Feature maps: RoIAlign, deformable attention, 3x3 convolution, and the letterbox that makes a
-// network's input.
+// Feature maps: RoIAlign and 3x3 convolution.
 
 /// Feature maps: images (or boxes) x channels x height x width elements without gaps.
 typedef struct vecdet_features {
@@ -1076,23 +1081,6 @@ typedef struct vecdet_roi_align_params {
   int add_to_grad;         ///< adds to the gradient instead of overwriting it
 } vecdet_roi_align_params;
 
-/// A level of the value of deformable attention.
-typedef struct vecdet_attention_level {
-  int64_t height;
-  int64_t width;
-  int64_t points;  ///< sampled by each query on this level in each head
-} vecdet_attention_level;
-
-/// The sizes of a call of deformable attention.
-typedef struct vecdet_attention_shape {
-  int64_t images;
-  int64_t queries;
-  int64_t heads;
-  int64_t channels;  ///< of a head
-  const vecdet_attention_level* levels;
-  int64_t level_count;
-} vecdet_attention_shape;
-
 /// The tiles of a 3x3 convolution: 4 x 4 outputs, with the fewest multiplications; or 2 x 2
 /// outputs, which are more accurate.
 typedef enum vecdet_conv3x3_tile { VECDET_F4X4, VECDET_F2X2 } vecdet_conv3x3_tile;
@@ -1105,25 +1093,6 @@ typedef enum vecdet_conv3x3_use {
 
 /// Transformed weights of a 3x3 convolution of float.
 typedef struct vecdet_conv3x3_weights vecdet_conv3x3_weights;
-
-/// An image with three bytes per pixel.
-typedef struct vecdet_byte_image {
-  const uint8_t* data;
-  int64_t height;
-  int64_t width;
-  int64_t stride;  ///< bytes from one row to the next; 0 means 3 * width
-} vecdet_byte_image;
-
-/// Parameters of vecdet_letterbox().
-typedef struct vecdet_letterbox_params {
-  int swaps_channels;  ///< BGR images to an RGB input, or RGB to BGR
-  int is_centred;      ///< if 0, the image is in the upper left corner
-  int upscales;        ///< if 0, images smaller than the input keep their size
-  double fill;         ///< pixel value of the padding
-  double scale;        ///< input = (pixel scale - mean) / deviation
-  double mean[3];
-  double deviation[3];
-} vecdet_letterbox_params;
 
 /// A scale of 1, adaptive sampling, not aligned, as in torchvision.
 vecdet_roi_align_params vecdet_roi_align_params_default(void);
@@ -1158,23 +1127,6 @@ vecdet_status vecdet_multiscale_roi_align_grad(vecdet_dtype type, const vecdet_f
 vecdet_status vecdet_pyramid_levels(vecdet_dtype type, const void* boxes, int64_t count, int64_t
     level_count, double scale, double canonical_size, int64_t canonical_level, int64_t* levels);
 
-/// Multi-scale deformable attention, arXiv 2010.04159, equation 3, without its linear layers. Each
-/// query sums bilinear samples at its points, as in torch's grid_sample with align_corners = False
-/// and zeros outside. `value` is images x locations of all levels x heads x channels. `points` is
-/// images x queries x heads x points of all levels x (x, y), where x and y are 0 to 1 from edge to
-/// edge of a level. `weights` is images x queries x heads x points of all levels, and `out` images
-/// x queries x heads x channels. `type` is that of value and output; points and weights are float,
-/// or double for VECDET_FLOAT64.
-vecdet_status vecdet_deformable_attention(vecdet_dtype type, const vecdet_attention_shape* shape,
-    const void* value, const void* points, const void* weights, vecdet_workspace* workspace, void*
-    out);
-
-/// Writes the gradients with respect to value, points and weights, which have their shapes and
-/// types. A null pointer skips a gradient. `upstream` is the gradient with respect to the output.
-vecdet_status vecdet_deformable_attention_grad(vecdet_dtype type, const vecdet_attention_shape*
-    shape, const void* upstream, const void* value, const void* points, const void* weights,
-    vecdet_workspace* workspace, void* value_grad, void* points_grad, void* weights_grad);
-
 /// Transforms the weights of a 3x3 convolution, output channels x input channels x 3 x 3, into new
 /// memory.
 vecdet_status vecdet_conv3x3_weights_create(const vecdet_features* weights, vecdet_conv3x3_use use,
@@ -1204,6 +1156,65 @@ vecdet_status vecdet_conv3x3_weight_grad(const vecdet_features* input, const vec
 /// channels and locations.
 int vecdet_conv3x3_is_faster(int64_t input_channels, int64_t output_channels, int64_t locations, int
     transforms_weights);
+
+// ------------------------------------------------------------------------------------------------
+// Multi-scale deformable attention of DETRs.
+
+/// A level of the value of deformable attention.
+typedef struct vecdet_attention_level {
+  int64_t height;
+  int64_t width;
+  int64_t points;  ///< sampled by each query on this level in each head
+} vecdet_attention_level;
+
+/// The sizes of a call of deformable attention.
+typedef struct vecdet_attention_shape {
+  int64_t images;
+  int64_t queries;
+  int64_t heads;
+  int64_t channels;  ///< of a head
+  const vecdet_attention_level* levels;
+  int64_t level_count;
+} vecdet_attention_shape;
+
+/// Multi-scale deformable attention, arXiv 2010.04159, equation 3, without its linear layers. Each
+/// query sums bilinear samples at its points, as in torch's grid_sample with align_corners = False
+/// and zeros outside. `value` is images x locations of all levels x heads x channels. `points` is
+/// images x queries x heads x points of all levels x (x, y), where x and y are 0 to 1 from edge to
+/// edge of a level. `weights` is images x queries x heads x points of all levels, and `out` images
+/// x queries x heads x channels. `type` is that of value and output; points and weights are float,
+/// or double for VECDET_FLOAT64.
+vecdet_status vecdet_deformable_attention(vecdet_dtype type, const vecdet_attention_shape* shape,
+    const void* value, const void* points, const void* weights, vecdet_workspace* workspace, void*
+    out);
+
+/// Writes the gradients with respect to value, points and weights, which have their shapes and
+/// types. A null pointer skips a gradient. `upstream` is the gradient with respect to the output.
+vecdet_status vecdet_deformable_attention_grad(vecdet_dtype type, const vecdet_attention_shape*
+    shape, const void* upstream, const void* value, const void* points, const void* weights,
+    vecdet_workspace* workspace, void* value_grad, void* points_grad, void* weights_grad);
+
+// ------------------------------------------------------------------------------------------------
+// The letterbox, which makes a network's input of images.
+
+/// An image with three bytes per pixel.
+typedef struct vecdet_byte_image {
+  const uint8_t* data;
+  int64_t height;
+  int64_t width;
+  int64_t stride;  ///< bytes from one row to the next; 0 means 3 * width
+} vecdet_byte_image;
+
+/// Parameters of vecdet_letterbox().
+typedef struct vecdet_letterbox_params {
+  int swaps_channels;  ///< BGR images to an RGB input, or RGB to BGR
+  int is_centred;      ///< if 0, the image is in the upper left corner
+  int upscales;        ///< if 0, images smaller than the input keep their size
+  double fill;         ///< pixel value of the padding
+  double scale;        ///< input = (pixel scale - mean) / deviation
+  double mean[3];
+  double deviation[3];
+} vecdet_letterbox_params;
 
 /// For ultralytics' models.
 vecdet_letterbox_params vecdet_letterbox_params_yolo(void);

@@ -664,11 +664,6 @@ FUNCTIONS = {
         c_void_p]),
     "vecdet_pyramid_levels": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_double, c_double, c_int64, c_void_p]),
-    "vecdet_deformable_attention": (c_int, [
-        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_deformable_attention_grad": (c_int, [
-        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
-        c_void_p]),
     "vecdet_conv3x3_weights_create": (c_int, [
         c_void_p, c_int, c_int, c_void_p]),
     "vecdet_conv3x3_weights_free": (None, [
@@ -681,6 +676,11 @@ FUNCTIONS = {
         c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_void_p, c_void_p]),
     "vecdet_conv3x3_is_faster": (c_int, [
         c_int64, c_int64, c_int64, c_int]),
+    "vecdet_deformable_attention": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_deformable_attention_grad": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
+        c_void_p]),
     "vecdet_letterbox_params_yolo": (letterbox_params, []),
     "vecdet_letterbox_params_yolox": (letterbox_params, []),
     "vecdet_letterbox": (c_int, [

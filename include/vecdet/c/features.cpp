@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feature maps: RoIAlign, deformable attention, 3x3 convolution, and the letterbox that makes a
-// network's input.
+// Feature maps: RoIAlign and 3x3 convolution.
 #include <vecdet/c/support.hpp>
 #include <vecdet/conv3x3.hpp>
-#include <vecdet/deformable_attention.hpp>
-#include <vecdet/letterbox.hpp>
 #include <vecdet/multiscale_roi_align.hpp>
 #include <vecdet/roi_align.hpp>
 
@@ -33,23 +30,6 @@ typedef struct vecdet_roi_align_params {
   int add_to_grad;         ///< adds to the gradient instead of overwriting it
 } vecdet_roi_align_params;
 
-/// A level of the value of deformable attention.
-typedef struct vecdet_attention_level {
-  int64_t height;
-  int64_t width;
-  int64_t points;  ///< sampled by each query on this level in each head
-} vecdet_attention_level;
-
-/// The sizes of a call of deformable attention.
-typedef struct vecdet_attention_shape {
-  int64_t images;
-  int64_t queries;
-  int64_t heads;
-  int64_t channels;  ///< of a head
-  const vecdet_attention_level* levels;
-  int64_t level_count;
-} vecdet_attention_shape;
-
 /// The tiles of a 3x3 convolution: 4 x 4 outputs, with the fewest multiplications; or 2 x 2
 /// outputs, which are more accurate.
 typedef enum vecdet_conv3x3_tile { VECDET_F4X4, VECDET_F2X2 } vecdet_conv3x3_tile;
@@ -62,25 +42,6 @@ typedef enum vecdet_conv3x3_use {
 
 /// Transformed weights of a 3x3 convolution of float.
 typedef struct vecdet_conv3x3_weights vecdet_conv3x3_weights;
-
-/// An image with three bytes per pixel.
-typedef struct vecdet_byte_image {
-  const uint8_t* data;
-  int64_t height;
-  int64_t width;
-  int64_t stride;  ///< bytes from one row to the next; 0 means 3 * width
-} vecdet_byte_image;
-
-/// Parameters of vecdet_letterbox().
-typedef struct vecdet_letterbox_params {
-  int swaps_channels;  ///< BGR images to an RGB input, or RGB to BGR
-  int is_centred;      ///< if 0, the image is in the upper left corner
-  int upscales;        ///< if 0, images smaller than the input keep their size
-  double fill;         ///< pixel value of the padding
-  double scale;        ///< input = (pixel scale - mean) / deviation
-  double mean[3];
-  double deviation[3];
-} vecdet_letterbox_params;
 
 struct vecdet_conv3x3_weights {
   vecdet::conv3x3_weights<float> weights;
@@ -101,19 +62,6 @@ void each_field(roi_align_params& p, C& c, const Copy& copy) {
   VECDET_FIELD(sampling_ratio);
   VECDET_FIELD(aligned);
   VECDET_FIELD(add_to_grad);
-}
-
-template <class C, class Copy>
-void each_field(letterbox_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(swaps_channels);
-  VECDET_FIELD(is_centred);
-  VECDET_FIELD(upscales);
-  VECDET_FIELD(fill);
-  VECDET_FIELD(scale);
-  for (int k = 0; k < 3; ++k) {
-    copy(p.mean[k], c.mean[k], "params.mean");
-    copy(p.deviation[k], c.deviation[k], "params.deviation");
-  }
 }
 
 namespace {
@@ -164,40 +112,6 @@ multiscale_roi_align_params multiscale_params_of(const vecdet_roi_align_params* 
   result.canonical_level = canonical_level;
   return result;
 }
-
-/// The C++ form of a shape, with its levels, and the sizes of the arrays.
-struct attention_sizes {
-  std::vector<attention_level> levels;
-  attention_shape shape;
-  index_t value, points, out;
-
-  attention_sizes(const vecdet_attention_shape* from, const char* function) {
-    check_pointer(from, function, "shape");
-    const vector_view<const vecdet_attention_level> given(from->levels, from->level_count);
-    for (const vecdet_attention_level& l : given) levels.push_back({l.height, l.width, l.points});
-    shape.images = from->images;
-    shape.queries = from->queries;
-    shape.heads = from->heads;
-    shape.channels = from->channels;
-    shape.levels = levels;
-    detail::check_attention_shape(function, shape);
-    const index_t queries =
-        times(times(shape.images, shape.queries, function), shape.heads, function);
-    const index_t locations =
-        times(times(shape.images, shape.locations(), function), shape.heads, function);
-    value = times(locations, shape.channels, function);
-    points = times(queries, shape.points(), function);
-    out = times(queries, shape.channels, function);
-    times(points, 2, function);
-  }
-  attention_sizes(const attention_sizes&) = delete;
-  attention_sizes& operator=(const attention_sizes&) = delete;
-
- private:
-  static index_t times(index_t a, index_t b, const char* function) {
-    return product(a, b, function, "shape");
-  }
-};
 
 template <class T>
 std::vector<feature_view<T>> levels_of(const vecdet_features* levels, int64_t count,
@@ -325,66 +239,6 @@ VECDET_C vecdet_status vecdet_pyramid_levels(vecdet_dtype type, const void* boxe
   });
 }
 
-/// Multi-scale deformable attention, arXiv 2010.04159, equation 3, without its linear layers. Each
-/// query sums bilinear samples at its points, as in torch's grid_sample with align_corners = False
-/// and zeros outside. `value` is images x locations of all levels x heads x channels. `points` is
-/// images x queries x heads x points of all levels x (x, y), where x and y are 0 to 1 from edge to
-/// edge of a level. `weights` is images x queries x heads x points of all levels, and `out` images
-/// x queries x heads x channels. `type` is that of value and output; points and weights are float,
-/// or double for VECDET_FLOAT64.
-VECDET_C vecdet_status vecdet_deformable_attention(vecdet_dtype type,
-                                                   const vecdet_attention_shape* shape,
-                                                   const void* value, const void* points,
-                                                   const void* weights, vecdet_workspace* workspace,
-                                                   void* out) {
-  constexpr const char* function = "deformable_attention";
-  return guarded([&] {
-    const attention_sizes sizes(shape, function);
-    scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      using real = compute_type<T>;
-      on_threads([&](threading policy) {
-        deformable_attention(vector_view<const T>(as<T>(value), sizes.value),
-                             vector_view<const real>(as<real>(points), 2 * sizes.points),
-                             vector_view<const real>(as<real>(weights), sizes.points),
-                             vector_view<T>(as<T>(out), sizes.out), sizes.shape,
-                             memory.get<deformable_attention_workspace>(), policy);
-      });
-    });
-  });
-}
-/// Writes the gradients with respect to value, points and weights, which have their shapes and
-/// types. A null pointer skips a gradient. `upstream` is the gradient with respect to the output.
-VECDET_C vecdet_status vecdet_deformable_attention_grad(
-    vecdet_dtype type, const vecdet_attention_shape* shape, const void* upstream, const void* value,
-    const void* points, const void* weights, vecdet_workspace* workspace, void* value_grad,
-    void* points_grad, void* weights_grad) {
-  constexpr const char* function = "deformable_attention_grad";
-  return guarded([&] {
-    const attention_sizes sizes(shape, function);
-    scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      using real = compute_type<T>;
-      deformable_attention_grads<T> grads;
-      if (value_grad != nullptr) grads.value = vector_view<T>(as<T>(value_grad), sizes.value);
-      if (points_grad != nullptr)
-        grads.points = vector_view<real>(as<real>(points_grad), 2 * sizes.points);
-      if (weights_grad != nullptr)
-        grads.weights = vector_view<real>(as<real>(weights_grad), sizes.points);
-      on_threads([&](threading policy) {
-        deformable_attention_grad(vector_view<const T>(as<T>(upstream), sizes.out),
-                                  vector_view<const T>(as<T>(value), sizes.value),
-                                  vector_view<const real>(as<real>(points), 2 * sizes.points),
-                                  vector_view<const real>(as<real>(weights), sizes.points), grads,
-                                  sizes.shape, memory.get<deformable_attention_workspace>(),
-                                  policy);
-      });
-    });
-  });
-}
-
 /// Transforms the weights of a 3x3 convolution, output channels x input channels x 3 x 3, into new
 /// memory.
 VECDET_C vecdet_status vecdet_conv3x3_weights_create(const vecdet_features* weights,
@@ -471,47 +325,4 @@ VECDET_C vecdet_status vecdet_conv3x3_weight_grad(
 VECDET_C int vecdet_conv3x3_is_faster(int64_t input_channels, int64_t output_channels,
                                       int64_t locations, int transforms_weights) {
   return conv3x3_is_faster(input_channels, output_channels, locations, transforms_weights != 0);
-}
-
-/// For ultralytics' models.
-VECDET_C vecdet_letterbox_params vecdet_letterbox_params_yolo(void) {
-  return c_params_of<vecdet_letterbox_params>(letterbox_params::yolo());
-}
-/// For YOLOX.
-VECDET_C vecdet_letterbox_params vecdet_letterbox_params_yolox(void) {
-  return c_params_of<vecdet_letterbox_params>(letterbox_params::yolox());
-}
-
-/// Fills `batch`, images x 3 x input.height x input.width, with the images: resized to fit, padded,
-/// scaled and normalised. Pixels are those of OpenCV's INTER_LINEAR. Writes one transform per
-/// image, for vecdet_postprocess_yolo(). `params` null: vecdet_letterbox_params_yolo().
-VECDET_C vecdet_status vecdet_letterbox(const vecdet_byte_image* images, int64_t count,
-                                        vecdet_grid_size input,
-                                        const vecdet_letterbox_params* params,
-                                        vecdet_workspace* workspace, float* batch,
-                                        vecdet_letterbox_transform* transforms) {
-  return guarded([&] {
-    check_pointer(images, "letterbox", "images", count);
-    check_pointer(transforms, "letterbox", "transforms", count);
-    std::vector<byte_image> all;
-    for (int64_t i = 0; i < count; ++i)
-      all.push_back({images[i].data, images[i].height, images[i].width, images[i].stride});
-    const auto p = params_of<letterbox_params>(params, "letterbox", letterbox_params::yolo());
-    const auto check_side = [](const char* side, int64_t size) {
-      detail::check(size >= 0 && size <= 1 << 15, "letterbox", side, size, "0 to 32768 pixels");
-    };
-    check_side("input.height", input.height);
-    check_side("input.width", input.width);
-    const index_t size = product(count, 3 * input.height * input.width, "letterbox", "count");
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      const auto found =
-          letterbox(vector_view<const byte_image>(all), vector_view<float>(batch, size),
-                    {input.height, input.width}, p, memory.get<letterbox_workspace>(), policy);
-      for (index_t i = 0; i < found.size(); ++i) {
-        const letterbox_transform& t = found[i];
-        transforms[i] = {t.scale_x, t.scale_y, t.pad_x, t.pad_y, t.size.height, t.size.width};
-      }
-    });
-  });
 }
