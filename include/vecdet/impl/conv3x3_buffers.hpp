@@ -25,11 +25,12 @@ inline cache_line* grown_in_huge_pages(aligned_vector<cache_line>& memory, index
   const auto count = static_cast<std::size_t>(lines);
   if (memory.capacity() < count && count * sizeof(cache_line) >= least) {
     memory.reserve(count);
-    const auto first = reinterpret_cast<std::uintptr_t>(memory.data());
-    const auto last = first + memory.capacity() * sizeof(cache_line);
-    const auto begin = (first + page - 1) / page * page;
+    auto* const first = reinterpret_cast<char*>(memory.data());
+    // Up to the first whole page; the memory is aligned to less.
+    const auto skipped = (page - reinterpret_cast<std::uintptr_t>(first) % page) % page;
+    const auto bytes = memory.capacity() * sizeof(cache_line) - skipped;
     // Only a hint: it changes nothing if the system refuses.
-    madvise(reinterpret_cast<void*>(begin), (last - begin) / page * page, MADV_HUGEPAGE);
+    madvise(first + skipped, bytes / page * page, MADV_HUGEPAGE);
   }
 #endif
   return grown(memory, lines);
