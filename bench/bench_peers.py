@@ -3,7 +3,7 @@
 NonMaxSuppression, in alternating calls in one process. Writes a run file for bench/plot_peers.py.
 
     PYTHONPATH=<build tree>/python python3 bench/bench_peers.py [--json FILE] [--threads 1 2]
-        [--allocator installed tuned] [--rounds N] [--families operators queries attention]
+        [--allocator installed tuned] [--rounds N] [--families operators queries attention convolutions]
 
 Needs PyTorch, torchvision, onnx and onnxruntime (Debian's newest suite: python3-torchvision python3-onnx
 python3-onnxruntime); bench/peers.sh creates such a root directory, builds there, and runs this.
@@ -295,7 +295,35 @@ def attention_problems(torch, threads):
             yield f"deformable attention{name}, {what} queries", calls
 
 
-FAMILIES = {"operators": operator_problems, "queries": query_problems, "attention": attention_problems}
+def convolution_problems(torch, threads):
+    """A 3x3 convolution of a RetinaNet's towers on the largest level of an 800 x 800 picture, and on all levels.
+    PyTorch calls oneDNN."""
+    from torch.nn import functional
+    from vecdet.torch import ops as ours
+
+    levels = [torch.rand(1, 256, side, side, requires_grad=True) for side in (100, 50, 25, 13, 7)]
+    weight = (torch.randn(256, 256, 3, 3) * 0.03).requires_grad_()
+    bias = torch.randn(256, requires_grad=True)
+    upstream = [torch.randn_like(level) for level in levels]
+
+    def backward(function, inputs):
+        return lambda: torch.autograd.grad(function(inputs), [*inputs, weight, bias], upstream[:len(inputs)])
+
+    def by_vecdet(inputs):
+        return ours.conv3x3_levels(inputs, weight, bias)
+
+    def by_torch(inputs):
+        return [functional.conv2d(level, weight, bias, padding=1) for level in inputs]
+
+    for what, inputs in (("100 x 100", levels[:1]), ("5 levels", levels)):
+        calls = {"vecdet": backward(by_vecdet, inputs), "PyTorch": backward(by_torch, inputs)}
+        for found, expected in zip(calls["vecdet"](), calls["PyTorch"]()):
+            check_same(torch, found, expected, 1e-4, 1e-4 * expected.abs().max().item())
+        yield f"3x3 convolution and gradients, {what} x 256", calls
+
+
+FAMILIES = {"operators": operator_problems, "queries": query_problems, "attention": attention_problems,
+            "convolutions": convolution_problems}
 
 
 def measure(threads, allocator, rounds, families):
