@@ -151,7 +151,7 @@ TEST_CASE("threads: every call is bit-identical on any number of threads, on AVX
 
 TEST_CASE("threads: a loop of the caller's own gives the same bits") {
   // A loop that runs the pieces in reverse order, on `threads` threads.
-  for (const int threads : {1, 2, 3, 8}) {
+  for (const int threads : {1, 3, 8}) {
     CAPTURE(threads);
     std::atomic<int> loops{0};
     const auto backwards = [&](index_t count, const task& work) {
@@ -176,7 +176,7 @@ TEST_CASE("threads: a loop that runs another number of pieces at a time than sta
       for (index_t i = thread; i < count; i += 3) work(i);
     });
   };
-  for (const int said : {1, 2, 7, 64, 1000000}) {
+  for (const int said : {1, 7, 1000000}) {
     CAPTURE(said);
     for_each_family([&](const shared_family& p) {
       for (std::size_t k = 0; k < p.size(); ++k) CHECK(p.holds(k, threading::on(on_three, said)));
