@@ -97,9 +97,10 @@ def retinanet_anchors(torch):
     return _default_anchorgen()(ImageList(torch.empty(1, 3, 800, 800), [(800, 800)]), maps)[0]
 
 
-def check_same(torch, a, b, tolerance=1e-4, least=1e-6):
-    if not torch.allclose(a.double(), b.double(), rtol=tolerance, atol=least, equal_nan=True):
-        raise SystemExit("results differ")
+def check_same(torch, a, b, tolerance=1e-4, least=1e-6, exceptions=0):
+    same = torch.isclose(a.double(), b.double(), rtol=tolerance, atol=least, equal_nan=True)
+    if same.numel() - same.sum() > exceptions:
+        raise SystemExit(f"results differ: {same.numel() - same.sum()} of {same.numel()} numbers")
 
 
 def operator_problems(torch, threads):
@@ -291,7 +292,9 @@ def attention_problems(torch, threads):
         for name, kind in (("", forward), (" and gradients", backward)):
             calls = {"vecdet": kind(by_vecdet), "PyTorch": kind(by_torch)}
             for found, expected in zip(calls["vecdet"](), calls["PyTorch"]()):
-                check_same(torch, found, expected, 1e-3, 1e-4 * expected.abs().max().item())
+                # The gradient of a location jumps where a sample passes a pixel's centre: rounding decides there.
+                exceptions = 1e-5 * expected.numel() if expected.shape == points.shape else 0
+                check_same(torch, found, expected, 1e-3, 1e-4 * expected.abs().max().item(), exceptions)
             yield f"deformable attention{name}, {what} queries", calls
 
 
