@@ -25,14 +25,17 @@ debian_mirror() {
 }
 
 # debootstrap_root <suite> <packages>: creates the root directory $at from the machine's own mirror.
-# A root is complete once the caller has created its folder /ccache.
+# apt-get installs the packages, because debootstrap does not find those that others provide. A root is
+# complete once the caller has created its folder /ccache.
 debootstrap_root() {
-  unshare --mount debootstrap --variant=minbase --include="$2" "$1" "$at" "$(debian_mirror)" &&
-    mkdir "$at/src"
+  unshare --mount debootstrap --variant=minbase "$1" "$at" "$(debian_mirror)" &&
+    mkdir "$at/src" &&
+    run apt-get install -y -qq --no-install-recommends ${2//,/ }
 }
 
 # ensure_root <suite> <packages>: the same, unless a complete root is there from an earlier run.
 ensure_root() {
   [ ! -e "$at/ccache" ] || return 0
+  rm -rf --one-file-system "$at"
   debootstrap_root "$@" && mkdir "$at/ccache"
 }

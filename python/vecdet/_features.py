@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from ctypes import addressof, byref, c_void_p
 from typing import TYPE_CHECKING, Any, Sequence
@@ -11,7 +12,7 @@ import numpy as np
 
 from . import _c
 from ._arrays import (TYPES, address, empty, float32, float32s, float64, floats, int64, integers,
-                      joined, kept_params, optional, wrong_shape)
+                      joined, kept_params, optional, shape_error, wrong_shape)
 from ._library import check, library
 from ._targets import grid_sizes
 
@@ -163,35 +164,48 @@ class _Attention:
         if self.weights.shape != self.points.shape[:-1]:
             raise wrong_shape(function, "weights", self.weights,
                               f"{list(self.points.shape[:-1])}, points without x and y")
-        grids = grid_sizes(function, level_sizes).tolist()
-        expected = sum(height * width for height, width in grids)
-        if expected != locations:
-            raise wrong_shape(function, "value", self.value,
-                              f"[N, {expected}, heads, channels], the locations of all levels")
-        queries = self.points.shape[1]
-        self.out_shape = (images, queries, heads, channels)
-        self._levels = (_c.attention_level * len(grids))(*(
-            _c.attention_level(height, width, count) for (height, width), count in zip(
-                grids, self._counts(function, len(grids), level_points))))
-        self.shape = _c.attention_shape(images, queries, heads, channels, addressof(self._levels),
-                                        len(grids))
+        grids = grid_sizes(function, level_sizes)
+        counts = None if level_points is None else tuple(
+            integers(function, "level_points", level_points).reshape(-1).tolist())
+        self.out_shape = (images, self.points.shape[1], heads, channels)
+        self.shape = _attention_shape(function, self.value.shape, grids.tobytes(),
+                                      self.points.shape, counts)
 
-    def _counts(self, function: str, levels: int, level_points: Any) -> list[int]:
-        """The number of points of each level."""
-        total = math.prod(self.points.shape[3:-1])
-        if self.points.ndim == 6 and self.points.shape[3] != levels:
-            raise wrong_shape(function, "points", self.points,
-                              f"[N, queries, heads, {levels}, points, 2], one per level")
-        if level_points is None:
-            if total % max(1, levels):
-                raise wrong_shape(function, "points", self.points, "[N, queries, heads, points, 2] "
-                                  f"with as many points on each of {levels} levels")
-            return [total // max(1, levels)] * levels
-        counts = integers(function, "level_points", level_points)
-        if counts.shape != (levels,) or counts.sum() != total:
-            raise ValueError(f"vecdet.{function}: level_points is {counts.tolist()}, expected "
-                             f"{levels} numbers, one per level, whose sum is {total}, the points")
-        return counts.tolist()
+
+@functools.lru_cache(maxsize=256)
+def _attention_shape(function: str, value_shape: Any, level_sizes: bytes, points_shape: Any,
+                     level_points: Any) -> Any:
+    """What calls with the same shapes share: the argument that describes them."""
+    images, locations, heads, channels = value_shape
+    grids = np.frombuffer(level_sizes, int64).reshape(-1, 2).tolist()
+    expected = sum(height * width for height, width in grids)
+    if expected != locations:
+        raise shape_error(function, "value", value_shape,
+                          f"[N, {expected}, heads, channels], the locations of all levels")
+    levels = (_c.attention_level * len(grids))(*(
+        _c.attention_level(height, width, count) for (height, width), count in zip(
+            grids, _level_points(function, len(grids), points_shape, level_points))))
+    shape = _c.attention_shape(images, points_shape[1], heads, channels, addressof(levels),
+                               len(grids))
+    shape.levels_memory = levels  # which the address does not keep
+    return byref(shape)
+
+
+def _level_points(function: str, levels: int, points_shape: Any, level_points: Any) -> Any:
+    """The number of points of each level."""
+    total = math.prod(points_shape[3:-1])
+    if len(points_shape) == 6 and points_shape[3] != levels:
+        raise shape_error(function, "points", points_shape,
+                          f"[N, queries, heads, {levels}, points, 2], one per level")
+    if level_points is None:
+        if total % max(1, levels):
+            raise shape_error(function, "points", points_shape, "[N, queries, heads, points, 2] "
+                              f"with as many points on each of {levels} levels")
+        return [total // max(1, levels)] * levels
+    if len(level_points) != levels or sum(level_points) != total:
+        raise ValueError(f"vecdet.{function}: level_points is {list(level_points)}, expected "
+                         f"{levels} numbers, one per level, whose sum is {total}, the points")
+    return level_points
 
 
 def deformable_attention(value: ArrayLike, level_sizes: ArrayLike, points: ArrayLike,
@@ -223,7 +237,7 @@ def deformable_attention(value: ArrayLike, level_sizes: ArrayLike, points: Array
     of = _Attention("deformable_attention", value, level_sizes, points, weights, level_points)
     out = empty(of.out_shape, of.value.dtype)
     check(library.vecdet_deformable_attention(
-        TYPES[of.value.dtype], byref(of.shape), address(of.value), address(of.points),
+        TYPES[of.value.dtype], of.shape, address(of.value), address(of.points),
         address(of.weights), None, address(out)))
     return out.reshape(*out.shape[:2], out.shape[2] * out.shape[3])
 
@@ -254,7 +268,7 @@ def deformable_attention_grad(
                           f"[{images}, {queries}, {heads * channels}], the output's shape")
     grads = np.empty_like(of.value), np.empty_like(of.points), np.empty_like(of.weights)
     check(library.vecdet_deformable_attention_grad(
-        TYPES[of.value.dtype], byref(of.shape), address(upstream), address(of.value),
+        TYPES[of.value.dtype], of.shape, address(upstream), address(of.value),
         address(of.points), address(of.weights), None, *map(address, grads)))
     return grads
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from ctypes import byref, c_double
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,12 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
+@functools.lru_cache(maxsize=64)
+def _layer_names(layers: int) -> list[str]:
+    """The arguments in messages."""
+    return [f"{name}[{k}]" for name in ("logits", "boxes") for k in range(layers)]
+
+
 class _Layers:
     """The outputs of decoder layers, all of one type."""
 
@@ -36,18 +43,21 @@ class _Layers:
         if len(box_parts) != len(parts):
             raise ValueError(f"vecdet.{function}: boxes has {len(box_parts)} layers, expected "
                              f"{len(parts)}, as in logits")
-        self.type, arrays = same_small_floats(
-            function, *((f"logits[{k}]", part) for k, part in enumerate(parts)),
-            *((f"boxes[{k}]", part) for k, part in enumerate(box_parts)))
-        self.logits, self.boxes = arrays[:len(parts)], arrays[len(parts):]
+        count = len(parts)
+        names = _layer_names(count)
+        self.type, arrays = same_small_floats(function, *zip(names, parts + box_parts))
+        self.logits, self.boxes = arrays[:count], arrays[count:]
+        self.arguments = []
         for k, (own, corners) in enumerate(zip(self.logits, self.boxes)):
-            if own.ndim != 3 or len(own) != images:
-                raise wrong_shape(function, f"logits[{k}]", own, f"[{images}, queries, classes], "
-                                  "the images of targets")
-            if corners.shape != (*own.shape[:2], 4):
-                raise wrong_shape(function, f"boxes[{k}]", corners, f"{[*own.shape[:2], 4]}")
-        self.arguments = [_c.detr_outputs(address(own), address(corners), *own.shape[1:])
-                          for own, corners in zip(self.logits, self.boxes)]
+            shape = own.shape
+            if len(shape) != 3 or shape[0] != images:
+                raise wrong_shape(function, names[k], own, f"[{images}, queries, classes], the "
+                                  "images of targets")
+            _, queries, classes = shape
+            if corners.shape != (images, queries, 4):
+                raise wrong_shape(function, names[count + k], corners, f"{[images, queries, 4]}")
+            self.arguments.append(
+                _c.detr_outputs(address(own), address(corners), queries, classes))
 
 
 def match_queries(

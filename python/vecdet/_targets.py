@@ -142,13 +142,7 @@ class Truth:
         self.boxes, self.offsets = self._joined(function, name, boxes)
         self.classes = self.regions = region_offsets = None
         if classes is not None:
-            parts = classes if self.is_batch else [classes]
-            if len(parts) != self.images:
-                raise ValueError(f"vecdet.{function}: classes has {len(parts)} images, expected "
-                                 f"{self.images}, as in {name}")
-            ends = self.offsets.tolist()
-            self.classes = joined([integers(function, "classes", part, end - begin)
-                                   for part, begin, end in zip(parts, ends, ends[1:])], 0, int64)
+            self.classes = self._joined_classes(function, classes)
         if regions is not None:
             self.regions, region_offsets = self._joined(function, "regions", regions)
         self._region_offsets = region_offsets
@@ -157,27 +151,45 @@ class Truth:
             self.images, optional(self.regions), 0 if self.regions is None else len(self.regions),
             optional(region_offsets))
 
-    def _joined(self, function: str, name: str, boxes: Any) -> Any:
-        parts = boxes if self.is_batch else [boxes]
+    def _check_images(self, function: str, name: str, parts: Any) -> None:
         if len(parts) != self.images:
             raise ValueError(f"vecdet.{function}: {name} has {len(parts)} images, expected "
                              f"{self.images}, as in {self._name}")
-        arrays = [float32s(function, name, with_floats(part, function, name), "[M, 4]", 4)
-                  for part in parts]
-        for array in arrays:
-            if array.ndim != 2:
-                raise wrong_shape(function, name, array, "[M, 4]")
+
+    def _joined(self, function: str, name: str, boxes: Any) -> Any:
+        if not self.is_batch:
+            array = _box_array(function, name, boxes)
+            return array, np.array((0, len(array)), int64)
+        self._check_images(function, name, boxes)
+        arrays = [_box_array(function, name, part) for part in boxes]
         return joined(arrays, (0, 4), float32), offsets_of(arrays)
+
+    def _joined_classes(self, function: str, classes: Any) -> Any:
+        if not self.is_batch:
+            return integers(function, "classes", classes, len(self.boxes))
+        self._check_images(function, "classes", classes)
+        ends = self.offsets.tolist()
+        return joined([integers(function, "classes", part, end - begin)
+                       for part, begin, end in zip(classes, ends, ends[1:])], 0, int64)
 
     def result(self, count: int, dtype: Any) -> NDArray[Any]:
         return empty((self.images, count) if self.is_batch else count, dtype)
 
 
+def _box_array(function: str, name: str, boxes: Any) -> NDArray[np.float32]:
+    array = float32s(function, name, with_floats(boxes, function, name), "[M, 4]", 4)
+    if array.ndim != 2:
+        raise wrong_shape(function, name, array, "[M, 4]")
+    return array
+
+
 def _is_box_list(boxes: Any) -> bool:
     """Whether a list holds the boxes of one image, as in [[0, 0, 9, 9]]."""
-    return len(boxes) > 0 and all(isinstance(box, (list, tuple)) and len(box) == 4
-                                  and all(isinstance(x, (int, float)) for x in box)
-                                  for box in boxes)
+    for box in boxes:
+        if (not isinstance(box, (list, tuple)) or len(box) != 4
+                or not all(isinstance(x, (int, float)) for x in box)):
+            return False
+    return len(boxes) > 0
 
 
 @functools.lru_cache(maxsize=256)

@@ -195,6 +195,19 @@ class RoiAlign(Operators):
                     self.equal(self.pooled(features, boxes, images, output_height=5, output_width=7,
                                            spatial_scale=0.5, threads=threads, **options), expected)
 
+    def test_double(self):
+        features = generator.standard_normal((2, 5, 24, 32))
+        boxes, images = some_boxes(40, 60, dtype=np.float64), generator.integers(0, 2, 40)
+        rois = np.concatenate([images[:, None], boxes], 1)
+        found = self.pooled(features, boxes, images, np.float64, output_height=3, output_width=4,
+                            spatial_scale=0.5, sampling_ratio=2, aligned=1)
+        self.equal(found, vecdet.roi_align(features, rois, (3, 4), 0.5, 2, True))
+        expected, = run("RoiAlign", {"features": features, "boxes": boxes, "images": images},
+                        [("pooled", np.float64)], domain="", output_height=3, output_width=4,
+                        spatial_scale=0.5, sampling_ratio=2,
+                        coordinate_transformation_mode="half_pixel")
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
     def test_bfloat16(self):
         features = rounded(generator.standard_normal((1, 3, 9, 9)))
         boxes, images = some_boxes(5, 8), np.zeros(5, np.int64)
@@ -213,19 +226,23 @@ class RoiAlign(Operators):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
     def test_inferred_shape(self):
-        helper, float_ = onnx.helper, onnx.TensorProto.FLOAT
-        value = helper.make_tensor_value_info
+        for type_, name in ((onnx.TensorProto.FLOAT, "tensor(float)"),
+                            (onnx.TensorProto.DOUBLE, "tensor(double)")):
+            output, = self.inferred(type_).get_outputs()
+            self.assertEqual((output.shape, output.type), ([3, 16, 5, 7], name))
+
+    def inferred(self, type_):
+        helper, value = onnx.helper, onnx.helper.make_tensor_value_info
         graph = helper.make_graph(
             [helper.make_node("RoiAlign", ["features", "boxes", "images"], ["pooled"],
                               domain="ai.vecdet", output_height=5, output_width=7)], "graph",
-            [value("features", float_, [2, 16, 24, 32]), value("boxes", float_, [3, 4]),
-             value("images", onnx.TensorProto.INT64, [3])], [value("pooled", float_, None)])
+            [value("features", type_, [2, 16, 24, 32]), value("boxes", type_, [3, 4]),
+             value("images", onnx.TensorProto.INT64, [3])], [value("pooled", type_, None)])
         model = helper.make_model(graph, ir_version=10, opset_imports=[
             helper.make_opsetid("", 20), helper.make_opsetid("ai.vecdet", 1)])
         options = onnxruntime.SessionOptions()
         options.register_custom_ops_library(library)
-        found = onnxruntime.InferenceSession(model.SerializeToString(), options)
-        self.assertEqual(found.get_outputs()[0].shape, [3, 16, 5, 7])
+        return onnxruntime.InferenceSession(model.SerializeToString(), options)
 
 
 ROWS = ("yolov5", "yolov7", "yolox", "yolov10", "yolo26", "rt-detr")
@@ -287,6 +304,12 @@ class PostprocessYolo(Operators):
                 for positions in (None, transforms):
                     self.check(output, "yolov8", positions, extras=6, multi_label=multi_label,
                                **options)
+
+    def test_extras_without_sources(self):
+        output = raw_output("yolov8", 1, 400, 3, extras=2)
+        *_, extras = run("PostprocessYolo", {"output": output}, [*DETECTIONS, "", "extras"],
+                         model="yolov8", extras=2)
+        self.equal(extras, vecdet.postprocess_yolo(output, "yolov8", extras=2)[0].extras)
 
     def test_no_detections(self):
         output = np.zeros((2, 84, 8400), np.float32)
@@ -423,6 +446,10 @@ class Errors(unittest.TestCase):
                  {"images": np.zeros(2, np.int64)}),
                 ("vecdet::roi_align: boxes.images[1] is 1, expected", {"images": np.arange(3)})):
             self.refuses(text, "RoiAlign", {**good, **inputs}, output, **sides)
+        # The runtime checks these types.
+        for name, inputs in (("features", {"features": good["features"].astype(np.float16)}),
+                             ("boxes", {"boxes": good["boxes"].astype(np.float64)})):
+            self.refuses(name, "RoiAlign", {**good, **inputs}, output, **sides)
 
     def test_yolo(self):
         good = raw_output("yolov8", 1, 100, 4)

@@ -162,6 +162,8 @@ class Mistakes(unittest.TestCase):
                    score_threshold=25)
         self.fails(ValueError, r"transforms.shape is \[2, 6\]", yolo, output, "yolov8",
                    [vecdet.LetterboxTransform.centred((9, 9), (9, 9))] * 2)
+        self.fails(ValueError, r"transforms.shape is \[6\]", yolo, output, "yolov8",
+                   vecdet.LetterboxTransform.centred((9, 9), (9, 9)))
         self.fails(ValueError, r"image_sizes.shape is \[2, 2\]", vecdet.postprocess_detr,
                    output[..., :4], output[..., :4], [(1, 1)] * 2)
         image = np.zeros((8, 8, 3), np.uint8)

@@ -246,9 +246,10 @@ extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(
   return guarded([&] {
     static const Ort::CustomOpDomain domain = [] {
       Ort::CustomOpDomain made("ai.vecdet");
-      for (const OrtCustomOp* op : {batched_nms_operator(), roi_align_operator(),
-                                    postprocess_yolo_operator(), postprocess_dense_operator()})
+      for (const OrtCustomOp* op :
+           {batched_nms_operator(), postprocess_yolo_operator(), postprocess_dense_operator()})
         made.Add(op);
+      for (const OrtCustomOp* op : roi_align_operators()) made.Add(op);
       return made;
     }();
     ensure(Ort::GetApi().AddCustomOpDomain(options, domain));

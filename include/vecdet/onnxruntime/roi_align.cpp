@@ -6,15 +6,19 @@
 namespace vecdet_onnxruntime {
 namespace {
 
+/// One kernel per type: the runtime gives an output the type of an input only if no other input may
+/// have any type.
+template <class T>
 class roi_align_kernel {
+  using real = compute_type<T>;
+
  public:
   static constexpr const char* name = "RoiAlign";
-  // The runtime gives the output the type of the only input of any type.
   static constexpr std::array<parameter, 3> inputs{
-      {{"features"},
-       {"boxes", ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT},
+      {{"features", type_of<T>},
+       {"boxes", type_of<real>},
        {"images", ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64}}};
-  static constexpr std::array<parameter, 1> outputs{{{"pooled"}}};
+  static constexpr std::array<parameter, 1> outputs{{{"pooled", type_of<T>}}};
 
   explicit roi_align_kernel(const attributes& node)
       : height_(node.required("output_height")), width_(node.required("output_width")) {
@@ -24,8 +28,8 @@ class roi_align_kernel {
     node.read("sampling_ratio", params_.sampling_ratio);
     node.read("aligned", params_.aligned);
     roi_align_workspace workspace;  // of a call that checks the parameters
-    roi_align(feature_view<const float>(), roi_boxes<float>(),
-              feature_view<float>(nullptr, 0, 0, height_, width_, feature_layout::nchw), params_,
+    roi_align(feature_view<const T>(), roi_boxes<real>(),
+              feature_view<T>(nullptr, 0, 0, height_, width_, feature_layout::nchw), params_,
               workspace);
   }
 
@@ -35,18 +39,15 @@ class roi_align_kernel {
     boxes.check_shape({-1, 4}, "[boxes, 4]");
     const std::vector<std::int64_t>& n = features.shape;
     const index_t count = boxes.shape[0];
-    roi_boxes<float> rois;
-    rois.boxes = boxes_view<const float>(boxes.as<float>(), count);
+    roi_boxes<real> rois;
+    rois.boxes = boxes_view<const real>(boxes.as<real>(), count);
     rois.images = images.labels(count);
+    const feature_view<const T> from(features.as<T>(), n[0], n[1], n[2], n[3],
+                                     feature_layout::nchw);
+    const feature_view<T> to(node.output<T>(0, {count, n[1], height_, width_}), count, n[1],
+                             height_, width_, feature_layout::nchw);
     workspaces_.with_one([&](roi_align_workspace& workspace) {
-      with_type<float, bfloat16>(features, [&](auto of) {
-        using T = typename decltype(of)::type;
-        const feature_view<const T> from(features.as<T>(), n[0], n[1], n[2], n[3],
-                                         feature_layout::nchw);
-        const feature_view<T> to(node.output<T>(0, {count, n[1], height_, width_}), count, n[1],
-                                 height_, width_, feature_layout::nchw);
-        roi_align(from, rois, to, params_, workspace, node.threads());
-      });
+      roi_align(from, rois, to, params_, workspace, node.threads());
     });
   }
 
@@ -87,9 +88,10 @@ void infer(OrtShapeInferContext* context) {
 
 /// Only this operator's shape can be inferred: a function that infers cannot set sizes that depend
 /// on the data, and the runtime fails to call it if an optional input is absent.
-struct operator_with_shape : operator_of<roi_align_kernel> {
+template <class T>
+struct operator_with_shape : operator_of<roi_align_kernel<T>> {
   operator_with_shape() {
-    InferOutputShapeFn = [](const OrtCustomOp*, OrtShapeInferContext* context) -> OrtStatus* {
+    this->InferOutputShapeFn = [](const OrtCustomOp*, OrtShapeInferContext* context) -> OrtStatus* {
       return guarded([&] { infer(context); });
     };
   }
@@ -97,9 +99,11 @@ struct operator_with_shape : operator_of<roi_align_kernel> {
 
 }  // namespace
 
-const OrtCustomOp* roi_align_operator() {
-  static const operator_with_shape op;
-  return &op;
+std::array<const OrtCustomOp*, 3> roi_align_operators() {
+  static const operator_with_shape<float> of_float;
+  static const operator_with_shape<double> of_double;
+  static const operator_with_shape<bfloat16> of_bfloat16;
+  return {&of_float, &of_double, &of_bfloat16};
 }
 
 }  // namespace vecdet_onnxruntime

@@ -274,7 +274,7 @@ struct operator_of : Ort::CustomOpBase<operator_of<Kernel>, instance<Kernel>, tr
 
 /// The operators, which live as long as the library.
 const OrtCustomOp* batched_nms_operator();
-const OrtCustomOp* roi_align_operator();
+std::array<const OrtCustomOp*, 3> roi_align_operators();  ///< one per type
 const OrtCustomOp* postprocess_yolo_operator();
 const OrtCustomOp* postprocess_dense_operator();
 
