@@ -102,7 +102,7 @@ VECDET_INLINE void transpose_products(const Real* from, Real* to) {
 
 /// Computes the gradients of `count` points of a block and writes those that are requested.
 template <class Real>
-VECDET_INLINE void finish_point_grads(const detail::attention_levels& level,
+VECDET_NOINLINE void finish_point_grads(const detail::attention_levels& level,
                                       const detail::attention_corners<Real>& block,
                                       const Real* products, index_t count, Real* point_grad,
                                       Real* weight_grad) {
