@@ -33,7 +33,8 @@ unit_flags() {
 # The units with their families, from the same source: one per line.
 unit_families() {
   local family shared
-  shared=$(sed -n 's/^set(VECDET_UNIT_\([a-z_]*\) \(.*\))/\1 \2/p' cmake/vecdet-targets.cmake)
+  shared=$(sed -n '/^set(VECDET_UNIT_[a-z]/{:more;/)/!{N;s/\n//;b more};s/^set(VECDET_UNIT_//;s/)//p}' \
+    cmake/vecdet-targets.cmake)
   echo "$shared"
   for family in include/vecdet/kernels/*/; do
     family=$(basename "$family")

@@ -45,13 +45,13 @@ set(VECDET_FLAGS_baseline -march=x86-64 -mtune=generic -mno-avx)
 set(VECDET_FLAGS_avx2 -march=x86-64-v3 -mtune=generic -mno-avx512f)
 set(VECDET_FLAGS_avx512 -march=x86-64-v4 -mtune=generic -mprefer-vector-width=512)
 
-# Families that share a unit, by its name: every unit parses the same headers, which takes half a CPU second to a
-# second. All other families have units of their own.
-set(VECDET_UNIT_box_losses head_boxes iou iou_loss smooth_l1)
-set(VECDET_UNIT_class_losses distribution_focal_loss set_loss softmax_cross_entropy)
+# Families that share a unit, by its name: every unit parses the same headers, which takes up to a CPU second, and
+# box losses share code. All other families have units of their own.
+set(VECDET_UNIT_boxes head_boxes iou iou_loss regression_loss smooth_l1)
 set(VECDET_UNIT_features conv3x3 deformable_attention roi_align)
-set(VECDET_UNIT_selection assigners filter_topk letterbox matching query_matching yolo_postprocess)
-set(VECDET_SHARED_UNITS box_losses class_losses features selection)
+set(VECDET_UNIT_small assigners distribution_focal_loss filter_topk letterbox matching query_matching set_loss
+    softmax_cross_entropy yolo_postprocess)
+set(VECDET_SHARED_UNITS boxes features small)
 
 function(vecdet_add_targets include_dir)
   if(TARGET vecdet)
