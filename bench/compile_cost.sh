@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What vecdet costs to compile: CPU seconds, peak memory in MB and KB of machine code, for each
-# unit, and for a file that uses one family with only the headers.
+# unit and all of them, and for a file that uses one family with only the headers.
 #
 #   bench/compile_cost.sh [units|headers]...    default: both; CXX chooses the compiler
 set -euo pipefail
@@ -9,6 +9,8 @@ cd "$(dirname "$0")/.."
 CXX=${CXX:-g++}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+export CCACHE_DISABLE=1
+total=0
 
 # cost NAME SOURCE FLAG...: prints a row of the table.
 cost() {
@@ -20,6 +22,7 @@ cost() {
   read -r seconds megabytes < <(awk '{ printf "%.1f %.0f\n", $1 + $2, $3 / 1024 }' "$scratch/time")
   bytes=$(size -A "$scratch/object.o" | awk '/^\.text/ { sum += $2 } END { print sum + 0 }')
   printf '%-32s %6s s %6s MB %6s KB\n' "$name" "$seconds" "$megabytes" "$((bytes / 1000))"
+  total=$(awk '{ print $1 + $2 }' <<<"$total $seconds")
 }
 
 # The flags of an instruction set, from their single source.
@@ -27,17 +30,32 @@ unit_flags() {
   sed -n "s/^set(VECDET_FLAGS_$1 \(.*\))/\1/p" cmake/vecdet-targets.cmake
 }
 
+# The units with their families, from the same source: one per line.
+unit_families() {
+  local family shared
+  shared=$(sed -n '/^set(VECDET_UNIT_[a-z]/{:more;/)/!{N;s/\n//;b more};s/^set(VECDET_UNIT_//;s/)//p}' \
+    cmake/vecdet-targets.cmake)
+  echo "$shared"
+  for family in include/vecdet/kernels/*/; do
+    family=$(basename "$family")
+    grep -qw "$family" <<<"$shared" || echo "$family $family"
+  done
+}
+
 units() {
-  local set family flags
+  local set flags name families family
   for set in baseline avx2 avx512; do
     read -ra flags < <(unit_flags "$set")
-    for family in include/vecdet/kernels/*/; do
-      family=$(basename "$family")
-      printf '#include <vecdet/%s>\n' isa/unit.hpp "kernels/$family/$family.hpp" >"$scratch/unit.cpp"
-      cost "$set/$family" "$scratch/unit.cpp" -DVECDET_ISA_UNIT="$set" -O2 \
+    while read -r name families; do
+      echo '#include <vecdet/isa/unit.hpp>' >"$scratch/unit.cpp"
+      for family in $families; do
+        echo "#include <vecdet/kernels/$family/$family.hpp>" >>"$scratch/unit.cpp"
+      done
+      cost "$set/$name" "$scratch/unit.cpp" -DVECDET_ISA_UNIT="$set" -O2 \
         -ffp-contract=off -fno-math-errno "${flags[@]}"
-    done
+    done < <(unit_families)
   done
+  printf '%-32s %6.1f s\n' "all units" "$total"
 }
 
 # header NAME TYPE CALL: a file that includes NAME.hpp and makes one call on views of `type`.

@@ -45,6 +45,14 @@ set(VECDET_FLAGS_baseline -march=x86-64 -mtune=generic -mno-avx)
 set(VECDET_FLAGS_avx2 -march=x86-64-v3 -mtune=generic -mno-avx512f)
 set(VECDET_FLAGS_avx512 -march=x86-64-v4 -mtune=generic -mprefer-vector-width=512)
 
+# Families that share a unit, by its name: every unit parses the same headers, which takes up to a CPU second, and
+# box losses share code. All other families have units of their own.
+set(VECDET_UNIT_boxes head_boxes iou iou_loss regression_loss smooth_l1)
+set(VECDET_UNIT_features conv3x3 deformable_attention roi_align)
+set(VECDET_UNIT_small assigners distribution_focal_loss filter_topk letterbox matching query_matching set_loss
+    softmax_cross_entropy yolo_postprocess)
+set(VECDET_SHARED_UNITS boxes features small)
+
 function(vecdet_add_targets include_dir)
   if(TARGET vecdet)
     return()
@@ -59,8 +67,8 @@ function(vecdet_add_targets include_dir)
   target_include_directories(vecdet SYSTEM INTERFACE "${VECDET_XSIMD_INCLUDE_DIR}")
   target_link_libraries(vecdet INTERFACE TBB::tbb Threads::Threads)
 
-  # A unit is one kernel family, kernels/X/X.hpp, compiled for one instruction set: a file of two lines in
-  # the build tree, so that units compile in parallel, rebuild separately and have their own flags.
+  # A unit is one or a few kernel families, kernels/X/X.hpp, compiled for one instruction set: a file of a few
+  # lines in the build tree, so that units compile in parallel, rebuild separately and have their own flags.
   set(instruction_sets baseline)
   set(left_out "")
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
@@ -88,6 +96,11 @@ function(vecdet_add_targets include_dir)
   set(units "")
   file(GLOB families CONFIGURE_DEPENDS LIST_DIRECTORIES true "${include_dir}/vecdet/kernels/*")
   list(FILTER families EXCLUDE REGEX "\\.hpp$")
+  list(TRANSFORM families REPLACE ".*/" "")
+  set(unit_names ${VECDET_SHARED_UNITS} ${families})
+  foreach(name IN LISTS VECDET_SHARED_UNITS)
+    list(REMOVE_ITEM unit_names ${VECDET_UNIT_${name}})
+  endforeach()
   foreach(set IN LISTS instruction_sets)
     set(flags ${VECDET_UNIT_FLAGS})
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
@@ -96,10 +109,16 @@ function(vecdet_add_targets include_dir)
     if(set STREQUAL "avx512" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       list(APPEND flags -Wno-uninitialized -Wno-maybe-uninitialized) # GCC bug 105593: its own intrinsics
     endif()
-    foreach(family IN LISTS families)
-      get_filename_component(name "${family}" NAME)
+    foreach(name IN LISTS unit_names)
       set(unit "${units_dir}/${set}/${name}.cpp")
-      set(source "#include <vecdet/isa/unit.hpp>\n#include <vecdet/kernels/${name}/${name}.hpp>\n")
+      set(members ${name})
+      if(name IN_LIST VECDET_SHARED_UNITS)
+        set(members ${VECDET_UNIT_${name}})
+      endif()
+      set(source "#include <vecdet/isa/unit.hpp>\n")
+      foreach(family IN LISTS members)
+        string(APPEND source "#include <vecdet/kernels/${family}/${family}.hpp>\n")
+      endforeach()
       set(written "")
       if(EXISTS "${unit}")
         file(READ "${unit}" written)

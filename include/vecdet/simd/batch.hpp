@@ -262,6 +262,13 @@ VECDET_INLINE void store(T* to, const xsimd::batch<T, arch>& x) {
   x.store_unaligned(to);
 }
 
+/// Whether store_past_cache() differs from store().
+#if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
+constexpr bool has_stores_past_cache = true;
+#else
+constexpr bool has_stores_past_cache = false;
+#endif
+
 /// Writes to 64-byte aligned memory without reading it into the cache first (AVX2 and AVX-512).
 /// finish_stores_past_cache() makes the stores visible to later reads by other threads.
 VECDET_INLINE void store_past_cache(float* to, f32_batch x) {

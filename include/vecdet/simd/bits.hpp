@@ -99,10 +99,7 @@ VECDET_INLINE int count_bits(std::uint32_t bits) {
 
 template <class T, int N>
 VECDET_INLINE pack_mask<T, N> operator&(const pack_mask<T, N>& a, const pack_mask<T, N>& b) {
-  pack_mask<T, N> result;
-  VECDET_UNROLL
-  for (int i = 0; i < N; ++i) result.v[i] = a.v[i] & b.v[i];
-  return result;
+  return map_mask<T, N>([](auto x, auto y) VECDET_INLINE_LAMBDA { return x & y; }, a, b);
 }
 
 /// Writes 1 or 0 for each of the lower 16 bits.

@@ -62,17 +62,11 @@ struct image_bounds {
   }
 };
 
-/// Calls box(at) for each of the packs that make up 16 boxes.
-template <class S, class Box>
-VECDET_INLINE void for_each_pack(const box_streams<S>& at, const Box& box) {
-  constexpr int count = box_pack<typename stored<S>::real, boxes_in_flight>::count;
-  for (int i = 0; i < box_group; i += count) box(at.at(i));
-}
-
 template <class S>
 struct coding_operation {
   using real = typename stored<S>::real;
   static constexpr int N = 2 * boxes_in_flight;  // batches in half of the boxes
+  static constexpr int count = box_pack<real, boxes_in_flight>::count;
   static constexpr bool adds_up = false, lanes_are_boxes = true;
   using halves = box_halves<real, N>;
 };
@@ -88,10 +82,11 @@ struct encoding : coding_operation<S> {
   }
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for (int i = 0; i < box_group; i += base::count) {
+      const box_streams<S> at = group.at(i);
       const auto deltas = encode_at<Corners, base::N>(at.in, at.boxes[0]);
       store_halves<base::N>(at.out, weighted<S>(deltas, weights));
-    });
+    }
   }
 };
 
@@ -107,12 +102,13 @@ struct decoding : coding_operation<S> {
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
     const auto axes = code.template axes<S, base::N>();
-    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for (int i = 0; i < box_group; i += base::count) {
+      const box_streams<S> at = group.at(i);
       const auto d = load_halves<base::N>(at.in), a = load_halves<base::N>(at.boxes[0]);
       const auto anchor = anchor_axis<real, base::N>::template of<Corners>(a.first, a.second);
       const auto box = axes.decode(d.first, d.second, anchor.centre, anchor.size);
       store_halves<base::N>(at.out, image.template clip<S>(box.low, box.high));
-    });
+    }
   }
 };
 
@@ -126,7 +122,8 @@ struct distance_encoding : coding_operation<S> {
   explicit distance_encoding(const box_coding_args<S>& a) : by_size(a.by_size) {}
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for (int i = 0; i < box_group; i += base::count) {
+      const box_streams<S> at = group.at(i);
       const auto g = load_halves<base::N>(at.in), a = load_halves<base::N>(at.boxes[0]);
       const pack<real, base::N> half = real(0.5), one = real(1);
       const auto high = anchor_high<Corners>(a.first, a.second);
@@ -135,7 +132,7 @@ struct distance_encoding : coding_operation<S> {
           at.out, typename base::halves{
                       half * any_sum_of_differences(a.first, g.first, high, g.first) / size,
                       half * any_sum_of_differences(g.second, a.first, g.second, high) / size});
-    });
+    }
   }
 };
 
@@ -149,13 +146,14 @@ struct distance_decoding : coding_operation<S> {
   explicit distance_decoding(const box_coding_args<S>& a) : image(a), by_size(a.by_size) {}
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for (int i = 0; i < box_group; i += base::count) {
+      const box_streams<S> at = group.at(i);
       const auto d = load_halves<base::N>(at.in), a = load_halves<base::N>(at.boxes[0]);
       const auto anchor = anchor_axis<real, base::N>::template of<Corners>(a.first, a.second);
       const auto unit = by_size ? anchor.size : pack<real, base::N>(real(1));
       store_halves<base::N>(at.out, image.template clip<S>(fnma(unit, d.first, anchor.centre),
                                                            fma(unit, d.second, anchor.centre)));
-    });
+    }
   }
 };
 
@@ -164,12 +162,13 @@ struct conversion : coding_operation<S> {
   using base = coding_operation<S>;
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for (int i = 0; i < box_group; i += base::count) {
+      const box_streams<S> at = group.at(i);
       auto box = load_halves<base::N>(at.in);
       VECDET_UNROLL
-      for (int i = 0; i < base::N; ++i) convert<From, To>(box.first.v[i], box.second.v[i]);
+      for (int k = 0; k < base::N; ++k) convert<From, To>(box.first.v[k], box.second.v[k]);
       store_halves<base::N>(at.out, box);
-    });
+    }
   }
 };
 
@@ -183,13 +182,14 @@ struct clipping : coding_operation<S> {
   clipping(double width, double height) : image(width, height) {}
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for (int i = 0; i < box_group; i += base::count) {
+      const box_streams<S> at = group.at(i);
       constexpr int batches = base::N, half = pack<real, batches>::lanes;
       const auto clipped =
           image.template clip<S>(load_pack<batches>(at.in), load_pack<batches>(at.in + half));
       store_pack<batches>(at.out, clipped.first);
       store_pack<batches>(at.out + half, clipped.second);
-    });
+    }
   }
 };
 
@@ -198,11 +198,12 @@ struct area : coding_operation<S> {
   using base = coding_operation<S>;
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for (int i = 0; i < box_group; i += base::count) {
+      const box_streams<S> at = group.at(i);
       constexpr int batches = boxes_in_flight;
       const auto b = load_boxes<batches>(at.in);
       store_pack<batches>(at.out_each, to_box_order((b.x2 - b.x1) * (b.y2 - b.y1)));
-    });
+    }
   }
 };
 

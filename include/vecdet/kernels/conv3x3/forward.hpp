@@ -25,7 +25,8 @@ template <int Tile>
 void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, index_t first,
                                index_t last) {
   using filtering = minimal_filtering<Tile>;
-  using vector = row_pack<float>;  // one cache line
+  // One cache line if it is written past the cache.
+  using vector = pack<float, has_stores_past_cache ? row_pack<float>::batches : 1>;
   constexpr int P = filtering::points, panel = static_cast<int>(detail::conv_panel);
   const index_t point = detail::conv_weights_point(a.targets, a.sources);
   for (index_t k = first; k < last; ++k) {
@@ -38,13 +39,13 @@ void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, ind
           taps[a.turned ? 8 - tap : tap][t] = from[t * a.target_step + tap * a.tap_step];
       float* const to = a.transformed + (k * a.sources + c) * panel;
       VECDET_NO_UNROLL
-      for (int lane = 0; lane < panel; lane += row_lanes)
+      for (int lane = 0; lane < panel; lane += vector::lanes)
         times_both_sides<typename filtering::weights, vector>(
             [&](int i, int j)
                 VECDET_INLINE_LAMBDA { return load_pack<vector::batches>(taps[3 * i + j] + lane); },
             [&](int i, int j, const vector& x) VECDET_INLINE_LAMBDA {
               float* const line = to + (i * P + j) * point + lane;
-              if (a.past_cache) {
+              if (has_stores_past_cache && a.past_cache) {
                 VECDET_UNROLL
                 for (int v = 0; v < vector::batches; ++v)
                   store_past_cache(line + v * batch_lanes<float>, x.v[v]);

@@ -49,9 +49,10 @@ struct attention_axis {
   }
 };
 
-/// Locates 16 points x y and computes the weights of their locations.
+/// Locates 16 points x y and computes the weights of their locations. One copy of this code serves
+/// all kernels: it is long, and the packs of doubles are beyond the baseline's registers.
 template <class Real>
-VECDET_INLINE void locate_points(const detail::attention_levels& level, const Real* points,
+VECDET_NOINLINE void locate_points(const detail::attention_levels& level, const Real* points,
                                  const Real* weights, detail::attention_corners<Real>& to) {
   using doubles = row_pack<double>;
   using reals = row_pack<Real>;

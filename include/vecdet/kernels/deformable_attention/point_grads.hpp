@@ -71,10 +71,13 @@ struct attention_products {
         VECDET_UNROLL
         for (int k = 0; k < 4; ++k) sum[k] = with(first + corner_offset(k, width));
       } else {
-        VECDET_UNROLL
+        row some[4];
+        VECDET_NO_UNROLL
         for (int k = 0; k < 4; ++k)
-          sum[k] = (block.inside[k] >> i & 1) != 0 ? with(first + corner_offset(k, width))
-                                                   : row(real(0));
+          some[k] = (block.inside[k] >> i & 1) != 0 ? with(first + corner_offset(k, width))
+                                                    : row(real(0));
+        VECDET_UNROLL
+        for (int k = 0; k < 4; ++k) sum[k] = some[k];
       }
       sum_four_rows<real>(sum, to + 4 * i);
     });
@@ -102,10 +105,10 @@ VECDET_INLINE void transpose_products(const Real* from, Real* to) {
 
 /// Computes the gradients of `count` points of a block and writes those that are requested.
 template <class Real>
-VECDET_INLINE void finish_point_grads(const detail::attention_levels& level,
-                                      const detail::attention_corners<Real>& block,
-                                      const Real* products, index_t count, Real* point_grad,
-                                      Real* weight_grad) {
+VECDET_NOINLINE void finish_point_grads(const detail::attention_levels& level,
+                                        const detail::attention_corners<Real>& block,
+                                        const Real* products, index_t count, Real* point_grad,
+                                        Real* weight_grad) {
   using reals = row_pack<Real>;
   constexpr int M = reals::batches, N = row_pack<double>::batches;
   alignas(64) Real d[4 * row_lanes];

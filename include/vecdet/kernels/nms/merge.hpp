@@ -69,24 +69,41 @@ VECDET_INLINE bool same_corners(const nms_box<Real>& a, const nms_box<Real>& b) 
   return a.x1 == b.x1 && a.y1 == b.y1 && a.x2 == b.x2 && a.y2 == b.y2;
 }
 
-/// Merging of one group.
+/// The arguments without their boxes, as those of the compute type.
 template <class T>
+merge_args<compute_type<T>> without_boxes(const merge_args<T>& args) {
+  const nms_args<T>& boxes = args.boxes;
+  return {
+      {nullptr, boxes.format, boxes.overlap, boxes.plus_one, boxes.least_overlap, boxes.max_kept},
+      args.is_transitive,
+      args.order,
+      args.first_tie,
+      args.count,
+      args.scratch,
+      args.owner,
+      args.claimer};
+}
+
+/// Merging of one group.
+template <class Real>
 class group_merge {
-  using real = compute_type<T>;
   static constexpr uint32_t nobody = 0xffffffffu;
 
  public:
+  template <class T>
   explicit group_merge(const merge_args<T>& args)
-      : args_(args), memory_(args.scratch, args.count, true), rule_(reach_args(args)) {
+      : args_(without_boxes(args)),
+        memory_(args.scratch, args.count, true),
+        rule_(reach_args(args_)) {
     state_.count = args.count;
     for (index_t i = 0; i < args.count; ++i) {
-      nms_box<real> box =
-          load_nms_box<real>(args.boxes.boxes, detail::index_of(args.order[i]), args.boxes.format);
-      const real w = box.x2 - box.x1, h = box.y2 - box.y1, area = rounded(w * h);
-      if (w > 0 && h > 0 && area > 0 && area < infinity<real>) {
+      nms_box<Real> box =
+          load_nms_box<Real>(args.boxes.boxes, detail::index_of(args.order[i]), args.boxes.format);
+      const Real w = box.x2 - box.x1, h = box.y2 - box.y1, area = rounded(w * h);
+      if (w > 0 && h > 0 && area > 0 && area < infinity<Real>) {
         box.number = area;
       } else {
-        box = {0, 0, 0, 0, infinity<real>};
+        box = {0, 0, 0, 0, infinity<Real>};
       }
       set_box(memory_.list.blocks, i, box);
       args.owner[i] = args.claimer[i] = nobody;
@@ -115,19 +132,19 @@ class group_merge {
 
  private:
   /// Arguments whose reach equals that of a match.
-  static nms_args<T> reach_args(const merge_args<T>& args) {
-    nms_args<T> reach = args.boxes;
+  static nms_args<Real> reach_args(const merge_args<Real>& args) {
+    nms_args<Real> reach = args.boxes;
     if (reach.overlap == nms_overlap::smaller_area) reach.least_overlap = 0;
     reach.overlap = nms_overlap::plain;
     return reach;
   }
 
   VECDET_INLINE void claim_matches(index_t i) {
-    const nms_box<real> box = box_at(memory_.list.blocks, i);
-    const match_tester<real> matches(box, args_.boxes.overlap,
-                                     static_cast<real>(args_.boxes.least_overlap));
+    const nms_box<Real> box = box_at(memory_.list.blocks, i);
+    const match_tester<Real> matches(box, args_.boxes.overlap,
+                                     static_cast<Real>(args_.boxes.least_overlap));
     uint32_t* leaves;
-    const index_t count = leaves_in_reach(nms_reach<real>(box, rule_), memory_, state_, leaves);
+    const index_t count = leaves_in_reach(nms_reach<Real>(box, rule_), memory_, state_, leaves);
     for (index_t k = 0; k < count; ++k) {
       const uint32_t leaf = leaves[k];
       uint32_t bits = matches.near(memory_.leaves[leaf]) & memory_.leaf_live[leaf];
@@ -148,14 +165,14 @@ class group_merge {
 
   /// Whether the box of this rank has the same score as box i but is a different box.
   VECDET_INLINE bool is_tied_with(uint32_t rank, index_t i, index_t at,
-                                  const nms_box<real>& box) const {
+                                  const nms_box<Real>& box) const {
     return args_.first_tie[rank] == args_.first_tie[i] &&
            !same_corners(box, box_at(memory_.leaves, at));
   }
 
-  const merge_args<T>& args_;
-  nms_memory<real> memory_;
-  nms_rule<real> rule_;
+  const merge_args<Real> args_;
+  nms_memory<Real> memory_;
+  nms_rule<Real> rule_;
   nms_state state_{};
 };
 
@@ -166,7 +183,7 @@ index_t merge_scratch_bytes(index_t count) {
 
 template <class T>
 void merge_group(const merge_args<T>& args) {
-  if (args.count > 0) group_merge<T>(args).run();
+  if (args.count > 0) group_merge<compute_type<T>>(args).run();
 }
 
 }  // namespace VECDET_TARGET

@@ -180,7 +180,7 @@ void build_tree(nms_memory<Real>& memory, nms_state& state) {
 
 /// Refills the leaves with the remaining boxes, in their current order.
 template <class Real>
-void refill_tree(nms_memory<Real>& memory, nms_state& state) {
+VECDET_NOINLINE void refill_tree(nms_memory<Real>& memory, nms_state& state) {
   index_t count = 0;
   for (index_t leaf = 0; leaf < state.leaves; ++leaf) {
     const uint32_t live = memory.leaf_live[leaf];
