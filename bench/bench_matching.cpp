@@ -39,13 +39,8 @@ struct matching {
   }
 
   void run(threading policy) {
-    ground_truth truth;
-    truth.boxes = boxes;
-    truth.classes = classes;
-    match_results results;
-    results.matches = matches;
-    results.labels = labels;
-    results.best_ious = ious;
+    const ground_truth truth{boxes, classes};
+    const match_results results{matches, labels, ious};
     match_anchors(index, truth, results, matcher_params::retinanet(), workspace, policy);
   }
   void run_plain() {

@@ -53,9 +53,7 @@ struct retinanet {
                                      {delta_levels, 1, a, 4, head_layout::nhwc},
                                      {logit_grad_levels, 1, a, class_count, head_layout::nhwc},
                                      {delta_grad_levels, 1, a, 4, head_layout::nhwc}};
-    ground_truth truth;
-    truth.boxes = objects.boxes;
-    truth.classes = objects.classes;
+    const ground_truth truth{objects.boxes, objects.classes};
     const retinanet_losses losses =
         retinanet_loss_and_grad(head, index, truth, {}, workspace, policy);
     return losses.classification + losses.regression;

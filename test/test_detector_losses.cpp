@@ -65,13 +65,7 @@ struct fcos_problem {
     }
   }
   index_t anchor_count() const { return static_cast<index_t>(anchors.size() / 4); }
-  ground_truth truth() const {
-    ground_truth truth;
-    truth.boxes = boxes;
-    truth.classes = classes;
-    truth.image_offsets = offsets;
-    return truth;
-  }
+  ground_truth truth() const { return {boxes, classes, offsets}; }
 };
 
 template <class T>
@@ -159,13 +153,7 @@ struct ssd_problem {
             {logits_grad.data(), rows, classes},
             {deltas_grad.data(), rows}};
   }
-  ground_truth truth() const {
-    ground_truth truth;
-    truth.boxes = boxes;
-    truth.classes = box_classes;
-    truth.image_offsets = offsets;
-    return truth;
-  }
+  ground_truth truth() const { return {boxes, box_classes, offsets}; }
   anchor_index index() const { return anchor_index(boxes_view<const float>(anchors)); }
 };
 
@@ -196,8 +184,7 @@ TEST_CASE("FCOS's assigner: all boxes against all anchors") {
         boxes[24 + 2] = HUGE_VALF;
       }
       const auto expected = fcos_matches(anchors, levels, boxes, static_cast<float>(radius));
-      ground_truth truth;
-      truth.boxes = boxes;
+      ground_truth truth{boxes};
       const std::vector<index_t> offsets{0, 0, count};  // an image without boxes first
       truth.image_offsets = offsets;
       std::vector<index_t> matches(2 * expected.size(), -7);
@@ -362,8 +349,7 @@ TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write noth
       {t.centerness.const_levels, 0, 1, 1, nchw}, {t.logits_grad.levels, 0, 1, 5, nchw},
       {t.distances_grad.levels, 0, 1, 4, nchw},   {t.centerness_grad.levels, 0, 1, 1, nchw}};
   const std::vector<index_t> no_images{0};
-  ground_truth none;
-  none.image_offsets = no_images;
+  const ground_truth none{{}, {}, no_images};
   fails("params.radius is -1", [&](call& c) {
     c.head = empty;
     c.truth = none;
@@ -396,9 +382,7 @@ TEST_CASE("SSD's loss: the sum of its parts") {
   params.beta = 0.25;
   constexpr index_t rows = ssd_problem::images * ssd_problem::anchor_count;
   std::vector<index_t> matches(rows), labels(rows);
-  match_results results;
-  results.matches = matches;
-  results.labels = labels;
+  const match_results results{matches, labels};
   matcher_params matcher = params.matcher;
   matcher.background = 0;
   match_workspace matching;

@@ -371,18 +371,13 @@ TEST_CASE("matching: results share memory neither with each other nor with the g
   std::vector<index_t> matches(40, 7), labels(40, 7), offsets{0, 20}, classes(20, 1);
   std::vector<float> truth_boxes(boxes.begin(), boxes.begin() + 80);
   match_workspace workspace;
-  ground_truth truth;
-  truth.boxes = boxes_view<const float>(truth_boxes);
-  truth.classes = classes;
-  truth.image_offsets = offsets;
+  ground_truth truth{boxes_view<const float>(truth_boxes), classes, offsets};
   const auto refused = [&](const char* message, const match_results& results) {
     CHECK_THROWS_WITH_AS(
         match_anchors(boxes_view<const float>(boxes), truth, results, {}, workspace),
         doctest::Contains(message), std::invalid_argument);
   };
-  match_results results;
-  results.matches = matches;
-  results.labels = matches;
+  match_results results{matches, matches};
   refused("results.labels is in the memory of results.matches", results);
   results = {};
   truth.classes = labels_view(labels.data() + 20, 20);
@@ -405,10 +400,7 @@ TEST_CASE("in place: a head's gradients, also all in one tensor") {
              truth_boxes = random_boxes<float>(6, 7);
   const anchor_index index{boxes_view<const float>(boxes)};
   const std::vector<index_t> classes{0, 1, 2, 3, 4, 0}, offsets{0, 4, 6};
-  ground_truth truth;
-  truth.boxes = truth_boxes;
-  truth.classes = classes;
-  truth.image_offsets = offsets;
+  const ground_truth truth{truth_boxes, classes, offsets};
   for (const head_layout layout : {head_layout::nhwc, head_layout::nchw}) {
     const index_t first_delta = 5 * (layout == head_layout::nhwc ? 1 : plane);
     retinanet_loss_workspace workspace;

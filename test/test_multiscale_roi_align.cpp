@@ -64,12 +64,7 @@ struct pyramid_problem {
     params.add_to_grad = add_to_grad;
     return params;
   }
-  roi_boxes<real> all() const {
-    roi_boxes<real> all;
-    all.boxes = boxes_view<const real>(boxes);
-    all.images = image;
-    return all;
-  }
+  roi_boxes<real> all() const { return {boxes_view<const real>(boxes), image}; }
 
   std::vector<T> forward(threading policy = threading::parallel) {
     std::vector<feature_view<const T>> views;
@@ -125,9 +120,7 @@ TEST_CASE_TEMPLATE("RoIAlign of a pyramid: equals RoIAlign of each level", T, fl
           expected.insert(expected.end(), out.begin() + first, out.begin() + first + p.bins());
         }
         REQUIRE(image.size() > 2);
-        roi_boxes<real> per_level;
-        per_level.boxes = boxes_view<const real>(boxes);
-        per_level.images = image;
+        const roi_boxes<real> per_level{boxes_view<const real>(boxes), image};
         roi_align_params params;
         params.sampling_ratio = 2;
         params.spatial_scale = p.scales[static_cast<std::size_t>(l)];
@@ -197,8 +190,7 @@ TEST_CASE("RoIAlign of a pyramid: levels without locations, and no boxes") {
     multiscale_roi_align_params params;
     params.scales = scales;
     roi_align_workspace workspace;
-    roi_boxes<float> two;
-    two.boxes = boxes;
+    const roi_boxes<float> two{boxes};
     const feature_view<float> out(bins.data(), 2, 2, 3, 3, layout);
     multiscale_roi_align<float>(levels, two, out, params, workspace);
     for (std::size_t i = 0; i < bins.size(); ++i) CHECK(bins[i] == doctest::Approx(i < 18 ? 1 : 0));
@@ -236,8 +228,7 @@ TEST_CASE("RoIAlign of a pyramid: errors") {
   const auto nchw = feature_layout::nchw;
   std::vector<float> bins(static_cast<std::size_t>(4 * p.bins()));
   const std::vector<float> four(16);
-  roi_boxes<float> some;
-  some.boxes = four;
+  const roi_boxes<float> some{four};
   const auto fails_with = [&](const feature_view<float>& second, float* out, const char* forward,
                               const char* backward) {
     p.scales = {0.25, 0.125};

@@ -360,8 +360,7 @@ TEST_CASE("RoIAlign: errors") {
   check_error(p, "boxes.image_offsets.size() is 2, expected 3, the number of images + 1");
 
   roi_align_workspace workspace;
-  roi_boxes<float> boxes;
-  boxes.boxes = boxes_view<const float>(good.boxes.data(), 2);
+  const roi_boxes<float> boxes{boxes_view<const float>(good.boxes.data(), 2)};
   std::vector<float> a(1000), b(1000);
   constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
   const auto call = [&](feature_view<const float> map, feature_view<float> out) {

@@ -54,11 +54,7 @@ struct nms_operands {
 
   boxes_view<const T> b() const { return boxes; }
   vector_view<const T> s() const { return scores; }
-  nms_groups by_class() const {
-    nms_groups groups;
-    groups.classes = classes;
-    return groups;
-  }
+  nms_groups by_class() const { return {classes}; }
 };
 
 }  // namespace bench

@@ -52,13 +52,7 @@ struct query_scene {
   detr_outputs<float> outputs() const {
     return {{logits.data(), images * queries, classes}, predicted};
   }
-  ground_truth known() const {
-    ground_truth of;
-    of.boxes = truth;
-    of.classes = labels;
-    of.image_offsets = offsets;
-    return of;
-  }
+  ground_truth known() const { return {truth, labels, offsets}; }
   float* logits_grad() { return grads.data(); }
   float* boxes_grad() { return grads.data() + images * queries * classes; }
   void match() {

@@ -47,11 +47,7 @@ struct roi_scene {
     }
   }
 
-  roi_boxes<real> all_boxes() const {
-    roi_boxes<real> all;
-    all.boxes = boxes_view<const real>(boxes.data(), count);
-    return all;
-  }
+  roi_boxes<real> all_boxes() const { return {boxes_view<const real>(boxes.data(), count)}; }
   feature_view<T> map(std::vector<T>& numbers) const {
     return {numbers.data(), 1, channels, side, side, layout};
   }

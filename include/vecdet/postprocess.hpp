@@ -81,17 +81,17 @@ struct postprocess_params {
 /// The heads' outputs for a batch. Rows are ordered by image, then by level, then by anchor.
 template <class T>
 struct head_outputs {
-  matrix_view<const T> logits;  ///< (images x anchors) x classes; SSD's with background first
-  lasting<boxes_view<const T>> deltas;       ///< images x anchors
-  lasting<vector_view<const T>> centerness;  ///< logits, images x anchors: FCOS only
+  matrix_view<const T> logits{};  ///< (images x anchors) x classes; SSD's with background first
+  lasting<boxes_view<const T>> deltas{};       ///< images x anchors
+  lasting<vector_view<const T>> centerness{};  ///< logits, images x anchors: FCOS only
 };
 
 /// The same as the levels of the heads' convolutions, for RetinaNet, FCOS and RPNs.
 template <class T>
 struct head_level_outputs {
-  head_view<const T> logits;
-  head_view<const T> deltas;      ///< its classes are the four numbers of a box
-  head_view<const T> centerness;  ///< logits, one class: FCOS only
+  head_view<const T> logits{};
+  head_view<const T> deltas{};      ///< its classes are the four numbers of a box
+  head_view<const T> centerness{};  ///< logits, one class: FCOS only
 };
 
 /// The detections of all images: those of image k are [offsets[k], offsets[k + 1]), in descending

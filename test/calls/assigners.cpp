@@ -62,9 +62,7 @@ struct assigner_calls {
           [this](threading policy) {
             task_aligned_params params;
             params.top = number;
-            task_aligned_predictions said;
-            said.scores = scores.in();
-            said.boxes = predicted;
+            const task_aligned_predictions said{scores.in(), predicted};
             assign_task_aligned(said, points.in(), levels, known.view(), matches, targets, params,
                                 workspace, policy);
           });

@@ -68,12 +68,7 @@ struct matching_calls {
       ground_truth truth = known.view();
       truth.regions = regions;
       truth.region_offsets = region_offsets;
-      match_results out;
-      out.matches = matches;
-      out.labels = labels;
-      out.best_ious = ious;
-      out.deltas = deltas;
-      out.foreground = foreground;
+      const match_results out{matches, labels, ious, deltas, foreground};
       return match_anchors(from, truth, out, params, workspace, policy);
     };
     c.add("match_anchors/boxes" + options, arrays_of,

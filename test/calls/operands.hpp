@@ -136,13 +136,7 @@ struct placed_truth {
   placed_boxes<float> boxes;
   placed<index_t> classes, image_offsets;
 
-  ground_truth view() const {
-    ground_truth truth;
-    truth.boxes = boxes;
-    truth.classes = classes;
-    truth.image_offsets = image_offsets;
-    return truth;
-  }
+  ground_truth view() const { return {boxes, classes, image_offsets}; }
 };
 
 /// Makes operands, each from its own seed.

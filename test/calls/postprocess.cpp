@@ -144,9 +144,7 @@ struct level_calls {
     accesses inputs = reads(of.logits, codes, anchors, images);
     if (is_fcos) inputs = inputs.reads(of.centerness);
     c.add("postprocess/" + variant, inputs, [=, &of, &codes](threading policy) {
-      head_level_outputs<T> outputs;
-      outputs.logits = of.logits.in();
-      outputs.deltas = codes.in();
+      head_level_outputs<T> outputs{of.logits.in(), codes.in()};
       if (is_fcos) outputs.centerness = of.centerness.in();
       return parts(postprocess(outputs, anchors, images.in(), params, workspace, policy));
     });

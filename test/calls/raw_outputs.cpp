@@ -165,8 +165,7 @@ struct merge_calls {
           [=](threading policy) { return merge({}, policy); });
     c.add("merge_boxes/" + variant + "/classes", reads(found.boxes, found.scores, found.classes),
           [=](threading policy) {
-            nms_groups groups;
-            groups.classes = found.classes;
+            const nms_groups groups{found.classes};
             return merge(groups, policy);
           });
   }

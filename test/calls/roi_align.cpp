@@ -58,12 +58,7 @@ struct roi_align_calls {
     for (index_t& image : image_of) image = image < 0 ? 0 : image;
   }
 
-  roi_boxes<real> rois() const {
-    roi_boxes<real> all;
-    all.boxes = boxes;
-    all.images = image_of;
-    return all;
-  }
+  roi_boxes<real> rois() const { return {boxes, image_of}; }
   template <class Numbers>
   feature_view<Numbers> map(Numbers* of, index_t shrink, feature_layout layout) const {
     return {of, images, channels, height / shrink, width / shrink, layout};

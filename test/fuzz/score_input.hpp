@@ -24,8 +24,7 @@ struct some_detections {
 
   /// With images as offsets, if there are any.
   nms_groups groups() const {
-    nms_groups all;
-    all.classes = classes;
+    nms_groups all{classes};
     if (image_offsets.size() > 0) {
       all.image_offsets = image_offsets;
     } else {

@@ -52,13 +52,7 @@ struct random_truth {
     }
   }
   index_t size() const { return static_cast<index_t>(classes.size()); }
-  ground_truth view() const {
-    ground_truth truth;
-    truth.boxes = boxes;
-    truth.classes = classes;
-    truth.image_offsets = offsets;
-    return truth;
-  }
+  ground_truth view() const { return {boxes, classes, offsets}; }
 };
 
 /// Four numbers of a list of boxes in double.

@@ -40,9 +40,7 @@ indices expected_of(const scene_of<T>& scene, const nms_params& params) {
 template <class T>
 indices actual_of(const scene_of<T>& scene, const nms_params& params, nms_workspace& workspace,
                   threading policy = threading::parallel) {
-  nms_groups groups;
-  groups.classes = scene.classes;
-  groups.images = scene.images;
+  const nms_groups groups{scene.classes, scene.images};
   const auto kept = scene.classes.empty() && scene.images.empty()
                         ? nms(scene.b(), scene.s(), params, workspace, policy)
                         : batched_nms(scene.b(), scene.s(), groups, params, workspace, policy);

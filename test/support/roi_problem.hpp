@@ -95,8 +95,7 @@ struct roi_problem {
   }
 
   roi_boxes<real> call_boxes() const {
-    roi_boxes<real> result;
-    result.boxes = boxes_view<const real>(boxes.data(), count());
+    roi_boxes<real> result{boxes_view<const real>(boxes.data(), count())};
     if (!offsets.empty()) {
       result.image_offsets = offsets;
     } else if (!no_images) {
