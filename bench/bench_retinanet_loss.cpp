@@ -12,8 +12,7 @@
 #include <memory>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 constexpr index_t anchor_count = 120087, class_count = 91, anchors_at_location = 9;
@@ -91,5 +90,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// Deltas of a head and their targets, and the labels that select the foreground.
 template <class T>
@@ -57,5 +56,4 @@ struct nms_operands {
   nms_groups by_class() const { return {classes}; }
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -11,8 +11,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 struct pyramid {
   std::vector<grid_size> levels;
@@ -97,5 +96,4 @@ struct assigner_scene {
   matrix_view<const float> where() const { return points.where(); }
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -13,8 +13,7 @@
 #include <random>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 struct query_scene {
   static constexpr index_t classes = 80;
@@ -62,5 +61,4 @@ struct query_scene {
   }
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -11,8 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 template <class T>
 struct roi_scene {
@@ -69,5 +68,4 @@ struct roi_scene {
   std::uint64_t state_ = 1;
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

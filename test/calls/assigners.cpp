@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/assigners.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -72,5 +71,4 @@ struct assigner_calls {
 const registered_family registered = calls_of<assigner_calls, float>("assigners");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/matching.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -81,5 +80,4 @@ struct matching_calls {
 const registered_family registered = calls_of<matching_calls, float>("matching");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -3,8 +3,7 @@
 #include <vecdet/nms.hpp>
 #include <vecdet/soft_nms.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -119,5 +118,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

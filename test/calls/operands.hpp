@@ -24,8 +24,7 @@
 #include <bench/support/scene.hpp>
 #include <bench/support/training.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// The contents of arrays: ordinary numbers; ordinary numbers mixed with special values, on which
 /// kernels fail most easily; or numbers as in the training of a detector.
@@ -396,5 +395,4 @@ class operands {
   std::uint64_t seed_ = 0;
 };
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

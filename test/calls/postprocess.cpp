@@ -3,8 +3,7 @@
 #include <vecdet/box_head.hpp>
 #include <vecdet/postprocess.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 std::tuple<boxes_view<const float>, vector_view<const float>, vector_view<const index_t>,
@@ -209,5 +208,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

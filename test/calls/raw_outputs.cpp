@@ -5,8 +5,7 @@
 #include <vecdet/merging.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 std::tuple<boxes_view<const float>, vector_view<const float>, vector_view<const index_t>,
@@ -219,5 +218,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -3,8 +3,7 @@
 #include <vecdet/multiscale_roi_align.hpp>
 #include <vecdet/roi_align.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -124,5 +123,4 @@ const registered_family registered =
     calls_of<roi_align_calls, float, bfloat16, double>("roi_align");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

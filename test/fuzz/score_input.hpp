@@ -7,8 +7,7 @@
 
 #include <vector>
 
-namespace vecdet {
-namespace fuzz {
+namespace vecdet::fuzz {
 
 /// Boxes of T with scores of S.
 template <class T, class S>
@@ -89,5 +88,4 @@ some_detections<T, S> any_scene(input& in, index_t most) {
                        : small_scene<T, S>(in, in.integer(0, 90));
 }
 
-}  // namespace fuzz
-}  // namespace vecdet
+}  // namespace vecdet::fuzz

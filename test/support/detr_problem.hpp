@@ -14,8 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// A layer's outputs for images x queries.
 template <class T>
@@ -64,5 +63,4 @@ std::vector<double> four_of(const std::vector<T>& boxes, index_t i) {
   return four;
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -12,8 +12,7 @@
 
 #include <doctest/doctest.h>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 using indices = std::vector<index_t>;
 
@@ -93,5 +92,4 @@ scene_of<T> clustered_scene(index_t count, std::uint64_t seed, double centre = 0
   return scene;
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

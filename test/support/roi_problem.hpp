@@ -12,8 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 struct exact_bins {
   std::vector<double> values, magnitudes;  ///< sums of the terms' magnitudes
@@ -196,5 +195,4 @@ struct roi_problem {
   }
 };
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test
