@@ -440,8 +440,4 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   refused("targets.size() is 3", [&] {
     assign_task_aligned(said, points.where(), levels, known, p.matches, fewer, params, workspace);
   });
-  refused("targets is in the memory of predictions.boxes, expected separate memory", [&] {
-    assign_task_aligned(said, points.where(), levels, known, p.matches,
-                        {p.predictions.data(), 2 * p.points.size()}, params, workspace);
-  });
 }
