@@ -6,7 +6,6 @@
 #include <vecdet/profile.hpp>
 #include <vecdet/vecdet.hpp>
 
-#include <array>
 #include <iostream>
 #include <numeric>
 #include <random>
@@ -20,7 +19,6 @@ namespace example {
 using vecdet::index_t;
 constexpr int side = 96, classes = 2, anchors = 2, batch = 16, steps = 100;
 constexpr int channels = classes + 4;  // per anchor: its logits, then its deltas
-constexpr auto image = vecdet::image_size::height_width(side, side);
 
 /// The objects of one image, in training and as output of the network.
 struct objects {
@@ -55,11 +53,11 @@ class loss_retinanet_ {
   void to_label(const dlib::tensor&, const Subnet& sub, Labels found) {
     const dlib::tensor& output = sub.get_output();
     const float* const x = output.host();
-    vecdet::postprocess_params params = vecdet::postprocess_params::retinanet();
+    auto params = vecdet::postprocess_params::retinanet();
     params.score_threshold = 0.3;
     const auto detections = vecdet::postprocess<float>(
         {head(x, output, 0, classes), head(x, output, classes, 4), {}}, anchors_of(output).boxes(),
-        image, params, postprocess_workspace_);
+        vecdet::image_size::height_width(side, side), params, postprocess_workspace_);
     for (long i = 0; i < output.num_samples(); ++i, ++found) {
       const auto [boxes, scores, labels] = detections.image(i);
       *found = {{boxes.data(), boxes.data() + 4 * boxes.size()}, {labels.begin(), labels.end()}};
@@ -74,8 +72,8 @@ class loss_retinanet_ {
     return {level, like.num_samples(), anchors, count, vecdet::head_layout::nchw, channels};
   }
   const vecdet::cached_anchors& anchors_of(const dlib::tensor& output) {
-    const std::array<vecdet::grid_size, 1> level{{{output.nr(), output.nc()}}};
-    return anchors_.anchors({side, side}, level);
+    const vecdet::grid_size level{output.nr(), output.nc()};
+    return anchors_.anchors({side, side}, {&level, 1});
   }
 
   vecdet::anchor_cache anchors_{{{{20, 32}, {1}}}};  // squares of two sizes
@@ -138,13 +136,10 @@ int main() {
   std::vector<dlib::adam> solvers(network::num_computational_layers, dlib::adam(0, 0.9f, 0.999f));
   dlib::resizable_tensor input;
   for (int step = 0; step < steps; ++step) {
-    VECDET_PROFILE_SCOPE("step");
     draw_all();
     net.to_tensor(images.begin(), images.end(), input);
-    const double loss = [&] {
-      VECDET_PROFILE_SCOPE("network, forward and backward");  // the loss inside is timed separately
-      return net.compute_parameter_gradients(input, truth.begin());
-    }();
+    VECDET_PROFILE_SCOPE("network and solver");  // the loss inside is timed separately
+    const double loss = net.compute_parameter_gradients(input, truth.begin());
     net.update_parameters(dlib::make_sstack(solvers), step < steps * 3 / 4 ? 4e-3 : 1e-3);
     if (step % 20 == 0 || step == steps - 1) std::cout << "step " << step << ": " << loss << "\n";
   }
