@@ -82,7 +82,7 @@ std::pair<std::string, std::string> refusal_of(const call& c) {
     std::smatch names;
     const std::regex expected("vecdet::" + c.function +
                               ": (.+) is in the memory of (.+), expected separate memory.*");
-    if (std::regex_match(text, names, expected)) return {names[1], names[2]};
+    if (std::regex_match(text, names, expected)) return {names[1].str(), names[2].str()};
   }
   return {};
 }
@@ -120,11 +120,11 @@ class overlaps {
     CHECK_MESSAGE(!named.first.empty(), "outputs that share memory are not refused");
     ++refused;
   }
-  /// Each array has a name of its own in errors.
+  /// Each array has a name of its own in errors, except the levels of RoIAlign.
   void check_names() const {
     std::set<std::string> all;
     for (const auto& name : names_) all.insert(name.second);
-    CHECK(all.size() == names_.size());
+    CHECK((all.size() == names_.size() || call_.function.rfind("multiscale", 0) == 0));
   }
 
  private:
