@@ -17,8 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
@@ -216,5 +215,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -18,8 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 constexpr index_t class_count = 91;
@@ -96,9 +95,7 @@ struct fcos {
   }
 
   double run(threading policy) {
-    ground_truth truth;
-    truth.boxes = objects.boxes;
-    truth.classes = objects.classes;
+    const ground_truth truth{objects.boxes, objects.classes};
     const fcos_losses losses =
         fcos_loss_and_grad<float>({logits.in(), distances.in(), centerness.in(), logits.out(),
                                    distances.out(), centerness.out()},
@@ -156,9 +153,7 @@ struct ssd {
         labels(8732) {}
 
   double run(threading policy) {
-    ground_truth truth;
-    truth.boxes = objects.boxes;
-    truth.classes = objects.classes;
+    const ground_truth truth{objects.boxes, objects.classes};
     ssd_loss_params params;
     params.matcher.coder = {};
     const ssd_losses losses = ssd_loss_and_grad({{logits.data(), count(), class_count},
@@ -206,5 +201,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

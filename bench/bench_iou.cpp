@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 constexpr index_t rows = 32, cols = 120087;
@@ -127,5 +126,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 constexpr index_t anchor_count = 120087;
@@ -39,13 +38,8 @@ struct matching {
   }
 
   void run(threading policy) {
-    ground_truth truth;
-    truth.boxes = boxes;
-    truth.classes = classes;
-    match_results results;
-    results.matches = matches;
-    results.labels = labels;
-    results.best_ious = ious;
+    const ground_truth truth{boxes, classes};
+    const match_results results{matches, labels, ious};
     match_anchors(index, truth, results, matcher_params::retinanet(), workspace, policy);
   }
   void run_plain() {
@@ -81,5 +75,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -30,8 +30,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 struct problem_data : nms_operands<float> {
@@ -359,5 +358,4 @@ void register_recorded_nms(const std::string& folder) {
   register_batched_nms("coco", static_cast<index_t>(results.scores.size()), 80);
 }
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

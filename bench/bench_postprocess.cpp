@@ -16,8 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 constexpr double threshold = 0.05;
@@ -312,5 +311,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

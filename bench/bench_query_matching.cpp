@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 template <index_t Images, index_t Queries, index_t Boxes>
@@ -130,5 +129,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

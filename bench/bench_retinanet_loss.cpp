@@ -12,8 +12,7 @@
 #include <memory>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 constexpr index_t anchor_count = 120087, class_count = 91, anchors_at_location = 9;
@@ -53,9 +52,7 @@ struct retinanet {
                                      {delta_levels, 1, a, 4, head_layout::nhwc},
                                      {logit_grad_levels, 1, a, class_count, head_layout::nhwc},
                                      {delta_grad_levels, 1, a, 4, head_layout::nhwc}};
-    ground_truth truth;
-    truth.boxes = objects.boxes;
-    truth.classes = objects.classes;
+    const ground_truth truth{objects.boxes, objects.classes};
     const retinanet_losses losses =
         retinanet_loss_and_grad(head, index, truth, {}, workspace, policy);
     return losses.classification + losses.regression;
@@ -93,5 +90,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

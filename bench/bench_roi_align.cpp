@@ -16,8 +16,7 @@
 #include <string>
 #include <tuple>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 constexpr index_t boxes = 1000, channels = 256;
@@ -90,5 +89,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

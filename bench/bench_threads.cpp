@@ -14,8 +14,7 @@
 
 #include <omp.h>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 struct head {
@@ -80,5 +79,4 @@ const int registered = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

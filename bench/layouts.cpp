@@ -16,8 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 constexpr threading sequential = threading::sequential;
@@ -257,8 +256,7 @@ class layouts {
 };
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench
 
 int main(int argc, char** argv) {
   if (argc > 2 || (argc == 2 && std::strncmp(argv[1], "--", 2) == 0)) {

@@ -14,8 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace coco {
+namespace vecdet::coco {
 
 using bench::coco_box;
 using bench::coco_dataset;
@@ -149,5 +148,4 @@ inline average_precision evaluate(const coco_dataset& truth,
   return {sum / (counted * iou_count), sums[0] / counted, sums[5] / counted};
 }
 
-}  // namespace coco
-}  // namespace vecdet
+}  // namespace vecdet::coco

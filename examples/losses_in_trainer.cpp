@@ -18,10 +18,7 @@ int main() {
   const std::vector<float> boxes{30, 40, 130, 160, 200, 60, 250, 200, 10, 10, 240, 240};
   const std::vector<std::int64_t> box_classes{17, 2, 56};
   const std::vector<index_t> box_offsets{0, 2, 3};
-  vecdet::ground_truth truth;
-  truth.boxes = boxes;
-  truth.classes = box_classes;
-  truth.image_offsets = box_offsets;
+  const vecdet::ground_truth truth{boxes, box_classes, box_offsets};
 
   // Anchors depend only on the image's shape: the cache creates them, and their index, once per
   // shape.

@@ -76,9 +76,8 @@ int main(int argc, char** argv) try {
       static_cast<std::size_t>(4 * vecdet::count_anchors(shapes, features)));
   vecdet::make_anchors(shapes, {height, width}, features, anchor_boxes);
 
-  vecdet::head_outputs<float> outputs;
-  outputs.logits = vecdet::matrix_view<const float>(logits.data(), anchors, classes);
-  outputs.deltas = deltas;
+  const vecdet::head_outputs<float> outputs{
+      vecdet::matrix_view<const float>(logits.data(), anchors, classes), deltas};
   const std::vector<vecdet::image_size> images{
       vecdet::image_size::height_width(static_cast<double>(height), static_cast<double>(width))};
   vecdet::postprocess_workspace workspace;  // reuse it: it grows only once

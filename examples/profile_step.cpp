@@ -70,9 +70,7 @@ struct options {
 void match(const anchor_index& anchors, const bench::picture& truth,
            const std::vector<index_t>& box_classes, bench::assignment& labels,
            match_workspace& workspace) {
-  ground_truth boxes;
-  boxes.boxes = truth.boxes;
-  boxes.classes = box_classes;
+  const ground_truth boxes{truth.boxes, box_classes};
   match_results results;
   labels.matches.resize(static_cast<std::size_t>(anchors.size()));
   labels.labels.resize(labels.matches.size());

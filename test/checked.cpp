@@ -40,11 +40,9 @@ int main() {
 
   match_workspace matching_workspace;
   std::vector<index_t> matches(2);
-  match_results results;
-  results.matches = matches;
+  const match_results results{matches};
   const auto match = [&](const std::vector<float>& of) {
-    ground_truth truth;
-    truth.boxes = of;
+    const ground_truth truth{of};
     for (int i = 0; i < 3; ++i) match_anchors(corners, truth, results, {}, matching_workspace);
   };
   match(xywh);

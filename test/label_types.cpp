@@ -69,8 +69,7 @@ index_t rewritten(const Count& count) {
 template <class Label>
 index_t rewritten_places() {
   std::array<Label, 3> classes{1, 2, 2};
-  nms_groups groups;
-  groups.classes = classes;
+  const nms_groups groups{classes};
   detail::nms_buffers buffers;
   index_t sum = 0;
   for (int i = 0; i < 10; ++i) {

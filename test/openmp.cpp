@@ -45,8 +45,7 @@ results compute(vecdet::threading policy) {
   r.loss = vecdet::sigmoid_focal_loss_and_grad(
       vecdet::matrix_view<const float>(logits.data(), rows, classes), labels,
       {r.grad.data(), rows, classes}, {}, policy);
-  vecdet::nms_groups groups;
-  groups.classes = labels;
+  const vecdet::nms_groups groups{labels};
   r.kept = vecdet::batched_nms(vecdet::boxes_view<const float>(boxes),
                                vecdet::vector_view<const float>(scores), groups, {}, policy);
   return r;

@@ -95,9 +95,7 @@ struct detector {
   }
 
   head_level_outputs<T> outputs() const {
-    head_level_outputs<T> result;
-    result.logits = logits.const_view();
-    result.deltas = deltas.const_view();
+    head_level_outputs<T> result{logits.const_view(), deltas.const_view()};
     if (kind == dense_detector::fcos) result.centerness = centerness.const_view();
     return result;
   }
@@ -112,9 +110,7 @@ struct detector {
 
   void check(threading policy) {
     const std::vector<T> rows = logits.flat(), boxes = deltas.flat(), centres = centerness.flat();
-    head_outputs<T> flat;
-    flat.logits = {rows.data(), logits.rows(), logits.columns};
-    flat.deltas = boxes;
+    head_outputs<T> flat{{rows.data(), logits.rows(), logits.columns}, boxes};
     if (kind == dense_detector::fcos) flat.centerness = centres;
     std::vector<index_t> level_sizes;
     for (const auto& s : logits.sizes) level_sizes.push_back(s.height * s.width * logits.anchors);

@@ -65,13 +65,7 @@ struct fcos_problem {
     }
   }
   index_t anchor_count() const { return static_cast<index_t>(anchors.size() / 4); }
-  ground_truth truth() const {
-    ground_truth truth;
-    truth.boxes = boxes;
-    truth.classes = classes;
-    truth.image_offsets = offsets;
-    return truth;
-  }
+  ground_truth truth() const { return {boxes, classes, offsets}; }
 };
 
 template <class T>
@@ -159,13 +153,7 @@ struct ssd_problem {
             {logits_grad.data(), rows, classes},
             {deltas_grad.data(), rows}};
   }
-  ground_truth truth() const {
-    ground_truth truth;
-    truth.boxes = boxes;
-    truth.classes = box_classes;
-    truth.image_offsets = offsets;
-    return truth;
-  }
+  ground_truth truth() const { return {boxes, box_classes, offsets}; }
   anchor_index index() const { return anchor_index(boxes_view<const float>(anchors)); }
 };
 
@@ -196,8 +184,7 @@ TEST_CASE("FCOS's assigner: all boxes against all anchors") {
         boxes[24 + 2] = HUGE_VALF;
       }
       const auto expected = fcos_matches(anchors, levels, boxes, static_cast<float>(radius));
-      ground_truth truth;
-      truth.boxes = boxes;
+      ground_truth truth{boxes};
       const std::vector<index_t> offsets{0, 0, count};  // an image without boxes first
       truth.image_offsets = offsets;
       std::vector<index_t> matches(2 * expected.size(), -7);
@@ -332,18 +319,6 @@ TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write noth
         [&](call& c) { c.head.distances_grad = t.logits.view(); });
   fails("head.logits_grad.classes() is 5, expected 4",
         [](call& c) { c.head.logits = c.head.distances; });
-  auto levels = t.distances_grad.levels;
-  levels[1].data = t.distances.levels[0].data;
-  fails("head.distances_grad.levels()[1] is in the memory of head.distances.levels()[0]",
-        [&](call& c) {
-          c.head.distances_grad = {levels, 3, 1, 4, nchw};
-        });
-  levels = t.distances_grad.levels;
-  levels[2].data = t.logits_grad.levels[0].data;
-  fails("head.distances_grad.levels()[2] is in the memory of head.logits_grad.levels()[0]",
-        [&](call& c) {
-          c.head.distances_grad = {levels, 3, 1, 4, nchw};
-        });
   fails("fcos_loss_and_grad: anchors[", [](call& c) { c.anchors[5] -= 1; });
   fails("anchors.size() is 1", [](call& c) { c.anchors.resize(4); });
   fails("the number of truth's images is 1", [](call& c) { c.truth.image_offsets = {}; });
@@ -362,8 +337,7 @@ TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write noth
       {t.centerness.const_levels, 0, 1, 1, nchw}, {t.logits_grad.levels, 0, 1, 5, nchw},
       {t.distances_grad.levels, 0, 1, 4, nchw},   {t.centerness_grad.levels, 0, 1, 1, nchw}};
   const std::vector<index_t> no_images{0};
-  ground_truth none;
-  none.image_offsets = no_images;
+  const ground_truth none{{}, {}, no_images};
   fails("params.radius is -1", [&](call& c) {
     c.head = empty;
     c.truth = none;
@@ -396,9 +370,7 @@ TEST_CASE("SSD's loss: the sum of its parts") {
   params.beta = 0.25;
   constexpr index_t rows = ssd_problem::images * ssd_problem::anchor_count;
   std::vector<index_t> matches(rows), labels(rows);
-  match_results results;
-  results.matches = matches;
-  results.labels = labels;
+  const match_results results{matches, labels};
   matcher_params matcher = params.matcher;
   matcher.background = 0;
   match_workspace matching;
@@ -448,14 +420,8 @@ TEST_CASE("SSD's loss: bad arguments throw errors that name them and write nothi
   using call = arguments;
   fails("head.deltas.size() is 3", [&](call& c) { c.head.deltas = {p.deltas.data(), 3}; });
   fails("head.logits.rows() is 40", [&](call& c) { c.head.logits = {p.logits.data(), 40, 4}; });
-  fails("head.logits_grad is in the memory of head.logits", [&](call& c) {
-    c.head.logits_grad = {p.logits.data(), 80, 4};
-  });
   fails("head.logits_grad.cols() is 3", [&](call& c) {
     c.head.logits_grad = {p.logits_grad.data(), 80, 3};
-  });
-  fails("head.deltas_grad is in the memory of head.logits_grad", [&](call& c) {
-    c.head.deltas_grad = {p.logits_grad.data(), 80};
   });
   const std::vector<index_t> background{1, 0, 2}, unknown{1, 4, 2}, beyond{0, 2, 4};
   fails("truth.classes[1] is 0, expected 1 to 3, as 0 is background",

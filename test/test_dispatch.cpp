@@ -221,9 +221,8 @@ TEST_CASE("dispatch: a call runs to its end on one instruction set") {
     logits.push_back(static_cast<float>(i % 17) / 4 - 2);
   const std::vector<index_t> levels{200, 75, 25};
   const std::vector<image_size> images(2, image_size::height_width(480, 640));
-  head_outputs<float> outputs;
-  outputs.logits = {logits.data(), 2 * anchors, classes};
-  outputs.deltas = boxes_view<const float>(deltas.data(), 2 * anchors);
+  const head_outputs<float> outputs{{logits.data(), 2 * anchors, classes},
+                                    boxes_view<const float>(deltas.data(), 2 * anchors)};
 
   const isa before = active_isa();
   profile::reset();

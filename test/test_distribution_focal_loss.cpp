@@ -275,9 +275,4 @@ TEST_CASE("distribution focal loss: errors name function, argument, value and ex
   fails("boxes.size() is 0", [&] {
     decode_distribution_boxes(logits, {points.data(), 1, 2}, strides, boxes_view<float>());
   });
-  std::vector<float> both(4 * 5 + 4);
-  CHECK_THROWS_WITH_AS(
-      decode_distributions({both.data(), 4, 5}, {both.data() + 4, 4}),
-      doctest::Contains("distances is in the memory of logits, expected separate memory"),
-      std::invalid_argument);
 }

@@ -51,8 +51,7 @@ TEST_CASE("ground truth: a batch is matched like arrays") {
   ground_truth_batch batch;
   match_workspace workspace;
   std::vector<index_t> labels(6);
-  match_results results;
-  results.labels = labels;
+  const match_results results{{}, labels};
   for (int step = 0; step < 2; ++step) {
     batch.clear();
     batch.add_image(std::vector<float>{1, 0, 17, 16}, std::vector<int>{2});

@@ -55,15 +55,13 @@ TEST_CASE_TEMPLATE("labels: NMS accepts ids of every type", Id, VECDET_ID_TYPES)
     }
     // All bits set: -1, or the maximum.
     const std::vector<Id> ones{static_cast<Id>(-1), 5, 6};
-    nms_groups classes;
-    classes.classes = ones;
+    const nms_groups classes{ones};
     CHECK(by_class(classes) == (std::is_signed<Id>::value ? std::vector<index_t>{0, 1, 2}
                                                           : std::vector<index_t>{1, 2, 0}));
   });
   if (sizeof(Id) == 4 && !std::is_signed<Id>::value) {
     const std::vector<Id> ids{static_cast<Id>(3000000000u), 5, 7};
-    nms_groups classes;
-    classes.classes = ids;
+    const nms_groups classes{ids};
     CHECK(by_class(classes) == std::vector<index_t>{1, 2, 0});
   }
 }

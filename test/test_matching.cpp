@@ -43,15 +43,7 @@ struct outcome {
         ious(matches.size(), 99),
         deltas(4 * matches.size(), 99) {}
 
-  match_results results() {
-    match_results all;
-    all.matches = matches;
-    all.labels = labels;
-    all.best_ious = ious;
-    all.deltas = deltas;
-    all.foreground = foreground;
-    return all;
-  }
+  match_results results() { return {matches, labels, ious, deltas, foreground}; }
   bool operator==(const outcome& other) const {
     return matches == other.matches && labels == other.labels && foreground == other.foreground &&
            same_bits(ious, other.ious) && same_bits(deltas, other.deltas);
@@ -73,15 +65,7 @@ struct batch_problem {
     while (classes.size() < boxes.size() / 4)
       classes.push_back(static_cast<index_t>(7 * classes.size() % 80));
   }
-  ground_truth truth() const {
-    ground_truth all;
-    all.boxes = boxes;
-    all.classes = classes;
-    all.image_offsets = offsets;
-    all.regions = regions;
-    all.region_offsets = region_offsets;
-    return all;
-  }
+  ground_truth truth() const { return {boxes, classes, offsets, regions, region_offsets}; }
   static boxes_view<const float> part(const std::vector<float>& of, const indices& at, index_t k) {
     const auto image = static_cast<std::size_t>(k);
     return {of.data() + 4 * at[image], at[image + 1] - at[image]};
@@ -195,10 +179,8 @@ indices matched(const std::vector<float>& anchors, const std::vector<float>& box
                 const matcher_params& params) {
   match_workspace workspace;
   indices matches(anchors.size() / 4, 99);
-  ground_truth truth;
-  truth.boxes = boxes;
-  match_results results;
-  results.matches = matches;
+  const ground_truth truth{boxes};
+  const match_results results{matches};
   match_anchors(boxes_view<const float>(anchors), truth, results, params, workspace);
   return matches;
 }
@@ -329,8 +311,7 @@ TEST_CASE("matching: outputs that are not requested are not needed") {
   problem.add_image(truth_boxes);
   const outcome right = expected(problem, {});
   match_workspace workspace;
-  ground_truth truth;
-  truth.boxes = truth_boxes;
+  ground_truth truth{truth_boxes};
   outcome out(300, 1);
   match_results results;
   const boxes_view<const float> view(anchors);

@@ -134,9 +134,7 @@ TEST_CASE("merge_boxes: per class and image, and in descending score over all") 
     classes.push_back(generator.below(3) * 1000 - 5);
     images.push_back(i / 300);
   }
-  nms_groups groups;
-  groups.classes = vector_view<const index_t>(classes);
-  groups.images = vector_view<const index_t>(images);
+  const nms_groups groups{vector_view<const index_t>(classes), vector_view<const index_t>(images)};
   merge_workspace workspace;
   for (const merge_params& params : all_merges()) {
     const auto found = merge_boxes(c.b(), c.s(), groups, params, workspace);
@@ -201,8 +199,7 @@ TEST_CASE("NMS: by intersection over the smaller area") {
         nms_params params = nms_params::sahi(threshold);
         params.suppress_equal = suppress_equal;
         params.max_per_class = threshold == 0.3 ? 20 : no_limit;
-        nms_groups groups;
-        groups.classes = vector_view<const index_t>(classes);
+        const nms_groups groups{vector_view<const index_t>(classes)};
         const auto expected = reference::nms(c.b(), c.s(), params);
         const auto by_class =
             reference::nms(c.b(), c.s(), params, {vector_view<const index_t>(classes), {}});
@@ -233,8 +230,7 @@ TEST_CASE("merge_boxes: bad arguments throw errors that name them") {
   CHECK_THROWS_WITH_AS(
       merge_boxes(c.b(), vector_view<const float>(c.scores.data(), 9), {}, params, workspace),
       doctest::Contains("scores.size() is 9"), std::invalid_argument);
-  nms_groups groups;
-  groups.classes = vector_view<const index_t>();
+  nms_groups groups{vector_view<const index_t>()};
   std::vector<index_t> classes(9);
   groups.classes = vector_view<const index_t>(classes);
   CHECK_THROWS_WITH_AS(merge_boxes(c.b(), c.s(), groups, params, workspace),

@@ -276,8 +276,7 @@ TEST_CASE("NMS: classes and images by the hundred") {
   check_scene(scene, nms_params::onnx(0.5, 7));
 
   // The same images as offsets.
-  nms_groups by_offset;
-  by_offset.classes = scene.classes;
+  nms_groups by_offset{scene.classes};
   const indices offsets = {0, 1000, 2000, 3000, 4000, 5000, 6000};
   by_offset.image_offsets = offsets;
   CHECK(batched_nms(scene.b(), scene.s(), by_offset) == expected_of(scene, nms_params{}));
@@ -371,8 +370,7 @@ TEST_CASE("NMS: bad arguments throw errors that name them") {
     fails(params, {}, "is -1, expected 0 or more");
   }
   const indices one = {1}, two = {1, 2}, offsets = {0, 2, 1}, short_offsets = {0, 1};
-  nms_groups groups;
-  groups.classes = one;
+  nms_groups groups{one};
   fails({}, groups, "groups.classes.size() is 1");
   groups = {};
   groups.images = one;

@@ -25,9 +25,7 @@ std::vector<coco::coco_box> after_nms(const std::vector<coco::coco_box>& detecti
     classes.push_back(d.category_id);
     images.push_back(d.image_id);
   }
-  nms_groups groups;
-  groups.classes = classes;
-  groups.images = images;
+  const nms_groups groups{classes, images};
   nms_params params = nms_params::torchvision(iou_threshold);
   params.score_threshold = score_threshold;
   params.order = nms_order::index;

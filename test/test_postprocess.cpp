@@ -163,6 +163,13 @@ void check_detector(const postprocess_params& params, index_t images,
       CHECK(std::vector<index_t>(result.offsets.begin(), result.offsets.end()) == expected.offsets);
       REQUIRE(result.labels.size() == static_cast<index_t>(expected.labels.size()));
       CHECK(std::equal(result.labels.begin(), result.labels.end(), expected.labels.begin()));
+      for (index_t k = 0; k < images; ++k) {
+        const image_detections one = result.image(k);
+        const index_t first = result.offsets[k], count = result.offsets[k + 1] - first;
+        CHECK((one.boxes.data() == result.boxes.data() + 4 * first && one.boxes.size() == count));
+        CHECK((one.scores.data() == result.scores.data() + first && one.scores.size() == count));
+        CHECK((one.labels.data() == result.labels.data() + first && one.labels.size() == count));
+      }
       double worst_score = 0, worst_box = 0;
       for (index_t i = 0; i < result.scores.size(); ++i) {
         worst_score = std::max<double>(

@@ -300,10 +300,7 @@ TEST_CASE("match_queries: PyTorch's matches") {
     const auto targets = array(0.0f, "targets");
     const auto labels = array(index_t{0}, "labels"), offsets = array(index_t{0}, "offsets");
     const auto queries = array(index_t{0}, "queries"), matched = array(index_t{0}, "truth");
-    ground_truth truth;
-    truth.boxes = targets.values;
-    truth.classes = labels.values;
-    truth.image_offsets = offsets.values;
+    const ground_truth truth{targets.values, labels.values, offsets.values};
     const std::vector<detr_outputs<float>> layers{
         {{logits.values.data(), logits.shape[0] * logits.shape[1], logits.shape[2]}, boxes.values}};
     std::vector<index_t> expected(labels.values.size(), -1);
@@ -340,8 +337,7 @@ TEST_CASE("match_queries: no images, no boxes, no queries, no offsets") {
     none.image_offsets = images;
     CHECK(matches_of<float>({layer.view()}, none, {}).empty());
     const std::vector<float> box{0.5f, 0.5f, 0.1f, 0.1f};
-    ground_truth one;
-    one.boxes = box;
+    const ground_truth one{box};
     CHECK(matches_of<float>({empty.view()}, one, {}) == std::vector<index_t>{-1});
     const auto match = matches_of<float>({layer.view()}, one, {});
     CHECK(match.size() == 1);
@@ -354,8 +350,7 @@ TEST_CASE("match_queries: NaN, infinity and boxes without area") {
   const auto inf = std::numeric_limits<float>::infinity();
   std::vector<float> logits{0, 0, 0, 0}, boxes, box{0.5f, 0.5f, 0.2f, 0.2f};
   for (int q = 0; q < 4; ++q) boxes.insert(boxes.end(), box.begin(), box.end());
-  ground_truth truth;
-  truth.boxes = box;
+  const ground_truth truth{box};
   const auto match = [&] {
     return matches_of<float>({{{logits.data(), 4, 1}, boxes}}, truth, {})[0];
   };

@@ -67,13 +67,7 @@ struct batch {
   retinanet_head<T> head() {
     return {logits.const_view(), deltas.const_view(), logits_grad.view(), deltas_grad.view()};
   }
-  ground_truth truth() const {
-    ground_truth truth;
-    truth.boxes = boxes;
-    truth.classes = box_classes;
-    truth.image_offsets = offsets;
-    return truth;
-  }
+  ground_truth truth() const { return {boxes, box_classes, offsets}; }
 };
 
 /// The same by the separate functions, image by image.
@@ -89,13 +83,10 @@ void check_against_parts(batch<T>& b, const retinanet_loss_params& params, threa
   for (index_t n = 0; n < b.images; ++n) {
     const index_t first = b.offsets[static_cast<std::size_t>(n)];
     const index_t count = b.offsets[static_cast<std::size_t>(n) + 1] - first;
-    ground_truth truth;
-    truth.boxes = boxes_view<const float>(b.boxes.data() + 4 * first, count);
-    truth.classes = vector_view<const index_t>(b.box_classes.data() + first, count);
+    const ground_truth truth{boxes_view<const float>(b.boxes.data() + 4 * first, count),
+                             vector_view<const index_t>(b.box_classes.data() + first, count)};
     std::vector<index_t> matches(static_cast<std::size_t>(rows)), labels(matches.size());
-    match_results results;
-    results.matches = matches;
-    results.labels = labels;
+    const match_results results{matches, labels};
     const index_t foreground = match_anchors(index, truth, results, params.matcher, matching);
     all_foreground += foreground;
     const auto scale =
@@ -196,25 +187,6 @@ TEST_CASE("retinanet loss: bad arguments throw errors that name them and write n
   fails("head.logits_grad.levels()[0]", [&](call& c) {
     c.head.logits_grad = {logit_levels, 2, a, 5, nhwc};
   });
-  levels[1].data = b.logits_grad.data[0].data();
-  fails("head.deltas_grad.levels()[1] is in the memory of head.logits_grad.levels()[0]",
-        [&](call& c) {
-          c.head.deltas_grad = {levels, 2, a, 4, nhwc};
-        });
-  levels[1].data = levels[0].data + 8;
-  fails("head.deltas_grad.levels()[1] is in the memory of head.deltas_grad.levels()[0]",
-        [&](call& c) {
-          c.head.deltas_grad = {levels, 2, a, 4, nhwc};
-        });
-  // As long as the level, so that it does not reach into other memory.
-  std::vector<float> both = b.boxes;
-  both.resize(std::max(b.boxes.size(), b.deltas_grad.data[1].size()));
-  levels[1].data = both.data();
-  fails("head.deltas_grad.levels()[1] is in the memory of truth.boxes", [&](call& c) {
-    c.truth.boxes =
-        boxes_view<const float>(both.data(), static_cast<index_t>(b.box_classes.size()));
-    c.head.deltas_grad = {levels, 2, a, 4, nhwc};
-  });
   fails("anchors.size()", [&](call& c) { c.anchors = &fewer; });
   fails("the number of truth's images", [](call& c) { c.truth.image_offsets = {}; });
   std::vector<index_t> classes = b.box_classes;
@@ -236,8 +208,7 @@ TEST_CASE("retinanet loss: bad arguments throw errors that name them and write n
   fails("retinanet_loss_and_grad: params.matcher.low_threshold is nan",
         [](call& c) { c.params.matcher.low_threshold = std::nan(""); });
   // The same without images.
-  ground_truth nothing;
-  nothing.image_offsets = no_offsets;
+  const ground_truth nothing{{}, {}, no_offsets};
   const retinanet_head<float> no_images{{b.logits.const_levels, 0, a, 5, nhwc},
                                         {b.deltas.const_levels, 0, a, 4, nhwc},
                                         {b.logits_grad.levels, 0, a, 5, nhwc},

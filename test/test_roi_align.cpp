@@ -360,8 +360,7 @@ TEST_CASE("RoIAlign: errors") {
   check_error(p, "boxes.image_offsets.size() is 2, expected 3, the number of images + 1");
 
   roi_align_workspace workspace;
-  roi_boxes<float> boxes;
-  boxes.boxes = boxes_view<const float>(good.boxes.data(), 2);
+  const roi_boxes<float> boxes{boxes_view<const float>(good.boxes.data(), 2)};
   std::vector<float> a(1000), b(1000);
   constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
   const auto call = [&](feature_view<const float> map, feature_view<float> out) {
@@ -377,15 +376,8 @@ TEST_CASE("RoIAlign: errors") {
         "out.channels() is 4, expected 3, the channels of the features");
   fails({a.data(), 1, 3, 4, 4, nchw}, {b.data(), 2, 3, 2, 2, nhwc},
         "out.layout() is nhwc, expected nchw, the features' layout");
-  fails({a.data(), 1, 3, 4, 4, nchw}, {a.data() + 40, 2, 3, 2, 2, nchw},
-        "out is in the memory of features, expected separate memory");
   fails({a.data(), 0, 3, 4, 4, nchw}, {b.data(), 2, 3, 2, 2, nchw},
         "the number of images is 0, expected 1 or more if there are boxes");
-  CHECK_THROWS_WITH_AS(
-      roi_align_grad(feature_view<const float>(a.data(), 2, 3, 2, 2, nchw), boxes,
-                     feature_view<float>(a.data() + 20, 1, 3, 4, 4, nchw), {}, workspace),
-      doctest::Contains("grad is in the memory of upstream, expected separate memory"),
-      std::invalid_argument);
   CHECK_THROWS_AS(feature_view<float>(a.data(), -1, 1, 1, 1, nchw), std::invalid_argument);
   CHECK_THROWS_AS(feature_view<float>(a.data(), 1, 1, index_t{1} << 31, 1, nchw),
                   std::invalid_argument);

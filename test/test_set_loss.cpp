@@ -191,10 +191,7 @@ TEST_CASE("set_loss_and_grad: PyTorch's losses and gradients") {
     const auto targets = array(0.0f, "targets");
     const auto labels = array(index_t{0}, "labels"), offsets = array(index_t{0}, "offsets");
     const auto losses = array(0.0, "losses");
-    ground_truth truth;
-    truth.boxes = targets.values;
-    truth.classes = labels.values;
-    truth.image_offsets = offsets.values;
+    const ground_truth truth{targets.values, labels.values, offsets.values};
     for_each_isa([&](isa) {
       const index_t rows = logits.shape[0] * logits.shape[1];
       std::vector<index_t> matches(labels.values.size());

@@ -49,8 +49,7 @@ template <class T>
 void check_soft(const soft_scene<T>& scene, const soft_nms_params& params) {
   const auto expected = reference::soft_nms(scene.b(), scene.s(), params,
                                             {vector_view<const index_t>(scene.classes), {}});
-  nms_groups groups;
-  groups.classes = scene.classes;
+  const nms_groups groups{scene.classes};
   for_each_isa([&](isa) {
     soft_nms_workspace<compute_type<T>> workspace;
     const auto actual = soft_nms(scene.b(), scene.s(), groups, params, workspace);

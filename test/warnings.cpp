@@ -27,7 +27,7 @@ double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>
   filter_topk_workspace topk_workspace;
   filter_topk(x, 0.5, 10, topk_workspace);
   postprocess_workspace workspace;
-  head_outputs<float> outputs{x, a, {}};
+  const head_outputs<float> outputs{x, a, {}};
   const std::vector<image_size> sizes{image_size::height_width(480, 640)};
   const auto found = postprocess(outputs, a, {}, sizes, {}, workspace);
   fcos_loss_workspace fcos_workspace;
@@ -35,8 +35,7 @@ double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>
   sum += fcos_loss_and_grad(fcos_head<float>{}, a, {a, labels, {}, {}, {}}, {}, fcos_workspace)
              .regression;
   roi_align_workspace roi_workspace;
-  roi_boxes<float> boxes;
-  boxes.boxes = a;
+  const roi_boxes<float> boxes{a};
   const feature_view<float> map(a.data(), 1, 1, 1, 1, feature_layout::nchw);
   roi_align(map, boxes, map, {}, roi_workspace);
   deformable_attention_workspace attention_workspace;

@@ -17,8 +17,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 struct callable_pair {
   std::string python = "python3";  ///< the interpreter
@@ -91,5 +90,4 @@ inline gate_result compare_callables(const callable_pair& callables, const rules
   return result;
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -14,8 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 struct change_point_params {
   std::size_t least_points = 3;  ///< on both sides of a change; at least 2
@@ -117,5 +116,4 @@ inline std::vector<std::size_t> change_points(const std::vector<double>& points,
   return {borders.begin() + 1, borders.end() - 1};
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

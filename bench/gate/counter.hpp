@@ -20,8 +20,7 @@
 // counter.cpp as a shared object, embedded by counter_image.cpp.
 extern "C" const char vecdet_gate_counter_begin[], vecdet_gate_counter_end[];
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 constexpr int counted_calls = 20;  ///< their second half is used: the first warms up
 
@@ -76,5 +75,4 @@ inline call_counts counts_per_call(const counted_pieces& pieces, std::size_t beg
   return found;
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

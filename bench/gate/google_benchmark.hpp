@@ -10,8 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// One benchmark in one run of a program.
 struct benchmark_run {
@@ -118,5 +117,4 @@ inline std::string filter_for(const std::vector<std::string>& names) {
   return pattern + ")$";
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -21,8 +21,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// "2026-11-25T03:04:05Z"
 inline std::string utc_text(std::time_t time) {
@@ -153,5 +152,4 @@ inline void write_otava(const std::string& folder, const std::vector<benchmark_h
   write_file(folder + "/otava.yaml", [&](std::ostream& out) { out << tests.str(); });
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

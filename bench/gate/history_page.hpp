@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 namespace detail {
 
@@ -102,5 +101,4 @@ inline void write_history_page(std::ostream& out, const std::vector<benchmark_hi
   out << "</body></html>\n";
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

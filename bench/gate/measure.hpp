@@ -30,8 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// Copies of each module in a process. Depending on its address, the same kernel is up to 10%
 /// slower in one copy than in another for the life of a process; rounds draw from several copies.
@@ -212,5 +211,4 @@ inline measurement measure(const revisions& modules, std::int64_t index, bool wi
   return found;
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

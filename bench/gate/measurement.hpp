@@ -9,8 +9,7 @@
 #include <optional>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// One process's result for a problem. Ratios are of times: above 1, the first is slower.
 struct measurement {
@@ -52,5 +51,4 @@ struct call_counts {
   std::optional<double> allocations, page_faults;
 };
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

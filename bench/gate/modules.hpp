@@ -18,8 +18,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 struct module_options {
   std::string base, head, ratios, filter;
@@ -98,5 +97,4 @@ inline void record_ratios(const module_options& given) {
   ratios.write();
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -22,8 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// Not 0 after a SIGINT or SIGTERM: run_program() then throws, so that destructors clean up.
 inline volatile std::sig_atomic_t interrupted = 0;
@@ -240,5 +239,4 @@ class on_one_processor {
   cpu_set_t before_{};
 };
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -29,8 +29,7 @@
 
 #include <unistd.h>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// Google Benchmark's minimum time of a piece, in seconds.
 constexpr const char* piece_seconds = "0.001";
@@ -244,5 +243,4 @@ class program_comparison {
   std::mt19937 random_;
 };
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -9,8 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// Ratios are comparable only if all three are equal.
 struct machine_class {
@@ -72,5 +71,4 @@ class recorded_ratios {
   nlohmann::ordered_json content_;
 };
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -15,8 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 enum class outcome { pass = 0, fail = 1, error = 2, inconclusive = 3 };
 
@@ -166,5 +165,4 @@ inline void write_table(std::ostream& out, const gate_result& result) {
       << result.rule.pairs << " pairs; " << machine_text(result.machine) << ")\n";
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

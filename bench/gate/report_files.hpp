@@ -14,8 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 inline nlohmann::ordered_json to_json(const call_counts& counts) {
   const auto number = [](const std::optional<double>& count) {
@@ -186,5 +185,4 @@ void write_file(const std::string& path, const Write& write, bool append = false
   if (!file.flush()) throw std::runtime_error("\"" + path + "\" cannot be written");
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

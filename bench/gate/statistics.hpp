@@ -8,8 +8,7 @@
 #include <numeric>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// The median of at least one number.
 inline double median(std::vector<double> numbers) {
@@ -72,5 +71,4 @@ inline std::vector<double> holm(const std::vector<double>& p, std::size_t tests)
   return corrected;
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

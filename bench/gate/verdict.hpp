@@ -17,8 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// What a user may choose.
 struct rules {
@@ -115,5 +114,4 @@ void settle(std::vector<judged_problem>& problems, const rules& rule, const Meas
   }
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

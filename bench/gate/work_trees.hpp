@@ -14,8 +14,7 @@
 
 #include <stdlib.h>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// What git prints, without the last line break. Throws if it fails.
 inline std::string git(std::vector<std::string> arguments, bool cleaning_up = false) {
@@ -89,5 +88,4 @@ class work_trees {
   std::vector<std::string> trees_;
 };
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -15,8 +15,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(measurement, base_ns, head_ns, head_to_base, p_slower,
                                    control_to_base, plain_to_head)
@@ -96,5 +95,4 @@ inline nlohmann::json ask_worker(const worker_input& job) {
   return nlohmann::json::parse(ended.results);
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

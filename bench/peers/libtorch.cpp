@@ -5,8 +5,7 @@
 
 #include <torch/torch.h>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 /// A tensor on memory that PyTorch only reads.
@@ -64,5 +63,4 @@ std::vector<std::int64_t> libtorch_nms(const float* boxes, const float* scores, 
   return kept;
 }
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

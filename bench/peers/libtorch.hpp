@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// torchvision's sigmoid_focal_loss (alpha 0.25, gamma 2) summed over rows x cols logits, with the
 /// labels as one-hot targets (-1 is background). Autograd computes the gradient.
@@ -19,5 +18,4 @@ double libtorch_focal_loss(const float* logits, const std::int64_t* labels, std:
 std::vector<std::int64_t> libtorch_nms(const float* boxes, const float* scores, std::int64_t count,
                                        double iou_threshold);
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

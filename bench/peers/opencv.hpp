@@ -10,8 +10,7 @@
 
 #include <opencv2/dnn.hpp>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 class opencv_nms_problem {
  public:
@@ -53,5 +52,4 @@ class opencv_nms_problem {
   std::vector<int> kept_;
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -9,9 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -179,6 +177,4 @@ void plain_task_aligned(const float* scores, std::int64_t class_count, const flo
   }
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -5,8 +5,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
     /// ATSS with nine candidates per level.
@@ -24,5 +23,4 @@ VECDET_PLAIN_LOOPS(
                             const std::int64_t* classes, std::int64_t boxes, std::int64_t* matches,
                             float* targets);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

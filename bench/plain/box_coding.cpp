@@ -3,9 +3,7 @@
 
 #include "terms.hpp"
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -168,6 +166,4 @@ template void plain_decode_distances_and_clip<false>(const float*, const float*,
 template void plain_encode_distances<true>(const float*, const float*, float*, std::int64_t);
 template void plain_encode_distances<false>(const float*, const float*, float*, std::int64_t);
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

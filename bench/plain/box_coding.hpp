@@ -5,8 +5,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
     template <plain_layout L = plain_layout::rows>
@@ -46,5 +45,4 @@ VECDET_PLAIN_LOOPS(
     std::int64_t plain_large_boxes(const float* boxes, float min_size, std::int64_t* indices,
                                    std::int64_t count);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

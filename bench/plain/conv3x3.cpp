@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -81,6 +79,4 @@ void plain_conv3x3_weight_grad(const float* input, std::int64_t inputs, std::int
   }
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

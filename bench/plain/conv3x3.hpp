@@ -5,8 +5,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(void plain_conv3x3(const float* input, std::int64_t inputs, std::int64_t height,
                                       std::int64_t width, const float* weights, const float* bias,
@@ -20,5 +19,4 @@ VECDET_PLAIN_LOOPS(void plain_conv3x3(const float* input, std::int64_t inputs, s
                                                   const float* upstream, std::int64_t outputs,
                                                   float* weight_grad, float* bias_grad);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -103,6 +101,4 @@ void plain_deformable_attention_grad(const float* upstream, const float* value, 
   }
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -5,8 +5,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// The locations of a level, and its points.
 struct plain_attention_level {
@@ -25,5 +24,4 @@ VECDET_PLAIN_LOOPS(
         std::int64_t queries, std::int64_t heads, std::int64_t channels, float* value_grad,
         float* point_grad, float* weight_grad);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

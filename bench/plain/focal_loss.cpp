@@ -3,9 +3,7 @@
 
 #include <cmath>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -81,6 +79,4 @@ double plain_focal_loss_dense(const float* logits, const float* targets, float* 
   return sum;
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -5,8 +5,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(double plain_focal_loss_labels(const float* logits, const std::int64_t* labels,
                                                   float* grad, std::int64_t rows,
@@ -18,5 +17,4 @@ VECDET_PLAIN_LOOPS(double plain_focal_loss_labels(const float* logits, const std
                    double plain_focal_loss_dense(const float* logits, const float* targets,
                                                  float* grad, std::int64_t size);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

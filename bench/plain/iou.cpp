@@ -3,9 +3,7 @@
 
 #include "terms.hpp"
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -60,6 +58,4 @@ VECDET_PLAIN_IOU(plain_iou::diou)
 VECDET_PLAIN_IOU(plain_iou::ciou)
 #undef VECDET_PLAIN_IOU
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

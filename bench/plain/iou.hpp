@@ -4,8 +4,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(template <plain_iou Kind>
                    void plain_pairwise_iou(const float* a, std::int64_t rows, const float* b,
@@ -14,5 +13,4 @@ VECDET_PLAIN_LOOPS(template <plain_iou Kind>
                    void plain_elementwise_iou(const float* a, const float* b, std::int64_t count,
                                               float* out);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -3,9 +3,7 @@
 
 #include "terms.hpp"
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 template <plain_loss L, plain_output O>
 double plain_iou_loss(const float* predicted, const float* targets, float* __restrict out,
@@ -35,6 +33,4 @@ VECDET_PLAIN_IOU_LOSS(plain_loss::diou)
 VECDET_PLAIN_IOU_LOSS(plain_loss::ciou)
 #undef VECDET_PLAIN_IOU_LOSS
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -5,12 +5,10 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(template <plain_loss L, plain_output O>
                    double plain_iou_loss(const float* predicted, const float* targets, float* out,
                                          std::int64_t count);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -11,8 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// Declares loops in the namespace of each instruction set.
 #define VECDET_PLAIN_LOOPS(...) \
@@ -93,5 +92,4 @@ enum class plain_loss { smooth_l1, giou, diou, ciou };
 /// The sum of the losses, each loss instead, or the sum and its gradient.
 enum class plain_output { sum, loss, grad };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

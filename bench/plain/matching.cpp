@@ -7,9 +7,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -100,6 +98,4 @@ void plain_match_ssd(const float* anchors, std::int64_t count, const float* boxe
   for (std::int64_t i = 0; i < count; ++i) labels[i] = matches[i] < 0 ? 0 : classes[matches[i]];
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -4,8 +4,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
     /// Matches `count` anchors with boxes; labels are the class of the match, -1 or -2.
@@ -18,5 +17,4 @@ VECDET_PLAIN_LOOPS(
                          const std::int64_t* classes, std::int64_t box_count, std::int64_t* matches,
                          std::int64_t* labels, float* ious, plain_match_memory& memory);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

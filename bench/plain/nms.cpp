@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 std::int64_t plain_nms(const float* boxes, const float* scores, std::int64_t count,
                        float iou_threshold, plain_nms_memory& memory) {
@@ -54,6 +52,4 @@ std::int64_t plain_nms(const float* boxes, const float* scores, std::int64_t cou
   return kept;
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -5,13 +5,11 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
     /// Writes the indices kept to memory.kept, best score first, and returns their number.
     std::int64_t plain_nms(const float* boxes, const float* scores, std::int64_t count,
                            float iou_threshold, plain_nms_memory& memory);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -8,9 +8,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -168,6 +166,4 @@ void plain_postprocess(const plain_level* levels, std::int64_t level_count, cons
   }
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -5,8 +5,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
     /// Writes the logits above the threshold to `best`; the k greatest of them come first, in
@@ -18,5 +17,4 @@ VECDET_PLAIN_LOOPS(
                            const float* anchors, const plain_postprocess_params& params,
                            plain_postprocess_memory& memory);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

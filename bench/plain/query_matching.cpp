@@ -6,9 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -120,6 +118,4 @@ double plain_assign_least_cost(const double* costs, std::int64_t rows, std::int6
   return total;
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -5,8 +5,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
     /// Writes the query of each box to `matches`. The class cost has weight 2, L1 5 and GIoU 2.
@@ -17,5 +16,4 @@ VECDET_PLAIN_LOOPS(
     double plain_assign_least_cost(const double* costs, std::int64_t rows, std::int64_t cols,
                                    std::int64_t* columns);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -8,9 +8,7 @@
 #include <cstddef>
 #include <numeric>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, float threshold,
                 float iou_threshold, plain_yolo_memory& memory) {
@@ -111,6 +109,4 @@ void plain_letterbox(const std::uint8_t* image, std::int64_t height, std::int64_
   }
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

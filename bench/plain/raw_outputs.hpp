@@ -5,8 +5,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
     /// Leaves the scores of the detections in memory.found.
@@ -18,5 +17,4 @@ VECDET_PLAIN_LOOPS(
     void plain_letterbox(const std::uint8_t* image, std::int64_t height, std::int64_t width,
                          std::int64_t side, float* input);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -148,6 +146,4 @@ VECDET_PLAIN_REGRESSION_LOSS(plain_loss::ciou)
 #undef VECDET_PLAIN_REGRESSION_LOSS
 #undef VECDET_PLAIN_REGRESSION
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -7,8 +7,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
     template <plain_loss L, plain_output O>
@@ -36,5 +35,4 @@ VECDET_PLAIN_LOOPS(
                                  const std::int64_t* matches, float* distances_grad,
                                  float* centerness_grad);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -5,9 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -118,6 +116,4 @@ void plain_roi_align_grad(const float* upstream, std::int64_t channels, std::int
   }
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

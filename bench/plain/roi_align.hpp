@@ -5,8 +5,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(void plain_roi_align(const float* features, std::int64_t channels,
                                         std::int64_t height, std::int64_t width, const float* boxes,
@@ -19,5 +18,4 @@ VECDET_PLAIN_LOOPS(void plain_roi_align(const float* features, std::int64_t chan
                                              std::int64_t rows, std::int64_t columns,
                                              bool channels_last, float* grad);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -6,9 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -96,6 +94,4 @@ double plain_set_loss(const float* logits, const float* predicted, std::int64_t 
   return sum * factor;
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

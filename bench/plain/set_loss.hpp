@@ -5,8 +5,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
     /// Returns the sum of all losses.
@@ -15,5 +14,4 @@ VECDET_PLAIN_LOOPS(
                           const std::int64_t* labels, std::int64_t boxes,
                           const std::int64_t* matches, float* logits_grad, float* boxes_grad);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -5,9 +5,7 @@
 
 #include <algorithm>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -70,6 +68,4 @@ VECDET_PLAIN_SMOOTH_L1(plain_output::loss)
 VECDET_PLAIN_SMOOTH_L1(plain_output::grad)
 #undef VECDET_PLAIN_SMOOTH_L1
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -6,8 +6,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(template <plain_output O>
                    double plain_smooth_l1(const float* predictions, const float* targets,
@@ -21,5 +20,4 @@ VECDET_PLAIN_LOOPS(template <plain_output O>
                                                const std::int64_t* indices, std::int64_t selected,
                                                float* out, std::int64_t count, float beta);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -3,9 +3,7 @@
 
 #include <cmath>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -74,6 +72,4 @@ double plain_bce_loss(const float* logits, const std::int64_t* labels, const flo
   return sum_over_rows(logits, labels, scores, grad, rows, cols, cross_entropy);
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -5,8 +5,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(double plain_quality_focal_loss(const float* logits, const std::int64_t* labels,
                                                    const float* scores, float* grad,
@@ -18,5 +17,4 @@ VECDET_PLAIN_LOOPS(double plain_quality_focal_loss(const float* logits, const st
                                          const float* scores, float* grad, std::int64_t rows,
                                          std::int64_t cols);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -6,9 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 namespace {
 
@@ -137,6 +135,4 @@ double plain_mined_softmax_cross_entropy(const float* logits, const std::int64_t
   return total;
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -4,8 +4,7 @@
 
 #include "loops.hpp"
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
     double plain_distribution_focal_loss(const float* logits, const float* targets, float* grad,
@@ -25,5 +24,4 @@ VECDET_PLAIN_LOOPS(
                                              float* grad, std::int64_t images,
                                              std::int64_t per_image, std::int64_t classes);)
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

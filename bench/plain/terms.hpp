@@ -8,9 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace vecdet {
-namespace bench {
-namespace VECDET_PLAIN_SET {
+namespace vecdet::bench::VECDET_PLAIN_SET {
 
 /// Corners, or four other numbers.
 struct plain_box {
@@ -135,6 +133,4 @@ inline float iou_loss(plain_box p, plain_box t, plain_box& grad) {
   return loss;
 }
 
-}  // namespace VECDET_PLAIN_SET
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::VECDET_PLAIN_SET

@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 inline bool is_aten_convolution(const entry& e) {
   return e.function == "aten::convolution" || e.function == "aten::convolution_backward";
@@ -152,5 +151,4 @@ inline aten_convolution read_aten_convolution(const entry& e) {
   return found;
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

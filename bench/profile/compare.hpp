@@ -18,8 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// Two-sided p-value of the Mann-Whitney rank test (normal approximation with correction for ties
 /// and continuity): the probability of such samples if both come from one distribution. With fewer
@@ -238,5 +237,4 @@ inline void write_comparison(std::ostream& out, const comparison& c, std::size_t
   }
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -17,8 +17,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// Parses `<function>/<variant>/<type>/<shape>/<implementation>/threads:<n>`; google-benchmark may
 /// have added parts such as "/real_time". If the name has another form, returns false and sets only
@@ -134,5 +133,4 @@ inline report import_google_benchmark(const nlohmann::json& j) {
   return r;
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

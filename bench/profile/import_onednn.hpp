@@ -15,8 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// Problems by the names of their entries.
 using onednn_problems = std::map<std::string, onednn_problem>;
@@ -193,5 +192,4 @@ inline onednn_import import_onednn(const std::string& text) {
   return imported;
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -16,8 +16,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 namespace {
 
 /// A file that zlib reads, compressed or not.
@@ -181,5 +180,4 @@ torch_import import_torch_trace(const std::string& file,
   }
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

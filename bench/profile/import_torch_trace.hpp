@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// A trace as a report, and what vecdet can replace in it.
 struct torch_import {
@@ -36,5 +35,4 @@ torch_import import_torch_trace(const std::string& file,
 torch_import import_torch_trace(const trace_reader& read,
                                 const std::vector<logged_execution>& executions = {});
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -14,8 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// The content of all files.
 struct inputs {
@@ -108,5 +107,4 @@ inline std::string step_scope(const report& r, const std::string& given) {
   return given.empty() && has_steps ? steps : given;
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -17,8 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 namespace detail {
 
 /// Returns the whole pages of an array to the system. They then hold zeros.
@@ -69,5 +68,4 @@ inline runnable_primitive make_minimal_filtering(const onednn_problem& problem,
   return made;
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -14,8 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// A nonnegative number in the range of float; null, which JSON writes for what it cannot
 /// represent, counts as 0.
@@ -61,5 +60,4 @@ inline std::uint64_t count(const nlohmann::json& object, const char* key) {
   return integer<std::uint64_t>(object, key, 0);
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -21,8 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 inline std::vector<std::string> split_text(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -221,5 +220,4 @@ inline std::map<std::string, std::int64_t> onednn_sizes(const std::string& text)
   return found;
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

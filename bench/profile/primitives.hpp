@@ -8,8 +8,7 @@
 #include <functional>
 #include <string>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// A primitive with its own operands, or several that run in sequence.
 struct runnable_primitive {
@@ -48,5 +47,4 @@ struct surroundings {
 runnable_primitive make_convolution_within(const onednn_problem& problem,
                                            const surroundings& around);
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

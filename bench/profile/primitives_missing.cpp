@@ -4,8 +4,7 @@
 
 #include <stdexcept>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 std::string why_no_primitives() {
   return "vecdet-profile was built without oneDNN: install libdnnl-dev (Debian) or oneDNN 2.6 or "
@@ -24,5 +23,4 @@ runnable_primitive make_convolution_within(const onednn_problem&, const surround
   throw std::runtime_error(why_no_primitives());
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -18,8 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// A recorded problem and its replay; times per step in nanoseconds.
 struct projected_problem {
@@ -198,5 +197,4 @@ inline projection project(const report& recorded, const std::string& step,
   return result;
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

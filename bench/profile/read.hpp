@@ -22,8 +22,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 inline entry read_entry(const nlohmann::json& j) {
   entry e;
@@ -183,5 +182,4 @@ inline report merge_reports(const std::vector<report>& reports) {
   return std::move(builder.result);
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -18,8 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// All calls of one operator, or of one chain, with the same shapes.
 struct replaceable {
@@ -395,5 +394,4 @@ class replacement_finder {
   std::unordered_map<std::int64_t, std::size_t> chain_of_;
 };
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

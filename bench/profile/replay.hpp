@@ -26,8 +26,7 @@
 #include <test/calls/catalogue.hpp>
 #include <unistd.h>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// Calls the kernel once.
 using replay_call = std::function<void()>;
@@ -274,5 +273,4 @@ inline entry projected_entry(const entry& recorded, std::uint64_t calls, const r
   return e;
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

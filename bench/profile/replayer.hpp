@@ -17,8 +17,7 @@
 
 #include <tbb/task_arena.h>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// Another way to run recorded problems. Empty strings and 0 mean as recorded.
 struct alternative {
@@ -107,5 +106,4 @@ class replayer {
   onednn_problems problems_;
 };
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

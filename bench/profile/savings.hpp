@@ -16,8 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// A part of the trace and the cost of its replacement; times per step in nanoseconds.
 struct saving {
@@ -120,5 +119,4 @@ inline void write_savings(std::ostream& out, const savings& all, std::size_t row
   if (all.parts.size() > rows) out << "and " << all.parts.size() - rows << " more parts\n";
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

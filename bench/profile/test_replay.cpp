@@ -269,12 +269,10 @@ TEST_CASE("replay: the bytes determine what a name does not contain") {
   const std::vector<float> anchors = bench::training_anchors(300);
   std::vector<float> ious(300);
   std::vector<index_t> matches(300), labels(300);
-  ground_truth truth;
-  truth.boxes = boxes_view<const float>(anchors.data(), 5);
+  const ground_truth truth{boxes_view<const float>(anchors.data(), 5)};
   match_workspace workspace;
   for (int asked = 1; asked <= 3; ++asked) {
-    match_results results;
-    results.best_ious = ious;
+    match_results results{{}, {}, ious};
     if (asked > 1) results.matches = matches;
     if (asked > 2) results.labels = labels;
     const profile::report r = record([&] {
@@ -295,8 +293,7 @@ TEST_CASE("replay: NMS of all sizes is a few problems, and the mean of each is r
       const boxes_view<const float> where(found.boxes.data(), count);
       const vector_view<const float> scores(found.scores.data(), count);
       const vector_view<const index_t> found_classes(found.classes.data(), count);
-      nms_groups groups;
-      groups.classes = found_classes;
+      const nms_groups groups{found_classes};
       nms(where, scores, {}, workspace, threading::sequential);
       batched_nms(where, scores, groups, {}, workspace, threading::sequential);
       if (count <= 300) soft_nms(where, scores, {}, {}, soft_workspace, threading::sequential);

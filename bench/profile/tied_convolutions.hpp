@@ -11,8 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 class tied_convolutions {
  public:
@@ -123,5 +122,4 @@ class tied_convolutions {
   by_sequence forward_, backward_;
 };
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -19,8 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 using tensor_sizes = std::vector<std::int64_t>;
 
@@ -351,5 +350,4 @@ inline tensor_sizes convolution_result(const tensor_sizes& source, const tensor_
   return result;
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -15,8 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// A call, or an execution from oneDNN's log that belongs to one.
 struct trace_record {
@@ -177,5 +176,4 @@ class trace_collector {
   std::uint32_t others_ = 0;
 };
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -10,8 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 namespace {
 
 constexpr std::size_t longest_token = std::size_t{1} << 20;
@@ -310,5 +309,4 @@ trace_header read_trace_events(const trace_reader& read,
   return header;
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -12,8 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// One input of an operator. A list of tensors has several sizes and strides.
 struct trace_input {
@@ -48,5 +47,4 @@ using trace_reader = std::function<std::size_t(char*, std::size_t)>;
 trace_header read_trace_events(const trace_reader& read,
                                const std::function<void(const trace_event&)>& visit);
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -18,8 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 /// The times of one problem, before they become an entry.
 class call_statistics {
@@ -277,5 +276,4 @@ class trace_nesting {
   std::int64_t begin_ns_ = INT64_MAX, end_ns_ = INT64_MIN;
 };
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

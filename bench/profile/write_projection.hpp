@@ -14,8 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 namespace detail {
 
 inline std::string ratio_text(double part, double of) {
@@ -182,5 +181,4 @@ inline void write_projection(std::ostream& out, const projection& p, std::size_t
   }
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

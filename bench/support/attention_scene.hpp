@@ -15,8 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 template <class T>
 struct attention_scene {
@@ -115,5 +114,4 @@ struct attention_scene {
   std::uint64_t state_ = 1;
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -14,8 +14,7 @@
 #include <oneapi/tbb/partitioner.h>
 #include <oneapi/tbb/task_arena.h>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// Bytes per second, reads plus writes, when copying one half of `footprint` bytes to the other on
 /// `threads` threads. Each thread copies its share repeatedly; the result is the best of at least 5
@@ -71,5 +70,4 @@ inline double copy_bandwidth(std::size_t footprint, int threads) {
   return known[{rounded, threads}] = measure_copy_bandwidth(rounded, threads);
 }
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -12,8 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 struct coco_image {
   index_t id;
@@ -81,5 +80,4 @@ inline std::vector<coco_box> load_coco_results(const std::string& path) try {
   throw std::runtime_error(path + ": not COCO results: " + error.what());
 }
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

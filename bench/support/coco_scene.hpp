@@ -10,8 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// The objects of one image, without crowds, on a canvas whose longer side is 800 pixels.
 inline picture picture_of(const coco_dataset& dataset, const coco_image& image) {
@@ -44,5 +43,4 @@ inline picture typical_picture(const std::string& path) {
   return picture_of(dataset, *best);
 }
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -13,8 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// The results of one benchmark; 0 for what it did not measure.
 struct measurement {
@@ -177,5 +176,4 @@ class comparison_table {
   std::map<key, implementations_results> results_;
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 struct conv_shape {
   index_t images, inputs, height, width, outputs;
@@ -79,5 +78,4 @@ struct conv_operands {
   }
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

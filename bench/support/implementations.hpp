@@ -23,8 +23,7 @@
 #include <benchmark/benchmark.h>
 #include <tbb/task_arena.h>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// The bytes that a call of the problem must read and write, and the number of elements that time
 /// is divided by.
@@ -190,5 +189,4 @@ void register_with_plain(const std::string& problem, work amount, const Prepare&
   register_vecdet(problem, amount, prepare, call);
 }
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 class line_plot {
  public:
@@ -156,5 +155,4 @@ class line_plot {
   std::map<std::string, std::map<double, double>> lines_;
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -16,8 +16,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 template <class T>
 struct npy_array {
@@ -134,5 +133,4 @@ npy_array<T> load_npy(const std::string& path) {
   }
 }
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

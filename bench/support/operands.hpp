@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// Deltas of a head and their targets, and the labels that select the foreground.
 template <class T>
@@ -54,12 +53,7 @@ struct nms_operands {
 
   boxes_view<const T> b() const { return boxes; }
   vector_view<const T> s() const { return scores; }
-  nms_groups by_class() const {
-    nms_groups groups;
-    groups.classes = classes;
-    return groups;
-  }
+  nms_groups by_class() const { return {classes}; }
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -7,8 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// The coordinates of `boxes`, N x 4, one array after the other.
 template <class T>
@@ -34,5 +33,4 @@ boxes_soa_view<const T> planes(const std::vector<T>& numbers) {
   return planes_view(numbers.data(), numbers.size());
 }
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -12,8 +12,7 @@
 
 #include <benchmark/benchmark.h>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// The plots of this run by file name.
 inline std::map<std::string, line_plot>& plots() {
@@ -37,5 +36,4 @@ void plotted_loop(benchmark::State& state, line_plot& plot, const std::string& l
   plot.add(line, size, 1e3 * spent.count() / static_cast<double>(state.iterations()));
 }
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

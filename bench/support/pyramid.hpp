@@ -11,8 +11,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 struct pyramid {
   std::vector<grid_size> levels;
@@ -90,20 +89,11 @@ struct assigner_scene {
       }
     }
   }
-  ground_truth known() const {
-    ground_truth result;
-    result.boxes = boxes_view<const float>(truth);
-    result.classes = classes;
-    return result;
-  }
+  ground_truth known() const { return {boxes_view<const float>(truth), classes}; }
   task_aligned_predictions said() const {
-    task_aligned_predictions result;
-    result.scores = {scores.data(), points.size(), class_count};
-    result.boxes = boxes_view<const float>(predictions);
-    return result;
+    return {{scores.data(), points.size(), class_count}, boxes_view<const float>(predictions)};
   }
   matrix_view<const float> where() const { return points.where(); }
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

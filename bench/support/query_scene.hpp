@@ -13,8 +13,7 @@
 #include <random>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 struct query_scene {
   static constexpr index_t classes = 80;
@@ -52,13 +51,7 @@ struct query_scene {
   detr_outputs<float> outputs() const {
     return {{logits.data(), images * queries, classes}, predicted};
   }
-  ground_truth known() const {
-    ground_truth of;
-    of.boxes = truth;
-    of.classes = labels;
-    of.image_offsets = offsets;
-    return of;
-  }
+  ground_truth known() const { return {truth, labels, offsets}; }
   float* logits_grad() { return grads.data(); }
   float* boxes_grad() { return grads.data() + images * queries * classes; }
   void match() {
@@ -68,5 +61,4 @@ struct query_scene {
   }
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

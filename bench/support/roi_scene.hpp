@@ -11,8 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 template <class T>
 struct roi_scene {
@@ -47,11 +46,7 @@ struct roi_scene {
     }
   }
 
-  roi_boxes<real> all_boxes() const {
-    roi_boxes<real> all;
-    all.boxes = boxes_view<const real>(boxes.data(), count);
-    return all;
-  }
+  roi_boxes<real> all_boxes() const { return {boxes_view<const real>(boxes.data(), count)}; }
   feature_view<T> map(std::vector<T>& numbers) const {
     return {numbers.data(), 1, channels, side, side, layout};
   }
@@ -73,5 +68,4 @@ struct roi_scene {
   std::uint64_t state_ = 1;
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -16,8 +16,7 @@
 #include <cmath>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 using test::random_generator;
 
@@ -319,5 +318,4 @@ inline detections clustered_detections(index_t count, index_t classes = 91,
   return out;
 }
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -20,8 +20,7 @@
 
 #include <benchmark/benchmark.h>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// Sets the counters of the table, after the timed loop: nanoseconds per element, GB/s, and the
 /// fraction of a copy's bandwidth with the same number of threads. `bytes` are those that a call
@@ -145,5 +144,4 @@ class table_reporter : public benchmark::BenchmarkReporter {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -9,8 +9,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 /// One label in a thousand is foreground, three in a hundred are ignored, the rest background.
 inline std::vector<index_t> training_labels(index_t rows, index_t classes) {
@@ -34,5 +33,4 @@ inline std::vector<float> training_anchors(index_t count) {
   return some;
 }
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

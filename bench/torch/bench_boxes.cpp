@@ -6,8 +6,7 @@
 #include <string>
 #include <tuple>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 using at::Tensor;
@@ -43,5 +42,4 @@ const bool suppression = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

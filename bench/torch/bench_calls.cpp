@@ -8,8 +8,7 @@
 
 #include <cstdint>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 using at::Tensor;
@@ -51,5 +50,4 @@ const bool calls = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -7,8 +7,7 @@
 #include <tuple>
 #include <vector>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 using at::Tensor;
@@ -93,5 +92,4 @@ const bool retinanet = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

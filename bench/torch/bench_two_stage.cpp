@@ -7,8 +7,7 @@
 #include <cstdint>
 #include <string>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 namespace {
 
 using at::Tensor;
@@ -38,5 +37,4 @@ const bool pooling = [] {
 }();
 
 }  // namespace
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -9,9 +9,7 @@
 
 #include <ATen/ATen.h>
 
-namespace vecdet {
-namespace bench {
-namespace forms {
+namespace vecdet::bench::forms {
 namespace {
 
 using at::Tensor;
@@ -195,6 +193,4 @@ Tensor roi_align(const Tensor& features, const Tensor& boxes, double scale) {
   return at::avg_pool2d(values, 2).view({features.size(1), count, 7, 7}).transpose(0, 1);
 }
 
-}  // namespace forms
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::forms

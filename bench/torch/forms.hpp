@@ -8,9 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace vecdet {
-namespace bench {
-namespace forms {
+namespace vecdet::bench::forms {
 
 /// torchvision.ops.sigmoid_focal_loss, summed, with a one-hot target for each logit.
 at::Tensor sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& targets);
@@ -49,6 +47,4 @@ at::Tensor mined_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& 
 /// samples: grid_sampler and the mean of four.
 at::Tensor roi_align(const at::Tensor& features, const at::Tensor& boxes, double scale);
 
-}  // namespace forms
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench::forms

@@ -13,8 +13,7 @@
 #include <benchmark/benchmark.h>
 #include <torch/csrc/autograd/autograd.h>
 
-namespace vecdet {
-namespace bench {
+namespace vecdet::bench {
 
 constexpr std::int64_t anchor_count = 120087, class_count = 91;
 
@@ -48,5 +47,4 @@ void add_step(const char* name, std::vector<at::Tensor> inputs, Loss loss) {
 /// A tensor that requires a gradient.
 inline at::Tensor tracked(const at::Tensor& tensor) { return tensor.detach().requires_grad_(); }
 
-}  // namespace bench
-}  // namespace vecdet
+}  // namespace vecdet::bench

@@ -149,7 +149,7 @@ def page_text(page, text):
         return f"`{path}`" if path.endswith(title) else f"{title} (`{path}`)"
 
     text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.S)
-    text = re.sub(r"^```math\n(.*?)^```$", r"\\f[\n\1\\f]", text, flags=re.M | re.S)
+    text = re.sub(r"^```math\n(.*?)^```$", formulas, text, flags=re.M | re.S)
     text = re.sub(r"\$`(.*?)`\$", r"\\f$\1\\f$", text)
     parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
     for i in range(0, len(parts), 2):
@@ -165,6 +165,12 @@ def page_text(page, text):
     parts.append(f"\n\\file\n\\brief \\ref {label(page)}\n")
     return re.sub(r"^```(cpp|cmake|python|sh)$", lambda m: "```{." + {"sh": "bash", "cmake": "bash"}.get(
         m[1], "py" if m[1] == "python" else m[1]) + "}", "".join(parts), flags=re.M)
+
+
+def formulas(found):
+    """Formulas that stand side by side are below each other in a narrow window."""
+    parts = [f"\\f[\n{part.strip()}\n\\f]" for part in re.split(r"(?:\\qquad\s*)+", found[1])]
+    return parts[0] if len(parts) == 1 else "<div class=\"formulas\">\n" + "\n".join(parts) + "\n</div>"
 
 
 def header_text(text):

@@ -28,11 +28,7 @@ constexpr aten_loop loop{};
 vecdet::threading threads() { return vecdet::threading::on(loop, at::get_num_threads()); }
 
 vecdet::ground_truth view_of(const batch_truth& truth) {
-  vecdet::ground_truth view;
-  view.boxes = truth.boxes;
-  view.classes = truth.labels;
-  view.image_offsets = truth.offsets;
-  return view;
+  return {truth.boxes, truth.labels, truth.offsets};
 }
 
 /// Anchors are computed from the shapes of all levels, which also give the number of classes.

@@ -6,9 +6,8 @@
 #include <vecdet/profile.hpp>
 #include <vecdet/vecdet.hpp>
 
-#include <array>
-#include <cmath>
 #include <iostream>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -20,11 +19,10 @@ namespace example {
 using vecdet::index_t;
 constexpr int side = 96, classes = 2, anchors = 2, batch = 16, steps = 100;
 constexpr int channels = classes + 4;  // per anchor: its logits, then its deltas
-constexpr auto image = vecdet::image_size::height_width(side, side);
 
-/// The objects of one image: labels of the training and output of the network.
+/// The objects of one image, in training and as output of the network.
 struct objects {
-  std::vector<std::array<float, 4>> boxes;  // x1 y1 x2 y2 in pixels
+  std::vector<float> boxes;  // x1 y1 x2 y2 in pixels, box after box
   std::vector<index_t> labels;
 };
 
@@ -55,18 +53,14 @@ class loss_retinanet_ {
   void to_label(const dlib::tensor&, const Subnet& sub, Labels found) {
     const dlib::tensor& output = sub.get_output();
     const float* const x = output.host();
-    vecdet::postprocess_params params = vecdet::postprocess_params::retinanet();
+    auto params = vecdet::postprocess_params::retinanet();
     params.score_threshold = 0.3;
     const auto detections = vecdet::postprocess<float>(
         {head(x, output, 0, classes), head(x, output, classes, 4), {}}, anchors_of(output).boxes(),
-        image, params, postprocess_workspace_);
+        vecdet::image_size::height_width(side, side), params, postprocess_workspace_);
     for (long i = 0; i < output.num_samples(); ++i, ++found) {
-      *found = {};
-      for (index_t d = detections.offsets[i]; d < detections.offsets[i + 1]; ++d) {
-        const float* const box = detections.boxes[d];
-        found->boxes.push_back({box[0], box[1], box[2], box[3]});
-        found->labels.push_back(detections.labels[d]);
-      }
+      const auto [boxes, scores, labels] = detections.image(i);
+      *found = {{boxes.data(), boxes.data() + 4 * boxes.size()}, {labels.begin(), labels.end()}};
     }
   }
 
@@ -78,8 +72,8 @@ class loss_retinanet_ {
     return {level, like.num_samples(), anchors, count, vecdet::head_layout::nchw, channels};
   }
   const vecdet::cached_anchors& anchors_of(const dlib::tensor& output) {
-    const std::array<vecdet::grid_size, 1> level{{{output.nr(), output.nc()}}};
-    return anchors_.anchors({side, side}, level);
+    const vecdet::grid_size level{output.nr(), output.nc()};
+    return anchors_.anchors({side, side}, {&level, 1});
   }
 
   vecdet::anchor_cache anchors_{{{{20, 32}, {1}}}};  // squares of two sizes
@@ -91,8 +85,8 @@ class loss_retinanet_ {
 template <int Filters, int Size, class Subnet>
 using down = dlib::relu<dlib::con<Filters, Size, Size, 2, 2, Subnet>>;
 using features = down<32, 3, down<16, 3, down<8, 5, dlib::input_rgb_image>>>;
-using last = dlib::con<anchors * channels, 3, 3, 1, 1, features>;
-using network = dlib::add_loss_layer<loss_retinanet_, last>;
+using network =
+    dlib::add_loss_layer<loss_retinanet_, dlib::con<anchors * channels, 3, 3, 1, 1, features>>;
 using scene = dlib::matrix<dlib::rgb_pixel>;
 
 /// Draws a red or a blue square in each half, on noise.
@@ -109,8 +103,8 @@ objects draw(scene& picture, std::mt19937& random) {
     const int x = left + number(0, side / 2 - size), y = number(0, side - size);
     dlib::fill_rect(picture, dlib::rectangle(x, y, x + size - 1, y + size - 1),
                     is_red == 1 ? dlib::rgb_pixel(230, 40, 30) : dlib::rgb_pixel(30, 40, 230));
-    const auto at = [](int corner) { return static_cast<float>(corner); };
-    drawn.boxes.push_back({at(x), at(y), at(x + size), at(y + size)});
+    for (const int corner : {x, y, x + size, y + size})
+      drawn.boxes.push_back(static_cast<float>(corner));
     drawn.labels.push_back(is_red);
   }
   return drawn;
@@ -118,16 +112,13 @@ objects draw(scene& picture, std::mt19937& random) {
 
 /// How many of the objects were found, with an IoU above 0.5.
 int count_found(const objects& truth, const objects& found) {
-  const std::size_t rows = truth.boxes.size(), cols = found.boxes.size();
+  const std::size_t rows = truth.labels.size(), cols = found.labels.size();
   std::vector<float> ious(rows * cols);
   vecdet::pairwise_iou(truth.boxes, found.boxes, {ious.data(), rows, cols});
-  int count = 0;
-  for (std::size_t i = 0, j; i < rows; ++i) {
-    for (j = 0; j < cols; ++j)
-      if (ious[i * cols + j] > 0.5f && truth.labels[i] == found.labels[j]) break;
-    count += j < cols;
-  }
-  return count;
+  std::vector<int> is_found(rows);
+  for (std::size_t i = 0; i < rows * cols; ++i)
+    if (ious[i] > 0.5f && truth.labels[i / cols] == found.labels[i % cols]) is_found[i / cols] = 1;
+  return std::accumulate(is_found.begin(), is_found.end(), 0);
 }
 
 }  // namespace example
@@ -141,25 +132,14 @@ int main() {
     for (std::size_t i = 0; i < images.size(); ++i) truth[i] = draw(images[i], random);
   };
   network net;
-  draw_all();
-  net(images);  // dlib creates weights with the first input
-  // RetinaNet's prior of 0.01 goes into the biases of the logits, which follow the filters.
-  dlib::tensor& weights = dlib::layer<1>(net).layer_details().get_layer_params();
-  float* const biases = weights.host() + weights.size() - anchors * channels;
-  for (int c = 0; c < anchors * channels; ++c)
-    if (c % channels < classes) biases[c] = -std::log(0.99f / 0.01f);
-
   vecdet::profile::enable();
   std::vector<dlib::adam> solvers(network::num_computational_layers, dlib::adam(0, 0.9f, 0.999f));
   dlib::resizable_tensor input;
   for (int step = 0; step < steps; ++step) {
-    VECDET_PROFILE_SCOPE("step");
     draw_all();
     net.to_tensor(images.begin(), images.end(), input);
-    const double loss = [&] {
-      VECDET_PROFILE_SCOPE("network, forward and backward");  // the loss inside is timed separately
-      return net.compute_parameter_gradients(input, truth.begin());
-    }();
+    VECDET_PROFILE_SCOPE("network and solver");  // the loss inside is timed separately
+    const double loss = net.compute_parameter_gradients(input, truth.begin());
     net.update_parameters(dlib::make_sstack(solvers), step < steps * 3 / 4 ? 4e-3 : 1e-3);
     if (step % 20 == 0 || step == steps - 1) std::cout << "step " << step << ": " << loss << "\n";
   }

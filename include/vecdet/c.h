@@ -420,14 +420,6 @@ vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v10(void);
 /// RT-DETR as exported by ultralytics.
 vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(void);
 
-/// The letterbox of ultralytics: the image is scaled to fit and centred.
-vecdet_status vecdet_letterbox_transform_centred(vecdet_image_size image, vecdet_image_size input,
-    vecdet_letterbox_transform* transform);
-
-/// The letterbox of YOLOX: the image is scaled to fit, in the upper left corner.
-vecdet_status vecdet_letterbox_transform_top_left(vecdet_image_size image, vecdet_image_size input,
-    vecdet_letterbox_transform* transform);
-
 /// The detections of a YOLO model's raw output, of float or bfloat16. `numbers` are images x boxes
 /// x numbers (params->layout VECDET_YOLO_ROWS) or images x numbers x boxes (VECDET_YOLO_CHANNELS):
 /// `rows` counts those of all images, and `stride` is the number of elements from one to the next.
@@ -1215,6 +1207,14 @@ typedef struct vecdet_letterbox_params {
   double mean[3];
   double deviation[3];
 } vecdet_letterbox_params;
+
+/// The letterbox of ultralytics: the image is scaled to fit and centred.
+vecdet_status vecdet_letterbox_transform_centred(vecdet_image_size image, vecdet_image_size input,
+    vecdet_letterbox_transform* transform);
+
+/// The letterbox of YOLOX: the image is scaled to fit, in the upper left corner.
+vecdet_status vecdet_letterbox_transform_top_left(vecdet_image_size image, vecdet_image_size input,
+    vecdet_letterbox_transform* transform);
 
 /// For ultralytics' models.
 vecdet_letterbox_params vecdet_letterbox_params_yolo(void);

@@ -178,3 +178,4 @@ void sigmoid_focal_loss_grad(matrix_view<T> logits, const focal_targets<value_of
 }  // namespace vecdet
 
 #include <vecdet/impl/focal_loss.hpp>
+#include <vecdet/impl/focal_loss_levels.hpp>

@@ -13,16 +13,16 @@ inline namespace VECDET_ABI {
 /// The ground-truth boxes of one image or a batch. Those of image k are [image_offsets[k],
 /// image_offsets[k + 1]). ground_truth_batch builds it from each image's own arrays.
 struct ground_truth {
-  lasting<boxes_view<const float>> boxes;
+  lasting<boxes_view<const float>> boxes{};
   /// The classes of the boxes, which become labels; empty: all 0. SSD requires them, because its
   /// class 0 is background.
-  lasting<labels_view> classes;
+  lasting<labels_view> classes{};
   /// One more than there are images; empty: one image.
-  lasting<vector_view<const index_t>> image_offsets;
+  lasting<vector_view<const index_t>> image_offsets{};
   /// Ignore regions for matching, e.g. crowds, and their offsets if there are image_offsets.
   /// Assigners do not accept regions.
-  lasting<boxes_view<const float>> regions;
-  lasting<vector_view<const index_t>> region_offsets;
+  lasting<boxes_view<const float>> regions{};
+  lasting<vector_view<const index_t>> region_offsets{};
 };
 
 /// Copies the ground truth of a batch, image by image. Keep the object for the next step: clear()

@@ -86,16 +86,16 @@ struct matcher_params {
 /// per anchor.
 struct match_results {
   /// The index among all ground-truth boxes, -1 (background) or -2 (ignored).
-  lasting<vector_view<index_t>> matches;
+  lasting<vector_view<index_t>> matches{};
   /// The class of that box, background or ignore.
-  lasting<vector_view<index_t>> labels;
+  lasting<vector_view<index_t>> labels{};
   /// The greatest IoU with a box; 0 if there are no boxes or the anchor is excluded from matching.
-  lasting<vector_view<float>> best_ious;
+  lasting<vector_view<float>> best_ious{};
   /// The deltas of matched anchors, as computed by encode_boxes(). Rows of other anchors are left
   /// unchanged.
-  lasting<boxes_view<float>> deltas;
+  lasting<boxes_view<float>> deltas{};
   /// The number of matched anchors, one per image.
-  lasting<vector_view<index_t>> foreground;
+  lasting<vector_view<index_t>> foreground{};
 };
 
 /// A copy of the anchors in blocks, which lets matching skip anchors that a box cannot touch.

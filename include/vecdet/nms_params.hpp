@@ -123,11 +123,11 @@ struct nms_params {
 /// unsigned. Empty means that all are the same. Boxes of different classes or images do not
 /// suppress each other.
 struct nms_groups {
-  lasting<labels_view> classes;
-  lasting<labels_view> images;
+  lasting<labels_view> classes{};
+  lasting<labels_view> images{};
   /// An alternative to `images` if boxes are stored image by image: those of image k are
   /// [image_offsets[k], image_offsets[k + 1]). One element more than there are images.
-  lasting<vector_view<const index_t>> image_offsets;
+  lasting<vector_view<const index_t>> image_offsets{};
 };
 
 }  // namespace VECDET_ABI

@@ -81,17 +81,24 @@ struct postprocess_params {
 /// The heads' outputs for a batch. Rows are ordered by image, then by level, then by anchor.
 template <class T>
 struct head_outputs {
-  matrix_view<const T> logits;  ///< (images x anchors) x classes; SSD's with background first
-  lasting<boxes_view<const T>> deltas;       ///< images x anchors
-  lasting<vector_view<const T>> centerness;  ///< logits, images x anchors: FCOS only
+  matrix_view<const T> logits{};  ///< (images x anchors) x classes; SSD's with background first
+  lasting<boxes_view<const T>> deltas{};       ///< images x anchors
+  lasting<vector_view<const T>> centerness{};  ///< logits, images x anchors: FCOS only
 };
 
 /// The same as the levels of the heads' convolutions, for RetinaNet, FCOS and RPNs.
 template <class T>
 struct head_level_outputs {
-  head_view<const T> logits;
-  head_view<const T> deltas;      ///< its classes are the four numbers of a box
-  head_view<const T> centerness;  ///< logits, one class: FCOS only
+  head_view<const T> logits{};
+  head_view<const T> deltas{};      ///< its classes are the four numbers of a box
+  head_view<const T> centerness{};  ///< logits, one class: FCOS only
+};
+
+/// The detections of one image, in descending score.
+struct image_detections {
+  boxes_view<const float> boxes;  ///< x1 y1 x2 y2 in pixels
+  vector_view<const float> scores;
+  vector_view<const index_t> labels;  ///< columns of the logits; RPN: levels
 };
 
 /// The detections of all images: those of image k are [offsets[k], offsets[k + 1]), in descending
@@ -101,6 +108,14 @@ struct detections_view {
   vector_view<const float> scores;
   vector_view<const index_t> labels;  ///< columns of the logits; RPN: levels
   vector_view<const index_t> offsets;
+
+  /// Those of image k, which must be less than the number of images.
+  image_detections image(index_t k) const {
+    const index_t first = offsets[k], count = offsets[k + 1] - first;
+    return {{boxes.data() + 4 * first, count},
+            {scores.data() + first, count},
+            {labels.data() + first, count}};
+  }
 };
 
 /// Scratch memory for postprocess. It grows to the needs of the largest call and is reused. Only

@@ -66,11 +66,11 @@ struct roi_align_params {
 /// Boxes and their images. If neither `images` nor `image_offsets` is given, all belong to image 0.
 template <class Real>
 struct roi_boxes {
-  lasting<boxes_view<const Real>> boxes;  ///< x1 y1 x2 y2 in pixels
-  lasting<labels_view> images;            ///< one per box
+  lasting<boxes_view<const Real>> boxes{};  ///< x1 y1 x2 y2 in pixels
+  lasting<labels_view> images{};            ///< one per box
   /// An alternative to `images` if boxes are stored image by image: those of image k are
   /// [image_offsets[k], image_offsets[k + 1]). One element more than there are images.
-  lasting<vector_view<const index_t>> image_offsets;
+  lasting<vector_view<const index_t>> image_offsets{};
 };
 
 /// Scratch memory for RoIAlign: about 1 KiB per box for its weights, and tiles of the map. Backward

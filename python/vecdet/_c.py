@@ -486,10 +486,6 @@ FUNCTIONS = {
     "vecdet_yolo_postprocess_params_v8": (yolo_postprocess_params, []),
     "vecdet_yolo_postprocess_params_v10": (yolo_postprocess_params, []),
     "vecdet_yolo_postprocess_params_rt_detr": (yolo_postprocess_params, []),
-    "vecdet_letterbox_transform_centred": (c_int, [
-        image_size, image_size, c_void_p]),
-    "vecdet_letterbox_transform_top_left": (c_int, [
-        image_size, image_size, c_void_p]),
     "vecdet_postprocess_yolo": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p,
         c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -681,6 +677,10 @@ FUNCTIONS = {
     "vecdet_deformable_attention_grad": (c_int, [
         c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
         c_void_p]),
+    "vecdet_letterbox_transform_centred": (c_int, [
+        image_size, image_size, c_void_p]),
+    "vecdet_letterbox_transform_top_left": (c_int, [
+        image_size, image_size, c_void_p]),
     "vecdet_letterbox_params_yolo": (letterbox_params, []),
     "vecdet_letterbox_params_yolox": (letterbox_params, []),
     "vecdet_letterbox": (c_int, [

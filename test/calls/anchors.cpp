@@ -3,8 +3,7 @@
 #include <vecdet/anchors.hpp>
 #include <vecdet/multiscale_roi_align.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -57,5 +56,4 @@ struct anchor_calls {
 const registered_family registered = calls_of<anchor_calls, float>("anchors");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/assigners.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -62,9 +61,7 @@ struct assigner_calls {
           [this](threading policy) {
             task_aligned_params params;
             params.top = number;
-            task_aligned_predictions said;
-            said.scores = scores.in();
-            said.boxes = predicted;
+            const task_aligned_predictions said{scores.in(), predicted};
             assign_task_aligned(said, points.in(), levels, known.view(), matches, targets, params,
                                 workspace, policy);
           });
@@ -74,5 +71,4 @@ struct assigner_calls {
 const registered_family registered = calls_of<assigner_calls, float>("assigners");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

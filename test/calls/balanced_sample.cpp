@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/balanced_sample.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class Label>
@@ -55,5 +54,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

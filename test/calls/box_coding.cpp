@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/box_coding.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 const image_size image = image_size::height_width(400, 500);
@@ -142,5 +141,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

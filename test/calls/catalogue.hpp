@@ -36,8 +36,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 using shape = std::vector<index_t>;
 
@@ -337,5 +336,4 @@ registered_family calls_of(const std::string& name) {
   return {};
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

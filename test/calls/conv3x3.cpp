@@ -4,8 +4,7 @@
 
 #include <type_traits>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 /// The weights of a layer and their gradients.
@@ -186,5 +185,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/deformable_attention.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 /// Shapes are images x locations x queries x heads x channels. The levels are a square, a square of
@@ -117,5 +116,4 @@ const registered_family registered =
     calls_of<deformable_attention_calls, float, bfloat16, double>("deformable_attention");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -4,8 +4,7 @@
 #include <vecdet/retinanet_loss.hpp>
 #include <vecdet/ssd_loss.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 const char* const losses[] = {"smooth_l1", "giou", "diou", "ciou"};
@@ -157,5 +156,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/distribution_focal_loss.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -64,5 +63,4 @@ struct distribution_calls {
 const registered_family registered = calls_of<distribution_calls, float>("distribution_focal_loss");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/focal_loss.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -76,5 +75,4 @@ const registered_family registered =
     calls_of<focal_loss_calls, float, bfloat16, double>("focal_loss");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

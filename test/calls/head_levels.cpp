@@ -7,8 +7,7 @@
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_target_loss.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 // ---- losses of logits
@@ -192,5 +191,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/iou.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 constexpr struct {
@@ -76,5 +75,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/iou_loss.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -54,5 +53,4 @@ struct iou_loss_calls {
 const registered_family registered = calls_of<iou_loss_calls, float, bfloat16, double>("iou_loss");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/matching.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -68,12 +67,7 @@ struct matching_calls {
       ground_truth truth = known.view();
       truth.regions = regions;
       truth.region_offsets = region_offsets;
-      match_results out;
-      out.matches = matches;
-      out.labels = labels;
-      out.best_ious = ious;
-      out.deltas = deltas;
-      out.foreground = foreground;
+      const match_results out{matches, labels, ious, deltas, foreground};
       return match_anchors(from, truth, out, params, workspace, policy);
     };
     c.add("match_anchors/boxes" + options, arrays_of,
@@ -86,5 +80,4 @@ struct matching_calls {
 const registered_family registered = calls_of<matching_calls, float>("matching");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -6,8 +6,7 @@
 #include <memory>
 #include <vector>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// Places arrays. Their memory lives as long as this object.
 class memory {
@@ -36,5 +35,4 @@ class plain_memory : public memory {
   std::vector<std::unique_ptr<line[]>> arrays_;
 };
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

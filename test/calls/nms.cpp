@@ -3,8 +3,7 @@
 #include <vecdet/nms.hpp>
 #include <vecdet/soft_nms.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -35,11 +34,7 @@ struct nms_calls {
     return variant == "bf16" ? 2 : variant == "f32" ? 4 : variant == "f64" ? 8 : sizeof(T);
   }
 
-  nms_groups by_class() const {
-    nms_groups groups;
-    groups.classes = classes;
-    return groups;
-  }
+  nms_groups by_class() const { return {classes}; }
 
   void list(call_list& c) {
     const accesses arrays = reads(boxes, scores);
@@ -109,8 +104,7 @@ struct soft_nms_calls {
     params.method = method;
     c.add("soft_nms/" + variant, reads(found.boxes, found.scores, found.classes),
           [=](threading policy) {
-            nms_groups groups;
-            groups.classes = found.classes;
+            const nms_groups groups{found.classes};
             const auto best =
                 soft_nms(found.boxes.in(), found.scores.in(), groups, params, workspace, policy);
             return std::make_tuple(best.kept, best.scores);
@@ -124,5 +118,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

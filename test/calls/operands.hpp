@@ -24,8 +24,7 @@
 #include <bench/support/scene.hpp>
 #include <bench/support/training.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// The contents of arrays: ordinary numbers; ordinary numbers mixed with special values, on which
 /// kernels fail most easily; or numbers as in the training of a detector.
@@ -136,13 +135,7 @@ struct placed_truth {
   placed_boxes<float> boxes;
   placed<index_t> classes, image_offsets;
 
-  ground_truth view() const {
-    ground_truth truth;
-    truth.boxes = boxes;
-    truth.classes = classes;
-    truth.image_offsets = image_offsets;
-    return truth;
-  }
+  ground_truth view() const { return {boxes, classes, image_offsets}; }
 };
 
 /// Makes operands, each from its own seed.
@@ -402,5 +395,4 @@ class operands {
   std::uint64_t seed_ = 0;
 };
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -3,8 +3,7 @@
 #include <vecdet/box_head.hpp>
 #include <vecdet/postprocess.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 std::tuple<boxes_view<const float>, vector_view<const float>, vector_view<const index_t>,
@@ -144,9 +143,7 @@ struct level_calls {
     accesses inputs = reads(of.logits, codes, anchors, images);
     if (is_fcos) inputs = inputs.reads(of.centerness);
     c.add("postprocess/" + variant, inputs, [=, &of, &codes](threading policy) {
-      head_level_outputs<T> outputs;
-      outputs.logits = of.logits.in();
-      outputs.deltas = codes.in();
+      head_level_outputs<T> outputs{of.logits.in(), codes.in()};
       if (is_fcos) outputs.centerness = of.centerness.in();
       return parts(postprocess(outputs, anchors, images.in(), params, workspace, policy));
     });
@@ -211,5 +208,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

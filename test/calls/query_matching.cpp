@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/query_matching.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 /// Shapes are images x queries x boxes per image.
@@ -92,5 +91,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

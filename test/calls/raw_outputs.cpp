@@ -5,8 +5,7 @@
 #include <vecdet/merging.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 std::tuple<boxes_view<const float>, vector_view<const float>, vector_view<const index_t>,
@@ -165,8 +164,7 @@ struct merge_calls {
           [=](threading policy) { return merge({}, policy); });
     c.add("merge_boxes/" + variant + "/classes", reads(found.boxes, found.scores, found.classes),
           [=](threading policy) {
-            nms_groups groups;
-            groups.classes = found.classes;
+            const nms_groups groups{found.classes};
             return merge(groups, policy);
           });
   }
@@ -220,5 +218,4 @@ const registered_family registered[] = {
 };
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

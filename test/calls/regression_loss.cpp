@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/regression_loss.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 const char* const losses[] = {"smooth_l1", "giou", "diou", "ciou"};
@@ -98,5 +97,4 @@ const registered_family registered = calls_of<calls, float, bfloat16, double>("r
 const registered_family registered_mixed = calls_of<mixed_calls, bfloat16>("regression_loss/float");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -3,8 +3,7 @@
 #include <vecdet/multiscale_roi_align.hpp>
 #include <vecdet/roi_align.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -58,12 +57,7 @@ struct roi_align_calls {
     for (index_t& image : image_of) image = image < 0 ? 0 : image;
   }
 
-  roi_boxes<real> rois() const {
-    roi_boxes<real> all;
-    all.boxes = boxes;
-    all.images = image_of;
-    return all;
-  }
+  roi_boxes<real> rois() const { return {boxes, image_of}; }
   template <class Numbers>
   feature_view<Numbers> map(Numbers* of, index_t shrink, feature_layout layout) const {
     return {of, images, channels, height / shrink, width / shrink, layout};
@@ -129,5 +123,4 @@ const registered_family registered =
     calls_of<roi_align_calls, float, bfloat16, double>("roi_align");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/set_loss.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 /// Shapes are images x queries x classes.
@@ -71,5 +70,4 @@ struct set_loss_calls {
 const registered_family registered = calls_of<set_loss_calls, float, bfloat16>("set_loss");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

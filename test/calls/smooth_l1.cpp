@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/smooth_l1.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -58,5 +57,4 @@ const registered_family registered =
     calls_of<smooth_l1_calls, float, bfloat16, double>("smooth_l1");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/soft_target_loss.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -96,5 +95,4 @@ const registered_family registered =
     calls_of<soft_target_loss_calls, float, bfloat16, double>("soft_target_loss");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

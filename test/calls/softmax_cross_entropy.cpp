@@ -2,8 +2,7 @@
 #include "catalogue.hpp"
 #include <vecdet/softmax_cross_entropy.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace {
 
 template <class T>
@@ -66,5 +65,4 @@ struct softmax_calls {
 const registered_family registered = calls_of<softmax_calls, float>("softmax_cross_entropy");
 
 }  // namespace
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

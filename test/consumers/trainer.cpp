@@ -80,16 +80,12 @@ std::uint64_t step() {
   }
   const std::uint32_t no_numbers[] = {0x7fc00000u, 0x7f800000u, 0xff800000u};
   for (std::size_t i = 0; i < 12; ++i) known[12 * i + i % 4] = float_of(no_numbers[i % 3]);
-  vecdet::ground_truth truth;
-  truth.boxes = known;
-  truth.classes = classes;
+  vecdet::ground_truth truth{known, classes};
   const vecdet::anchor_index index{vecdet::boxes_view<const float>(anchors)};
   const auto count = static_cast<std::size_t>(index.size());
   std::vector<vecdet::index_t> matches(count);
   std::vector<float> ious(count);
-  vecdet::match_results results;
-  results.matches = matches;
-  results.best_ious = ious;
+  const vecdet::match_results results{matches, {}, ious};
   vecdet::match_workspace matching;
   vecdet::match_anchors(index, truth, results, {}, matching);
   all.add(matches);

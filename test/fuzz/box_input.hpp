@@ -12,8 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace fuzz {
+namespace vecdet::fuzz {
 
 enum class box_kind {
   tame,  ///< sides of 1 to 300 pixels: formulas are well conditioned
@@ -172,5 +171,4 @@ struct box_factor {
   }
 };
 
-}  // namespace fuzz
-}  // namespace vecdet
+}  // namespace vecdet::fuzz

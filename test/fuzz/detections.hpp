@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace fuzz {
+namespace vecdet::fuzz {
 
 /// The relative error of a softmax in float.
 constexpr double softmax_within = 2e-6;
@@ -86,5 +85,4 @@ inline void check_image(const expected_detections& expected, index_t image,
   }
 }
 
-}  // namespace fuzz
-}  // namespace vecdet
+}  // namespace vecdet::fuzz

@@ -39,13 +39,9 @@ void fuzz::target(input& in) {
   params.top = in.one_of<index_t>({10, 1, 3, 1000, 0});
   params.alpha = in.one_of({0.5, 1.0, 0.0});
   params.beta = in.one_of({6.0, 1.0, 0.0});
-  ground_truth truth;
-  truth.boxes = boxes_view<const float>(truth_boxes);
-  truth.classes = categories;
-  truth.image_offsets = offsets;
-  task_aligned_predictions said;
-  said.scores = {scores.data(), images * count, classes};
-  said.boxes = boxes_view<const float>(predicted);
+  const ground_truth truth{boxes_view<const float>(truth_boxes), categories, offsets};
+  const task_aligned_predictions said{{scores.data(), images * count, classes},
+                                      boxes_view<const float>(predicted)};
   const tensor<float> where(points), about(anchors), targets(images * count);
   const tensor<index_t> matches(images * count);
   assigner_workspace workspace;

@@ -12,8 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace fuzz {
+namespace vecdet::fuzz {
 
 void target(input& in) {
   const bool as_history = in.flag();
@@ -37,5 +36,4 @@ void target(input& in) {
   }
 }
 
-}  // namespace fuzz
-}  // namespace vecdet
+}  // namespace vecdet::fuzz

@@ -18,8 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace fuzz {
+namespace vecdet::fuzz {
 
 [[noreturn]] inline void fail(const std::string& what) {
   std::fprintf(stderr, "fuzz: %s\n", what.c_str());
@@ -291,5 +290,4 @@ constexpr double tolerance() {
   return std::is_same<T, bfloat16>::value ? 0x1p-7 : std::is_same<T, float>::value ? 1e-5 : 1e-10;
 }
 
-}  // namespace fuzz
-}  // namespace vecdet
+}  // namespace vecdet::fuzz

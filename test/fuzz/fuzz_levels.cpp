@@ -207,16 +207,9 @@ void check_detectors(fuzz::input& in) {
   for (index_t i = 0; i < count; ++i) ids.push_back(in.integer(0, classes - 1));
   for (index_t n = 1; n < sizes.images; ++n) offsets.push_back(in.integer(offsets.back(), count));
   if (sizes.images > 0) offsets.push_back(count);
-  ground_truth truth;
-  truth.boxes = boxes_view<const float>(truth_boxes);
-  truth.classes = ids;
-  truth.image_offsets = offsets;
-  head_level_outputs<T> outputs;
-  outputs.logits = logits.in();
-  outputs.deltas = boxes.in();
-  head_outputs<T> flat;
-  flat.logits = {logits.rows.data(), rows, classes};
-  flat.deltas = boxes_view<const T>(boxes.rows);
+  const ground_truth truth{boxes_view<const float>(truth_boxes), ids, offsets};
+  head_level_outputs<T> outputs{logits.in(), boxes.in()};
+  head_outputs<T> flat{{logits.rows.data(), rows, classes}, boxes_view<const T>(boxes.rows)};
   postprocess_params params = is_fcos  ? postprocess_params::fcos()
                               : is_rpn ? postprocess_params::rpn()
                                        : postprocess_params::retinanet();

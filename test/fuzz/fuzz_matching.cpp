@@ -66,19 +66,16 @@ void fuzz::target(input& in) {
       if (per_image[i] >= 0) per_image[i] += truths.offsets[static_cast<std::size_t>(k)];
   }
 
-  ground_truth truth;
-  truth.boxes = boxes_view<const float>(truths.boxes);
-  truth.image_offsets = truths.offsets;
-  truth.regions = boxes_view<const float>(regions.boxes);
-  truth.region_offsets = regions.offsets;
+  const ground_truth truth{boxes_view<const float>(truths.boxes),
+                           {},
+                           truths.offsets,
+                           boxes_view<const float>(regions.boxes),
+                           regions.offsets};
   const index_t total = images * count;
   const tensor<index_t> out(total), labels(total);
   const tensor<float> best(total), deltas(4 * total);
-  match_results asked;
-  asked.matches = vector_view<index_t>(out);
-  asked.labels = vector_view<index_t>(labels);
-  asked.best_ious = vector_view<float>(best);
-  asked.deltas = boxes_view<float>(deltas);
+  const match_results asked{vector_view<index_t>(out), vector_view<index_t>(labels),
+                            vector_view<float>(best), boxes_view<float>(deltas)};
   match_workspace workspace;
   on_every_isa(
       "matching",

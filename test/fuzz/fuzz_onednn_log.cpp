@@ -11,8 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace vecdet {
-namespace fuzz {
+namespace vecdet::fuzz {
 
 void target(input& in) {
   const bool forward = in.flag();
@@ -32,5 +31,4 @@ void target(input& in) {
   }
 }
 
-}  // namespace fuzz
-}  // namespace vecdet
+}  // namespace vecdet::fuzz

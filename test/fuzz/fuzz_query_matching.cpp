@@ -27,10 +27,7 @@ void matching(fuzz::input& in) {
   const auto known = in.numbers<float>(4 * boxes);
   const auto logits = in.numbers<T>(layers * rows * classes),
              predicted = in.numbers<T>(4 * layers * rows);
-  ground_truth truth;
-  truth.boxes = boxes_view<const float>(known);
-  truth.classes = categories;
-  truth.image_offsets = offsets;
+  const ground_truth truth{boxes_view<const float>(known), categories, offsets};
   std::vector<detr_outputs<T>> outputs;
   for (index_t l = 0; l < layers; ++l)
     outputs.push_back({{logits.data() + l * rows * classes, rows, classes},

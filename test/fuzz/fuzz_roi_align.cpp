@@ -53,9 +53,7 @@ void fuzz_type(fuzz::input& in) {
   const auto features = in.numbers<T>(images * channels * height * width);
   const auto upstream = in.numbers<T>(count * channels * rows * columns);
   const fuzz::tensor<T> out(upstream.size()), grad(features.size()), other(features.size());
-  roi_boxes<real> boxes;
-  boxes.boxes = boxes_view<const real>(corners.data(), count);
-  boxes.images = image;
+  const roi_boxes<real> boxes{boxes_view<const real>(corners.data(), count), image};
   const feature_view<const T> map(features.data(), images, channels, height, width, layout);
   const feature_view<const T> upstream_view(upstream.data(), count, channels, rows, columns,
                                             layout);

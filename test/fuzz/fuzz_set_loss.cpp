@@ -66,10 +66,7 @@ void losses_of(fuzz::input& in) {
   const auto logits =
       is_tame ? tame(T(0.0f), rows * classes, -9, 9) : in.numbers<T>(rows * classes);
   const auto predicted = is_tame ? tame(T(0.0f), 4 * rows, 0.15, 0.8) : in.numbers<T>(4 * rows);
-  ground_truth truth;
-  truth.boxes = boxes_view<const float>(known);
-  truth.classes = categories;
-  truth.image_offsets = offsets;
+  const ground_truth truth{boxes_view<const float>(known), categories, offsets};
   const fuzz::tensor<T> logits_grad(rows * classes), boxes_grad(4 * rows);
   const fuzz::tensor<index_t> matches(matched);
   const std::vector<set_loss_layer<T>> layers{

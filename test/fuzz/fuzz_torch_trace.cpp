@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace fuzz {
+namespace vecdet::fuzz {
 
 void target(input& in) {
   std::vector<profile::logged_execution> executions(in.flag() ? 1 : 0);
@@ -54,5 +53,4 @@ void target(input& in) {
   }
 }
 
-}  // namespace fuzz
-}  // namespace vecdet
+}  // namespace vecdet::fuzz

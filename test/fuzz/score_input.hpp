@@ -7,8 +7,7 @@
 
 #include <vector>
 
-namespace vecdet {
-namespace fuzz {
+namespace vecdet::fuzz {
 
 /// Boxes of T with scores of S.
 template <class T, class S>
@@ -24,8 +23,7 @@ struct some_detections {
 
   /// With images as offsets, if there are any.
   nms_groups groups() const {
-    nms_groups all;
-    all.classes = classes;
+    nms_groups all{classes};
     if (image_offsets.size() > 0) {
       all.image_offsets = image_offsets;
     } else {
@@ -90,5 +88,4 @@ some_detections<T, S> any_scene(input& in, index_t most) {
                        : small_scene<T, S>(in, in.integer(0, 90));
 }
 
-}  // namespace fuzz
-}  // namespace vecdet
+}  // namespace vecdet::fuzz

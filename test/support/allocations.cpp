@@ -7,8 +7,7 @@
 
 #include <dlfcn.h>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 namespace {
 
@@ -27,8 +26,7 @@ bool failing_allocation::is_next(const void* caller) noexcept {
   return left != none && !is_in_onetbb(caller) && left.fetch_sub(1) == 0;
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test
 
 namespace {
 

@@ -6,8 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// How often any thread has called operator new since construction. oneTBB's own calls do not
 /// count, because it may create its worker threads long after the call that needed them.
@@ -48,5 +47,4 @@ class failing_allocation {
   inline static std::atomic<std::int64_t> left{none};
 };
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -12,8 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 template <class T, class Real = compute_type<T>>
 struct attention_grad_arrays {
@@ -124,5 +123,4 @@ struct attention_problem {
   }
 };
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

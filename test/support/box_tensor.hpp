@@ -21,8 +21,7 @@
 #include <bench/support/planes.hpp>
 #include <doctest/doctest.h>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// `size` elements that start `offset` elements after an aligned address, with marks around them.
 template <class T>
@@ -158,5 +157,4 @@ void check_special_weights(index_t boxes, index_t width, const Results& results)
   }
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -13,8 +13,7 @@
 
 #include <doctest/doctest.h>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// Compares each box that a function computes from one box of `a` and one of `b` with exact(a, b).
 /// Errors up to `ulp` ulp of the terms that cancel are allowed.
@@ -45,5 +44,4 @@ void check_boxes(
   }
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -12,8 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 template <class T>
 struct conv_results {
@@ -130,5 +129,4 @@ struct conv_problem {
   static constexpr feature_layout nchw = feature_layout::nchw;
 };
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -18,8 +18,7 @@
 #error "VECDET_TEST_DATA must name the folder of test data, which need not exist"
 #endif
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 using bench::load_npy;
 using bench::npy_array;
@@ -66,5 +65,4 @@ double worst_of_mean(const std::vector<T>& actual, const std::vector<double>& ex
   return worst * static_cast<double>(actual.size()) / sum;
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

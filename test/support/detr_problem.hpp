@@ -14,8 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// A layer's outputs for images x queries.
 template <class T>
@@ -52,13 +51,7 @@ struct random_truth {
     }
   }
   index_t size() const { return static_cast<index_t>(classes.size()); }
-  ground_truth view() const {
-    ground_truth truth;
-    truth.boxes = boxes;
-    truth.classes = classes;
-    truth.image_offsets = offsets;
-    return truth;
-  }
+  ground_truth view() const { return {boxes, classes, offsets}; }
 };
 
 /// Four numbers of a list of boxes in double.
@@ -70,5 +63,4 @@ std::vector<double> four_of(const std::vector<T>& boxes, index_t i) {
   return four;
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

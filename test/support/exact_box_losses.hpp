@@ -14,8 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// For each coordinate of the predicted box, the largest term of the IoU loss's gradient. The terms
 /// come from the intersection, the area, the hull, the centre and the aspect, if the kind of loss
@@ -144,5 +143,4 @@ exact_regression exact_regression_loss(const regression_loss_params& params,
           {x * by_delta.x1, y * by_delta.y1, x * by_delta.x2, y * by_delta.y2}};
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

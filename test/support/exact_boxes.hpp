@@ -10,8 +10,7 @@
 #include <array>
 #include <cmath>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 inline std::array<double, 4> numbers(const reference::box& b) { return {b.x1, b.y1, b.x2, b.y2}; }
 
@@ -54,5 +53,4 @@ inline expected_box exact_decode(const coder_params& p, const reference::box& de
   return {b, {x, y, x, y}};
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -18,8 +18,7 @@
 
 #include <doctest/doctest.h>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -212,5 +211,4 @@ std::vector<T> gradient(const problem<T>& p, threading policy, double* loss) {
   return grad;
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

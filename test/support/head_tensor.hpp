@@ -10,8 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// Levels of images x anchors x channels; only `columns` channels, from `before` on, are used.
 template <class T>
@@ -107,5 +106,4 @@ struct head_tensor {
 
 constexpr head_layout all_layouts[] = {head_layout::nhwc, head_layout::nchw};
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

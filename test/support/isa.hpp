@@ -10,8 +10,7 @@
 
 #include <doctest/doctest.h>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// Whether tests should use `set`.
 inline bool isa_under_test(isa set) {
@@ -33,5 +32,4 @@ void for_each_isa(const Test& test) {
   set_isa(before);
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

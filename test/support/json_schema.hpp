@@ -9,8 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 namespace detail {
 
 inline bool has_type(const nlohmann::json& value, const std::string& type) {
@@ -91,5 +90,4 @@ inline std::string schema_violation(const nlohmann::json& schema, const nlohmann
   return detail::violation(schema, schema, value, "the document");
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -5,8 +5,7 @@
 #include <vecdet/matching.hpp>
 #include <vecdet/reference/matching.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 inline reference::matcher_params as_reference(const matcher_params& p) {
   reference::matcher_params params;
@@ -22,5 +21,4 @@ inline reference::matcher_params as_reference(const matcher_params& p) {
   return params;
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -12,8 +12,7 @@
 
 #include <doctest/doctest.h>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 using indices = std::vector<index_t>;
 
@@ -40,9 +39,7 @@ indices expected_of(const scene_of<T>& scene, const nms_params& params) {
 template <class T>
 indices actual_of(const scene_of<T>& scene, const nms_params& params, nms_workspace& workspace,
                   threading policy = threading::parallel) {
-  nms_groups groups;
-  groups.classes = scene.classes;
-  groups.images = scene.images;
+  const nms_groups groups{scene.classes, scene.images};
   const auto kept = scene.classes.empty() && scene.images.empty()
                         ? nms(scene.b(), scene.s(), params, workspace, policy)
                         : batched_nms(scene.b(), scene.s(), groups, params, workspace, policy);
@@ -95,5 +92,4 @@ scene_of<T> clustered_scene(index_t count, std::uint64_t seed, double centre = 0
   return scene;
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

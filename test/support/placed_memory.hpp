@@ -16,8 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// The position of an array.
 struct placement {
@@ -96,5 +95,4 @@ class placed_memory : public memory {
   std::size_t taken_ = 0;
 };
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -7,8 +7,7 @@
 
 #include <cstdint>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
 class random_generator {
@@ -61,5 +60,4 @@ class random_generator {
   std::uint64_t state_;
 };
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -8,8 +8,7 @@
 
 #include <doctest/doctest.h>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// Returns fails(message, call), which checks that call() throws std::invalid_argument with this
 /// text and leaves `outputs` as they are now.
@@ -24,5 +23,4 @@ auto refusals(const Outputs&... outputs) {
   };
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

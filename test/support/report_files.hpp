@@ -14,8 +14,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 inline std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -40,5 +39,4 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

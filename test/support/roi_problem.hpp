@@ -12,8 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 struct exact_bins {
   std::vector<double> values, magnitudes;  ///< sums of the terms' magnitudes
@@ -95,8 +94,7 @@ struct roi_problem {
   }
 
   roi_boxes<real> call_boxes() const {
-    roi_boxes<real> result;
-    result.boxes = boxes_view<const real>(boxes.data(), count());
+    roi_boxes<real> result{boxes_view<const real>(boxes.data(), count())};
     if (!offsets.empty()) {
       result.image_offsets = offsets;
     } else if (!no_images) {
@@ -197,5 +195,4 @@ struct roi_problem {
   }
 };
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

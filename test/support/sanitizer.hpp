@@ -11,8 +11,7 @@
 #endif
 #endif
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 #if defined(TEST_UNDER_SANITIZER)
 constexpr bool under_sanitizer = true;
@@ -20,5 +19,4 @@ constexpr bool under_sanitizer = true;
 constexpr bool under_sanitizer = false;
 #endif
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

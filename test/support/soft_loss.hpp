@@ -9,8 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// The largest term of a gradient with target t.
 inline double terms_of_gradient(double x, double t, const focal_loss_params& params) {
@@ -123,5 +122,4 @@ struct soft_loss {
 constexpr soft_kind all_soft_losses[] = {soft_kind::focal, soft_kind::quality, soft_kind::varifocal,
                                          soft_kind::varifocal_constant, soft_kind::bce};
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

@@ -8,8 +8,7 @@
 #include <cmath>
 #include <limits>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// Precision and exponent range of an element type.
 template <class T>
@@ -59,5 +58,4 @@ double ulp_distance(T actual_of_type, double exact) {
   return std::abs(actual - exact) / unit;
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

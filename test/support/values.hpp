@@ -13,8 +13,7 @@
 #include <limits>
 #include <vector>
 
-namespace vecdet {
-namespace test {
+namespace vecdet::test {
 
 /// A double rounded to the element type.
 template <class T>
@@ -169,5 +168,4 @@ inline double extent_of(vector_view<const float> logits) {
   return std::max(1.0, greatest - least);
 }
 
-}  // namespace test
-}  // namespace vecdet
+}  // namespace vecdet::test

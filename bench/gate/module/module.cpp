@@ -8,8 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 namespace {
 
 const problem& at(std::int64_t index) { return all_problems()[static_cast<std::size_t>(index)]; }
@@ -41,8 +40,7 @@ void run_plain_loop(std::int64_t index, void* data, std::int64_t times) {
 }
 
 }  // namespace
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate
 
 const vecdet_gate_module* vecdet_gate_open() {
   using namespace vecdet::gate;

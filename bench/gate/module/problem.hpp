@@ -19,8 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// One call on the data `d`.
 #define VECDET_GATE_CALL(...) \
@@ -92,5 +91,4 @@ struct problems {
   }
 };
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -13,8 +13,7 @@
 #include <cstdlib>
 #endif
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 #if defined(VECDET_GATE_SEEDED)
 
@@ -57,5 +56,4 @@ inline void run_slowed(const problem& called, void* data) { called.run(data); }
 
 #endif
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -10,8 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 namespace {
 
 constexpr std::int64_t channels = 32, side = 24;
@@ -81,5 +80,4 @@ const problems added{
 };
 
 }  // namespace
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

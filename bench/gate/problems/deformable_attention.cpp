@@ -12,8 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 namespace {
 
 constexpr std::int64_t heads = 2, channels = 32, locations = 16 * 16 + 8 * 8 + 4 * 4;
@@ -97,5 +96,4 @@ const problems added{
 };
 
 }  // namespace
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -4,8 +4,7 @@
 
 #include <vecdet/box_format.hpp>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// Set member by member: revisions before 0.3 have no factory.
 inline image_size square_image(double side) {
@@ -14,5 +13,4 @@ inline image_size square_image(double side) {
   return image;
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

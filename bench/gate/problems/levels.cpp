@@ -17,8 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 namespace {
 
 constexpr std::int64_t height = 40, width = 32, at_location = 9, classes = 80;
@@ -113,5 +112,4 @@ const problems added{
 };
 
 }  // namespace
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

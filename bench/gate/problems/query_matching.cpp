@@ -13,8 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 namespace {
 
 constexpr std::int64_t images = 2, queries = 100, boxes = 7, classes = 20, rows = images * queries;
@@ -75,5 +74,4 @@ const problems added{
 };
 
 }  // namespace
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -7,8 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 /// `size` normally distributed numbers.
 template <class T>
@@ -50,5 +49,4 @@ inline std::vector<float> clustered_boxes(std::int64_t count, unsigned seed = 1)
   return boxes;
 }
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

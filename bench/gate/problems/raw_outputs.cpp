@@ -10,8 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 namespace {
 
 /// Some 1 box in 17 has a score above 0.25, of 80 classes.
@@ -91,5 +90,4 @@ const problems added{
 };
 
 }  // namespace
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -11,8 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 namespace {
 
 /// One anchor in 50 is foreground, one in 50 ignored.
@@ -51,5 +50,4 @@ const problems added{
 };
 
 }  // namespace
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

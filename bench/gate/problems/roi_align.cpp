@@ -11,8 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 namespace {
 
 constexpr std::int64_t side = 50, channels = 32, boxes = 60, rows = 7;
@@ -74,5 +73,4 @@ const problems added{
 };
 
 }  // namespace
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

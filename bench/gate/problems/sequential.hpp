@@ -11,8 +11,7 @@
 class threading;
 class execution;
 
-namespace vecdet {
-namespace gate {
+namespace vecdet::gate {
 
 template <class Threading = threading>
 using policy =
@@ -20,5 +19,4 @@ using policy =
 
 inline constexpr policy<> sequential = policy<>::sequential;
 
-}  // namespace gate
-}  // namespace vecdet
+}  // namespace vecdet::gate

@@ -5,9 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace vecdet {
-namespace profile {
-namespace primitives {
+namespace vecdet::profile::primitives {
 namespace {
 
 const std::map<std::string, dnnl::algorithm>& algorithms() {
@@ -163,6 +161,4 @@ dnnl::algorithm algorithm_of(const onednn_problem& problem) {
   return algorithm_named(auxiliary_of(problem, "alg"));
 }
 
-}  // namespace primitives
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile::primitives

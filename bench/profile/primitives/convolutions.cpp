@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 namespace primitives {
 namespace {
 
@@ -263,5 +262,4 @@ runnable_primitive make_convolution_within(const onednn_problem& recorded,
   return steps.finish();
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -2,9 +2,7 @@
 // Pooling, normalisation, elementwise functions, softmax, sums, concatenations and reorders.
 #include "parts.hpp"
 
-namespace vecdet {
-namespace profile {
-namespace primitives {
+namespace vecdet::profile::primitives {
 namespace {
 
 bool is_backward(dnnl::prop_kind direction) {
@@ -278,6 +276,4 @@ dnnl::primitive_desc_base reorder(const onednn_problem& problem) {
                                        attributes_of(problem, dimensions));
 }
 
-}  // namespace primitives
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile::primitives

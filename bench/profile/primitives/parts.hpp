@@ -16,9 +16,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-namespace vecdet {
-namespace profile {
-namespace primitives {
+namespace vecdet::profile::primitives {
 
 using dims = dnnl::memory::dims;
 using descriptor = dnnl::memory::desc;
@@ -153,6 +151,4 @@ typename Primitive::primitive_desc make_backward(const settings& with, const For
 #endif
 }
 
-}  // namespace primitives
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile::primitives

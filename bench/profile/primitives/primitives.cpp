@@ -4,8 +4,7 @@
 
 #include <dlfcn.h>
 
-namespace vecdet {
-namespace profile {
+namespace vecdet::profile {
 
 std::string why_no_primitives() { return {}; }
 
@@ -52,5 +51,4 @@ runnable_primitive make_primitive(const onednn_problem& problem) {
   return {[unit] { unit->run(); }, [unit] { unit->drop_output_pages(); }, unit->implementation()};
 }
 
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile

@@ -8,9 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace vecdet {
-namespace profile {
-namespace primitives {
+namespace vecdet::profile::primitives {
 
 dnnl::engine& cpu() {
   static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -102,6 +100,4 @@ void execution_unit::drop_output_pages() const {
   for (const auto& output : outputs_) output->drop_pages();
 }
 
-}  // namespace primitives
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile::primitives

@@ -6,9 +6,7 @@
 
 #include <oneapi/dnnl/dnnl_debug.h>
 
-namespace vecdet {
-namespace profile {
-namespace primitives {
+namespace vecdet::profile::primitives {
 namespace {
 
 /// oneDNN's layouts by the names that it prints.
@@ -152,6 +150,4 @@ window window_of(const std::map<std::string, std::int64_t>& sizes, bool upwards)
   return w;
 }
 
-}  // namespace primitives
-}  // namespace profile
-}  // namespace vecdet
+}  // namespace vecdet::profile::primitives

@@ -105,43 +105,43 @@ Params weighted(const C* c, int64_t rows, const char* function) {
   return params;
 }
 
+scored_labels scored_labels_of(const int64_t* labels, const float* scores, int64_t rows) {
+  return {labels_view(labels, rows), vector_view<const float>(scores, rows)};
+}
+
 template <class T>
-focal_targets<T> focal_targets_of(const vecdet_focal_targets* targets, int64_t rows,
-                                  int64_t classes, const char* function) {
+focal_targets<T> focal_targets_of(const vecdet_focal_targets* targets,
+                                  const matrix_view<const T>& logits, const char* function) {
   check_pointer(targets, function, "targets");
   detail::check((targets->labels != nullptr) + (targets->dense != nullptr) < 2, function, "targets",
                 "labels and dense", "one of the two");
+  const index_t rows = logits.rows();
   if (targets->dense != nullptr)
-    return focal_targets<T>(matrix_view<const T>(as<T>(targets->dense), rows, classes));
-  const labels_view labels(targets->labels, rows);
-  if (targets->scores == nullptr) return focal_targets<T>(labels);
-  scored_labels scored;
-  scored.labels = labels;
-  scored.scores = vector_view<const float>(targets->scores, rows);
-  return focal_targets<T>(scored);
+    return focal_targets<T>(matrix_view<const T>(as<T>(targets->dense), rows, logits.cols()));
+  if (targets->scores == nullptr) return focal_targets<T>(labels_view(targets->labels, rows));
+  return focal_targets<T>(scored_labels_of(targets->labels, targets->scores, rows));
 }
 
-scored_labels scored_labels_of(const int64_t* labels, const float* scores, int64_t rows) {
-  scored_labels scored;
-  scored.labels = labels_view(labels, rows);
-  scored.scores = vector_view<const float>(scores, rows);
-  return scored;
+/// Calls loss(logits, policy) with the logits in their type.
+template <class Loss>
+void on_logits(vecdet_dtype type, const void* logits, int64_t rows, int64_t classes, int64_t stride,
+               const char* function, const Loss& loss) {
+  with_any_type(type, function, [&](auto of) {
+    using T = typename decltype(of)::type;
+    const matrix_view<const T> typed(as<T>(logits), rows, classes, stride);
+    on_threads([&](threading policy) { loss(typed, policy); });
+  });
 }
 
-/// The arguments that all losses of logits have.
-struct logits_of {
-  const void* data;
-  int64_t rows, classes, stride;
-
-  template <class T>
-  matrix_view<const T> view() const {
-    return {as<T>(data), rows, classes, stride};
-  }
-  template <class T>
-  matrix_view<T> result(void* memory) const {
-    return {as<T>(memory), rows, classes};
-  }
-};
+/// An array of the logits' type and shape, without gaps.
+template <class T>
+matrix_view<const T> like(const matrix_view<const T>& logits, const void* memory) {
+  return {as<T>(memory), logits.rows(), logits.cols()};
+}
+template <class T>
+matrix_view<T> like(const matrix_view<const T>& logits, void* memory) {
+  return {as<T>(memory), logits.rows(), logits.cols()};
+}
 
 }  // namespace
 }  // namespace vecdet_c
@@ -174,13 +174,8 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss(vecdet_dtype type, const void* 
   return guarded([&] {
     check_pointer(loss, function, "loss");
     const auto p = weighted<focal_loss_params>(params, rows, function);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        *loss =
-            sigmoid_focal_loss(logits_of{logits, rows, classes, stride}.view<T>(),
-                               focal_targets_of<T>(targets, rows, classes, function), p, policy);
-      });
+    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
+      *loss = sigmoid_focal_loss(in, focal_targets_of(targets, in, function), p, policy);
     });
   });
 }
@@ -192,14 +187,9 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss_unreduced(
   constexpr const char* function = "sigmoid_focal_loss_unreduced";
   return guarded([&] {
     const auto p = weighted<focal_loss_params>(params, rows, function);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      const logits_of in{logits, rows, classes, stride};
-      on_threads([&](threading policy) {
-        sigmoid_focal_loss_unreduced(in.view<T>(),
-                                     focal_targets_of<T>(targets, rows, classes, function),
-                                     in.result<T>(losses), p, policy);
-      });
+    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
+      sigmoid_focal_loss_unreduced(in, focal_targets_of(targets, in, function), like(in, losses), p,
+                                   policy);
     });
   });
 }
@@ -215,14 +205,9 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss_and_grad(vecdet_dtype type, con
   return guarded([&] {
     check_pointer(loss, function, "loss");
     const auto p = weighted<focal_loss_params>(params, rows, function);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      const logits_of in{logits, rows, classes, stride};
-      on_threads([&](threading policy) {
-        *loss = sigmoid_focal_loss_and_grad(in.view<T>(),
-                                            focal_targets_of<T>(targets, rows, classes, function),
-                                            in.result<T>(grad), p, policy);
-      });
+    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
+      *loss = sigmoid_focal_loss_and_grad(in, focal_targets_of(targets, in, function),
+                                          like(in, grad), p, policy);
     });
   });
 }
@@ -238,14 +223,9 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss_grad(vecdet_dtype type, const v
   constexpr const char* function = "sigmoid_focal_loss_grad";
   return guarded([&] {
     const auto p = weighted<focal_loss_params>(params, rows, function);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      const logits_of in{logits, rows, classes, stride};
-      on_threads([&](threading policy) {
-        sigmoid_focal_loss_grad(in.view<T>(), focal_targets_of<T>(targets, rows, classes, function),
-                                matrix_view<const T>(as<T>(upstream), rows, classes),
-                                in.result<T>(grad), p, policy);
-      });
+    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
+      sigmoid_focal_loss_grad(in, focal_targets_of(targets, in, function), like(in, upstream),
+                              like(in, grad), p, policy);
     });
   });
 }
@@ -267,11 +247,8 @@ VECDET_C vecdet_status vecdet_quality_focal_loss(vecdet_dtype type, const void* 
     check_pointer(loss, function, "loss");
     const auto p = weighted<quality_focal_params>(params, rows, function);
     const auto targets = scored_labels_of(labels, scores, rows);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      const logits_of in{logits, rows, classes, stride};
-      on_threads(
-          [&](threading policy) { *loss = quality_focal_loss(in.view<T>(), targets, p, policy); });
+    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
+      *loss = quality_focal_loss(in, targets, p, policy);
     });
   });
 }
@@ -284,12 +261,8 @@ VECDET_C vecdet_status vecdet_quality_focal_loss_unreduced(
   return guarded([&] {
     const auto p = weighted<quality_focal_params>(params, rows, function);
     const auto targets = scored_labels_of(labels, scores, rows);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      const logits_of in{logits, rows, classes, stride};
-      on_threads([&](threading policy) {
-        quality_focal_loss_unreduced(in.view<T>(), targets, in.result<T>(losses), p, policy);
-      });
+    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
+      quality_focal_loss_unreduced(in, targets, like(in, losses), p, policy);
     });
   });
 }
@@ -305,12 +278,8 @@ VECDET_C vecdet_status vecdet_quality_focal_loss_and_grad(vecdet_dtype type, con
     check_pointer(loss, function, "loss");
     const auto p = weighted<quality_focal_params>(params, rows, function);
     const auto targets = scored_labels_of(labels, scores, rows);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      const logits_of in{logits, rows, classes, stride};
-      on_threads([&](threading policy) {
-        *loss = quality_focal_loss_and_grad(in.view<T>(), targets, in.result<T>(grad), p, policy);
-      });
+    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
+      *loss = quality_focal_loss_and_grad(in, targets, like(in, grad), p, policy);
     });
   });
 }
@@ -330,11 +299,8 @@ VECDET_C vecdet_status vecdet_varifocal_loss(vecdet_dtype type, const void* logi
     check_pointer(loss, function, "loss");
     const auto p = weighted<varifocal_params>(params, rows, function);
     const auto targets = scored_labels_of(labels, scores, rows);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      const logits_of in{logits, rows, classes, stride};
-      on_threads(
-          [&](threading policy) { *loss = varifocal_loss(in.view<T>(), targets, p, policy); });
+    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
+      *loss = varifocal_loss(in, targets, p, policy);
     });
   });
 }
@@ -349,12 +315,8 @@ VECDET_C vecdet_status vecdet_varifocal_loss_unreduced(vecdet_dtype type, const 
   return guarded([&] {
     const auto p = weighted<varifocal_params>(params, rows, function);
     const auto targets = scored_labels_of(labels, scores, rows);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      const logits_of in{logits, rows, classes, stride};
-      on_threads([&](threading policy) {
-        varifocal_loss_unreduced(in.view<T>(), targets, in.result<T>(losses), p, policy);
-      });
+    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
+      varifocal_loss_unreduced(in, targets, like(in, losses), p, policy);
     });
   });
 }
@@ -369,12 +331,8 @@ VECDET_C vecdet_status vecdet_varifocal_loss_and_grad(vecdet_dtype type, const v
     check_pointer(loss, function, "loss");
     const auto p = weighted<varifocal_params>(params, rows, function);
     const auto targets = scored_labels_of(labels, scores, rows);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      const logits_of in{logits, rows, classes, stride};
-      on_threads([&](threading policy) {
-        *loss = varifocal_loss_and_grad(in.view<T>(), targets, in.result<T>(grad), p, policy);
-      });
+    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
+      *loss = varifocal_loss_and_grad(in, targets, like(in, grad), p, policy);
     });
   });
 }
@@ -394,11 +352,8 @@ VECDET_C vecdet_status vecdet_bce_loss(vecdet_dtype type, const void* logits, in
     check_pointer(loss, function, "loss");
     const auto p = weighted<bce_params>(params, rows, function);
     const auto targets = scored_labels_of(labels, scores, rows);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      const logits_of in{logits, rows, classes, stride};
-      on_threads([&](threading policy) { *loss = bce_loss(in.view<T>(), targets, p, policy); });
-    });
+    on_logits(type, logits, rows, classes, stride, function,
+              [&](const auto& in, threading policy) { *loss = bce_loss(in, targets, p, policy); });
   });
 }
 /// Writes the loss of each element to `losses`.
@@ -410,12 +365,8 @@ VECDET_C vecdet_status vecdet_bce_loss_unreduced(vecdet_dtype type, const void* 
   return guarded([&] {
     const auto p = weighted<bce_params>(params, rows, function);
     const auto targets = scored_labels_of(labels, scores, rows);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      const logits_of in{logits, rows, classes, stride};
-      on_threads([&](threading policy) {
-        bce_loss_unreduced(in.view<T>(), targets, in.result<T>(losses), p, policy);
-      });
+    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
+      bce_loss_unreduced(in, targets, like(in, losses), p, policy);
     });
   });
 }
@@ -430,12 +381,8 @@ VECDET_C vecdet_status vecdet_bce_loss_and_grad(vecdet_dtype type, const void* l
     check_pointer(loss, function, "loss");
     const auto p = weighted<bce_params>(params, rows, function);
     const auto targets = scored_labels_of(labels, scores, rows);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      const logits_of in{logits, rows, classes, stride};
-      on_threads([&](threading policy) {
-        *loss = bce_loss_and_grad(in.view<T>(), targets, in.result<T>(grad), p, policy);
-      });
+    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
+      *loss = bce_loss_and_grad(in, targets, like(in, grad), p, policy);
     });
   });
 }

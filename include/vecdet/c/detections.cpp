@@ -172,10 +172,6 @@ struct detection_outputs {
   }
 };
 
-vecdet_letterbox_transform c_transform(const letterbox_transform& t) {
-  return {t.scale_x, t.scale_y, t.pad_x, t.pad_y, t.size.height, t.size.width};
-}
-
 }  // namespace
 }  // namespace vecdet_c
 
@@ -247,10 +243,9 @@ VECDET_C vecdet_status vecdet_postprocess(vecdet_dtype type, const void* logits,
     scratch memory(workspace);
     with_type<float, bfloat16>(type, "postprocess", [&](auto of) {
       using T = typename decltype(of)::type;
-      head_outputs<T> outputs;
-      outputs.logits = matrix_view<const T>(as<T>(logits), rows, classes);
-      outputs.deltas = boxes_view<const T>(as<T>(deltas), rows);
-      outputs.centerness = optional_view(as<T>(centerness), rows);
+      const head_outputs<T> outputs{matrix_view<const T>(as<T>(logits), rows, classes),
+                                    boxes_view<const T>(as<T>(deltas), rows),
+                                    optional_view(as<T>(centerness), rows)};
       const auto sizes = sizes_of(image_sizes, images, "postprocess");
       on_threads([&](threading policy) {
         out.write(postprocess(outputs, boxes_view<const float>(anchors, anchor_count),
@@ -284,9 +279,9 @@ VECDET_C vecdet_status vecdet_postprocess_box_head(
     scratch memory(workspace);
     with_type<float, bfloat16>(type, "postprocess_box_head", [&](auto of) {
       using T = typename decltype(of)::type;
-      box_head_outputs<T> outputs;
-      outputs.logits = matrix_view<const T>(as<T>(logits), proposal_count, classes);
-      outputs.deltas = boxes_view<const T>(as<T>(deltas), rows);
+      const box_head_outputs<T> outputs{
+          matrix_view<const T>(as<T>(logits), proposal_count, classes),
+          boxes_view<const T>(as<T>(deltas), rows)};
       on_threads([&](threading policy) {
         out.write(postprocess_box_head(outputs, boxes_view<const float>(proposals, proposal_count),
                                        vector_view<const index_t>(image_offsets, images + 1), sizes,
@@ -311,29 +306,6 @@ VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v10(void)
 /// RT-DETR as exported by ultralytics.
 VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(void) {
   return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::rt_detr());
-}
-
-/// The letterbox of ultralytics: the image is scaled to fit and centred.
-VECDET_C vecdet_status vecdet_letterbox_transform_centred(vecdet_image_size image,
-                                                          vecdet_image_size input,
-                                                          vecdet_letterbox_transform* transform) {
-  return guarded([&] {
-    check_pointer(transform, "letterbox_transform::centred", "transform");
-    *transform = c_transform(
-        letterbox_transform::centred(image_size::height_width(image.height, image.width),
-                                     image_size::height_width(input.height, input.width)));
-  });
-}
-/// The letterbox of YOLOX: the image is scaled to fit, in the upper left corner.
-VECDET_C vecdet_status vecdet_letterbox_transform_top_left(vecdet_image_size image,
-                                                           vecdet_image_size input,
-                                                           vecdet_letterbox_transform* transform) {
-  return guarded([&] {
-    check_pointer(transform, "letterbox_transform::top_left", "transform");
-    *transform = c_transform(
-        letterbox_transform::top_left(image_size::height_width(image.height, image.width),
-                                      image_size::height_width(input.height, input.width)));
-  });
 }
 
 /// The detections of a YOLO model's raw output, of float or bfloat16. `numbers` are images x boxes
@@ -405,9 +377,8 @@ VECDET_C vecdet_status vecdet_postprocess_detr(
     scratch memory(workspace);
     with_type<float, bfloat16>(type, "postprocess_detr", [&](auto of) {
       using T = typename decltype(of)::type;
-      detr_outputs<T> outputs;
-      outputs.logits = matrix_view<const T>(as<T>(logits), rows, classes);
-      outputs.boxes = boxes_view<const T>(as<T>(centres), rows);
+      const detr_outputs<T> outputs{matrix_view<const T>(as<T>(logits), rows, classes),
+                                    boxes_view<const T>(as<T>(centres), rows)};
       on_threads([&](threading policy) {
         const auto found =
             postprocess_detr(outputs, sizes, p, memory.get<yolo_postprocess_workspace>(), policy);

@@ -37,9 +37,39 @@ void each_field(letterbox_params& p, C& c, const Copy& copy) {
   }
 }
 
+namespace {
+
+vecdet_letterbox_transform c_transform(const letterbox_transform& t) {
+  return {t.scale_x, t.scale_y, t.pad_x, t.pad_y, t.size.height, t.size.width};
+}
+
+}  // namespace
 }  // namespace vecdet_c
 
 using namespace vecdet_c;
+
+/// The letterbox of ultralytics: the image is scaled to fit and centred.
+VECDET_C vecdet_status vecdet_letterbox_transform_centred(vecdet_image_size image,
+                                                          vecdet_image_size input,
+                                                          vecdet_letterbox_transform* transform) {
+  return guarded([&] {
+    check_pointer(transform, "letterbox_transform::centred", "transform");
+    *transform = c_transform(
+        letterbox_transform::centred(image_size::height_width(image.height, image.width),
+                                     image_size::height_width(input.height, input.width)));
+  });
+}
+/// The letterbox of YOLOX: the image is scaled to fit, in the upper left corner.
+VECDET_C vecdet_status vecdet_letterbox_transform_top_left(vecdet_image_size image,
+                                                           vecdet_image_size input,
+                                                           vecdet_letterbox_transform* transform) {
+  return guarded([&] {
+    check_pointer(transform, "letterbox_transform::top_left", "transform");
+    *transform = c_transform(
+        letterbox_transform::top_left(image_size::height_width(image.height, image.width),
+                                      image_size::height_width(input.height, input.width)));
+  });
+}
 
 /// For ultralytics' models.
 VECDET_C vecdet_letterbox_params vecdet_letterbox_params_yolo(void) {
@@ -76,10 +106,7 @@ VECDET_C vecdet_status vecdet_letterbox(const vecdet_byte_image* images, int64_t
       const auto found =
           letterbox(vector_view<const byte_image>(all), vector_view<float>(batch, size),
                     {input.height, input.width}, p, memory.get<letterbox_workspace>(), policy);
-      for (index_t i = 0; i < found.size(); ++i) {
-        const letterbox_transform& t = found[i];
-        transforms[i] = {t.scale_x, t.scale_y, t.pad_x, t.pad_y, t.size.height, t.size.width};
-      }
+      std::transform(found.begin(), found.end(), transforms, c_transform);
     });
   });
 }

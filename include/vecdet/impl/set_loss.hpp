@@ -66,14 +66,12 @@ class set_loss_call {
     const isa target = active_isa();
     const profile::scope timing([&] { return problem(target); });
     allocate();
-    index_t first_row = 0;
+    index_t* labels = buffers_.labels.data();
     for (index_t l = 0; l < layers_.size(); ++l) {
-      const index_t rows = layers_[l].outputs.logits.rows();
-      index_t* const labels = buffers_.labels.data() + first_row;
       losses_[l] = box_losses(target, l);
       write_labels(l, labels);
       losses_[l].classification = class_loss(target, l, labels);
-      first_row += rows;
+      labels += layers_[l].outputs.logits.rows();
     }
   }
 
@@ -83,17 +81,17 @@ class set_loss_call {
   bool is_softmax() const { return params_.class_loss == set_class_loss::cross_entropy; }
 
   void check_params() const {
-    const bool is_focal = params_.class_loss == set_class_loss::focal;
-    check(is_softmax() || (params_.gamma >= 0 && fits_float(params_.gamma)), function,
-          "params.gamma", params_.gamma, "a finite float, 0 or more");
-    check(!is_focal || (params_.alpha <= 1 && fits_float(params_.alpha)), function, "params.alpha",
-          params_.alpha, "a number in [0, 1], or a negative one for no weighting");
-    check(is_focal || is_softmax() || (params_.alpha >= 0 && fits_float(params_.alpha)), function,
-          "params.alpha", params_.alpha, "a finite float, 0 or more");
-    check(params_.no_object_weight >= 0 && fits_float(params_.no_object_weight), function,
-          "params.no_object_weight", params_.no_object_weight, "a finite float, 0 or more");
-    check(params_.boxes >= 0 && fits_float(params_.boxes), function, "params.boxes", params_.boxes,
-          "a finite float, 0 or more");
+    const auto check_finite = [](const char* name, double value) {
+      check(value >= 0 && fits_float(value), function, name, value, "a finite float, 0 or more");
+    };
+    if (params_.class_loss == set_class_loss::focal) {
+      check_focusing(function, params_.alpha, params_.gamma);
+    } else if (!is_softmax()) {
+      check_finite("params.gamma", params_.gamma);
+      check_finite("params.alpha", params_.alpha);
+    }
+    check_finite("params.no_object_weight", params_.no_object_weight);
+    check_finite("params.boxes", params_.boxes);
     check(fits_float(params_.scale), function, "params.scale", params_.scale, "a finite float");
     const auto check_weight = [&](const char* name, double weight) {
       check(fits_float(weight) && fits_float(weight * params_.scale), function, name, weight,
@@ -241,9 +239,8 @@ class set_loss_call {
   set_losses box_losses(isa target, index_t l) const {
     const set_loss_layer<T>& layer = layers_[l];
     const boxes_view<T>& grad = layer.boxes_grad;
-    std::fill(grad.data(), grad.data() + 4 * grad.size(), T(0.0f));
-    if (giou_grads != nullptr)
-      std::fill(giou_grads[l].data(), giou_grads[l].data() + 4 * grad.size(), T(0.0f));
+    std::fill_n(grad.data(), 4 * grad.size(), T(0.0f));
+    if (giou_grads != nullptr) std::fill_n(giou_grads[l].data(), 4 * grad.size(), T(0.0f));
     set_pair* const pairs = buffers_.pairs.data();
     index_t count = 0;
     for_each_match(layer, [&](index_t, index_t row, index_t box) {

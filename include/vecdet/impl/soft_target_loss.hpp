@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vecdet/impl/focal_loss.hpp>
+#include <vecdet/impl/focal_loss_levels.hpp>
 #include <vecdet/soft_target_loss.hpp>
 
 namespace vecdet {

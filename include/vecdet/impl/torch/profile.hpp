@@ -350,15 +350,13 @@ inline std::string torch_operators::page_fault_report() const {
             std::to_string(all[i].faults) + " in " + std::to_string(all[i].calls) + " calls\n";
   }
   return text +
-         "Memory that glibc gives back to the system and fetches again is fresh each time. Nearly "
-         "all "
-         "of it is saved by\n"
+         "Memory that glibc gives back to the system and fetches again is fresh each time. "
+         "Nearly all of it is saved by\n"
          "  MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592\n"
          "in the environment, or by vecdet::keep_memory() at the start of the program, which keep "
          "it. THP_MEM_ALLOC_ENABLE=1 makes\n"
-         "PyTorch 2 ask for pages of 2 MB, and GLIBC_TUNABLES=glibc.malloc.hugetlb=1 makes glibc "
-         "do "
-         "so.\n";
+         "PyTorch 2 ask for pages of 2 MB, and GLIBC_TUNABLES=glibc.malloc.hugetlb=1 makes "
+         "glibc do so.\n";
 }
 
 inline std::vector<denormal_operands> torch_operators::denormals() const {
