@@ -13,16 +13,13 @@ def processor():
     return f"{len(names)} x {names[0]}" if names else "unknown processor"
 
 
+def around(page, mark):
+    """The text up to <!-- mark --> and that from <!-- end of mark -->, both with the mark."""
+    found = re.fullmatch(rf"(.*<!-- {mark} -->\n).*(<!-- end of {mark} -->.*)", page.read_text(), re.S)
+    return found.groups() if found else sys.exit(f"{page}: no lines <!-- {mark} --> and <!-- end of {mark} -->")
+
+
 def put(page, mark, text):
-    """Replaces the text between <!-- mark --> and <!-- end of mark -->."""
-    begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
-    before, rest = page.read_text().split(begin)
-    page.write_text(before + begin + text + end + rest.split(end)[1])
-
-
-def one_recipe(runs):
-    """The runs, which must have the same recipe."""
-    recipes = {run.recipe for run in runs}
-    if len(recipes) > 1:
-        sys.exit("runs of different recipes:\n" + "\n".join(sorted(recipes)))
-    return runs
+    """Replaces the text between the two marks."""
+    before, after = around(page, mark)
+    page.write_text(before + text + after)

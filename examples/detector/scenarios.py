@@ -6,7 +6,8 @@ into a page.
     scenarios.py build/torch/examples/detector/detector run/best.pt voc/ImageSets/Main/test.txt --threads 2 \\
                  --rounds 3 --min-seconds 3 --page docs/scenarios.md
 
-In each round, every variant runs in turn, in a process of its own. The table has the medians of the rounds.
+In each round, every variant runs in turn, in a process of its own. The table has the medians of the rounds. Each
+result is also printed as soon as it is measured. If a server's rate is 0, pictures alone take longer than the bound.
 """
 import argparse
 import datetime
@@ -16,7 +17,7 @@ import statistics
 import subprocess
 import sys
 
-from pages import processor, put
+from pages import around, processor, put
 
 # convolutions, postprocessing
 VARIANTS = (("torch", "torch"), ("torch", "vecdet"), ("vecdet", "torch"), ("vecdet", "vecdet"))
@@ -42,13 +43,15 @@ def run(options, scenario, variant, *more):
 def measure(options):
     """Results by scenario and variant, one number per round, and the AP of each variant."""
     short = ["--min-seconds", str(options.min_seconds), "--min-queries"]
+    accuracy = {variant: run(options, "offline", variant, "--accuracy")["accuracy_ap"] for variant in VARIANTS}
     results = {}
     for _ in range(options.rounds):
         for scenario, key, _, _ in SCENARIOS:
             for variant in VARIANTS:
                 values = run(options, scenario, variant, *short, str(options.min_queries))
                 results.setdefault((scenario, variant), []).append(values.get(key, 0))
-    accuracy = {variant: run(options, "offline", variant, "--accuracy")["accuracy_ap"] for variant in VARIANTS}
+                print(f"{scenario}, convolutions {variant[0]}, postprocessing {variant[1]}: {key} "
+                      f"{results[scenario, variant][-1]}", file=sys.stderr)
     return results, accuracy
 
 
@@ -60,9 +63,9 @@ def table(options, results, accuracy):
              "server": f"99th percentile within {options.latency_bound:g} ms", "offline": "throughput"}
     for scenario, _, factor, unit in SCENARIOS:
         medians = [statistics.median(results[scenario, variant]) * factor for variant in VARIANTS]
-        gain = medians[0] / medians[-1] if unit == "ms" else medians[-1] / medians[0]
+        larger, smaller = (medians[0], medians[-1]) if unit == "ms" else (medians[-1], medians[0])
         yield (f"| {scenario} | {names[scenario]} | " + " | ".join(f"{value:.1f} {unit}" for value in medians)
-               + f" | {gain:.2f}x |")
+               + (f" | {larger / smaller:.2f}x |" if smaller else " | |"))
     yield "| accuracy mode | AP | " + " | ".join(f"{accuracy[variant]:.4f}" for variant in VARIANTS) + " | |"
 
 
@@ -78,6 +81,8 @@ def main():
     parser.add_argument("--latency-bound", type=float, default=100, help="of the server, in ms (%(default)s)")
     parser.add_argument("--page", type=pathlib.Path, help="page that has the table between its marks")
     options = parser.parse_args()
+    if options.page:
+        around(options.page, "scenarios")  # before hours of measurements
     results, accuracy = measure(options)
     text = (f"{processor()}, {datetime.date.today()}; {options.threads or 'all'} threads, medians of {options.rounds} "
             f"rounds of at least {options.min_seconds:g} s and {options.min_queries} queries per run.\n\n"

@@ -17,10 +17,12 @@ sys.dont_write_bytecode = True
 from squares import SIDE, write_squares
 
 DETECTOR = sys.argv.pop(1) if len(sys.argv) > 1 else "detector"
-STEPS = 12  # 4 epochs of 12 pictures in batches of 4
+STEPS = 9  # 3 epochs of 12 pictures in batches of 4
 # Averages of the weights after 4 steps and after the last step of an epoch of 6, with batches of 1.
 EVERY_4 = ("--average-steps", "4")
-AVERAGES = [4, 6, 10, 12, 16, 18, 22, 24]
+AVERAGES = [4, 6, 10, 12, 16, 18]
+CHECKPOINTS = ("--checkpoint-steps", "2")
+DIED = "detector: another process of this training has ended or does not answer: "
 SKIPPED = 77
 
 
@@ -36,10 +38,12 @@ class Ranks(unittest.TestCase):
         cls.scratch = tempfile.TemporaryDirectory()
         cls.folder = cls.scratch.name
         write_squares(cls.folder)
-        # The baselines for comparisons.
+        # The baselines for comparisons. ResNet-18's weights, not the pictures, take the time.
+        cls.one = os.path.join(cls.folder, "one")
+        cls.finish(cls.begin(cls.one, ranks=1))
         cls.two = os.path.join(cls.folder, "two")
         cls.profile = os.path.join(cls.folder, "job.json")
-        cls.finish(cls.begin(cls.two, VECDET_PROFILE=cls.profile))
+        cls.said_by_two = cls.finish(cls.begin(cls.two, VECDET_PROFILE=cls.profile))
         cls.averaged = os.path.join(cls.folder, "averaged")
         cls.finish(cls.begin(cls.averaged, *EVERY_4, batch=2))
 
@@ -48,14 +52,13 @@ class Ranks(unittest.TestCase):
         cls.scratch.cleanup()
 
     @classmethod
-    def begin(cls, out, *more, ranks=2, batch=4, rate="0.01", **environment):
+    def begin(cls, out, *more, ranks=2, batch=4, rate="0.01", epochs="3", **environment):
         """The processes of a training with this global batch, each with its share of two threads."""
         port = free_port()
         command = [DETECTOR, "train", "--train", os.path.join(cls.folder, "ImageSets/Main/train.txt"),
                    "--out", out, "--size", str(SIDE), str(SIDE), "--channels", "16", "--anchor-size", "16",
-                   "--optimiser", "sgd", "--rate", rate, "--hflip", "0.5", "--epochs", "4",
-                   "--checkpoint-steps", "2", "--batch", str(batch // ranks), "--threads", str(2 // ranks),
-                   "--loader-threads", "1", *more]
+                   "--optimiser", "sgd", "--rate", rate, "--hflip", "0.5", "--epochs", epochs,
+                   "--batch", str(batch // ranks), "--threads", str(2 // ranks), "--loader-threads", "1", *more]
         return [subprocess.Popen(command, stderr=subprocess.PIPE, text=True,
                                  env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks),
                                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **environment})
@@ -63,9 +66,11 @@ class Ranks(unittest.TestCase):
 
     @staticmethod
     def finish(processes):
-        for process in processes:
-            _, error = process.communicate(timeout=120)
+        """Returns what each said."""
+        said = [process.communicate(timeout=120)[1] for process in processes]
+        for process, error in zip(processes, said):
             assert process.returncode == 0, error
+        return said
 
     @staticmethod
     def events(out, kind):
@@ -85,10 +90,8 @@ class Ranks(unittest.TestCase):
         return [losses[step] for step in sorted(losses)]
 
     def test_two_of_one_thread_are_one_of_two_threads(self):
-        one = os.path.join(self.folder, "one")
-        process, = self.begin(one, ranks=1)
-        self.assertEqual(process.communicate(timeout=120)[1].count("finished"), 1)
-        expected, found = self.losses(one), self.losses(self.two)
+        self.assertEqual([said.count("finished") for said in self.said_by_two], [1, 0])
+        expected, found = self.losses(self.one), self.losses(self.two)
         self.assertEqual(len(expected), STEPS)
         self.assertEqual(len(found), STEPS)
         self.assertLess(expected[-1], 0.9 * expected[0])  # so that gradients matter
@@ -123,50 +126,55 @@ class Ranks(unittest.TestCase):
             for name in ("step", "pictures", "forward", "loss", "backward", "share gradients", "optimiser"):
                 self.assertEqual(calls[name], STEPS, name)
 
-    def ends_with(self, victim, signal_number, expected, *more, **batch):
-        """Sends a signal to one process after some steps, and resumes. Returns the other's output."""
-        out = os.path.join(self.folder, f"{signal_number.name}{victim}{len(more)}")
-        processes = self.begin(out, *more, **batch)
-        while len(self.events(out, "step")) < 5 and processes[0].poll() is None:
-            time.sleep(0.005)
-        processes[victim].send_signal(signal_number)
-        sent = time.monotonic()
-        _, error = processes[1 - victim].communicate(timeout=60)
-        self.assertLess(time.monotonic() - sent, 10)
-        self.assertEqual(processes[1 - victim].returncode, 1 if signal_number == signal.SIGKILL else 0)
-        processes[victim].communicate()
-        self.assertLess(self.events(out, "step")[-1]["step"], len(self.losses(expected)))
-        last = self.events(out, "checkpoint")[-1]["step"]
-        self.finish(self.begin(out, "--resume", *more, **batch))
-        resumed, = self.events(out, "resume")
-        self.assertGreaterEqual(resumed["step"], last)
-        self.assertGreaterEqual(resumed["step"], 4)
+    def stop_and_resume(self, out, stops, expected, *more, **batch):
+        """Trains. At each stop, sends a signal to one process as soon as the log has so many more entries of a
+        kind, and resumes. The losses must be the expected. Returns what the other process said at each stop."""
+        errors, saved, start = [], [], CHECKPOINTS
+        for number, victim, kind, count in stops:
+            count += len(self.events(out, kind))
+            processes = self.begin(out, *start, *more, **batch)
+            while len(self.events(out, kind)) < count and processes[0].poll() is None:
+                time.sleep(0.005)
+            processes[victim].send_signal(number)
+            sent = time.monotonic()
+            errors.append(processes[1 - victim].communicate(timeout=60)[1])
+            self.assertLess(time.monotonic() - sent, 10)
+            self.assertEqual(processes[1 - victim].returncode, 1 if number == signal.SIGKILL else 0, errors[-1])
+            processes[victim].communicate()
+            self.assertLess(self.events(out, "step")[-1]["step"], len(self.losses(expected)))
+            saved.append(self.events(out, "checkpoint")[-1]["step"])
+            start = (*CHECKPOINTS, "--resume")
+        self.finish(self.begin(out, *start, *more, **batch))
+        resumed = [event["step"] for event in self.events(out, "resume")]
+        self.assertEqual(len(resumed), len(stops))  # so that no training began anew
+        for step, last in zip(resumed, saved):
+            self.assertGreaterEqual(step, last)
         self.assertEqual(self.losses(out), self.losses(expected))
-        return out, error
+        return errors
 
     def test_killed(self):
-        for victim in range(2):
-            _, error = self.ends_with(victim, signal.SIGKILL, self.two)
-            self.assertIn("detector: another process of this training has ended or does not answer: ", error)
+        """With --average-steps 1, which averages gradients, as without it."""
+        errors = self.stop_and_resume(
+            os.path.join(self.folder, "killed"),
+            ((signal.SIGKILL, 0, "step", 3), (signal.SIGKILL, 1, "step", 2)), self.two, "--average-steps", "1")
+        for error in errors:
+            self.assertIn(DIED, error)
 
-    def test_killed_between_averages(self):
-        for victim in range(2):
-            out, error = self.ends_with(victim, signal.SIGKILL, self.averaged, *EVERY_4, batch=2)
-            self.assertIn("detector: another process of this training has ended or does not answer: ", error)
-            # Weights are saved when they are equal.
-            self.assertLessEqual({event["step"] for event in self.events(out, "checkpoint")}, set(AVERAGES))
-
-    def test_asked_to_end_between_averages(self):
-        for victim in range(2):
-            out, error = self.ends_with(victim, signal.SIGTERM, self.averaged, *EVERY_4, batch=2)
-            if victim == 1:
-                self.assertIn("interrupted", error)  # what rank 0 says
-            self.assertIn(self.events(out, "end")[0]["step"], AVERAGES)
-
-    def test_an_average_every_step_is_of_gradients(self):
-        out = os.path.join(self.folder, "every_step")
-        self.finish(self.begin(out, "--average-steps", "1"))
-        self.assertEqual(self.losses(out), self.losses(self.two))
+    def test_stopped_between_averages(self):
+        """Killed after some averages, and asked to end before the first average."""
+        out = os.path.join(self.folder, "stopped")
+        errors = self.stop_and_resume(
+            out, ((signal.SIGKILL, 0, "step", 5), (signal.SIGKILL, 1, "step", 1),
+                  (signal.SIGTERM, 0, "resume", 1), (signal.SIGTERM, 1, "resume", 1)),
+            self.averaged, *EVERY_4, batch=2)
+        for error in errors[:2]:
+            self.assertIn(DIED, error)
+        self.assertIn("interrupted", errors[3])  # what rank 0 says
+        ends = self.events(out, "end")
+        self.assertEqual([end["outcome"] for end in ends], ["interrupted", "interrupted", "finished"])
+        self.assertLessEqual({end["step"] for end in ends}, set(AVERAGES))
+        # Weights are saved when they are equal.
+        self.assertLessEqual({event["step"] for event in self.events(out, "checkpoint")}, set(AVERAGES))
 
     def test_weights_are_averaged(self):
         start, = self.events(self.averaged, "start")
@@ -179,11 +187,10 @@ class Ranks(unittest.TestCase):
         self.assertLess(sum(losses[-6:]), 0.9 * sum(losses[:6]))
         waited = [event["all_reduce_waited"] for event in self.events(self.averaged, "step")]
         self.assertEqual([i + 1 for i, seconds in enumerate(waited) if seconds > 0], AVERAGES)
-        self.assertLessEqual({event["step"] for event in self.events(self.averaged, "checkpoint")}, set(AVERAGES))
 
         # Between averages, each process uses its own gradients.
         together = os.path.join(self.folder, "together")
-        self.finish(self.begin(together, batch=2))
+        self.finish(self.begin(together, batch=2, epochs="1"))
         first, second, *_ = zip(losses, self.losses(together))
         self.assertEqual(first[0], first[1])
         self.assertNotEqual(second[0], second[1])
@@ -191,26 +198,23 @@ class Ranks(unittest.TestCase):
     def test_the_average_after_one_step_is_that_of_gradients(self):
         """An epoch of one step ends with an average, which SGD's step of the mean gradient equals."""
         losses = []
-        for name, steps in (("gradients", "1"), ("weights", "8")):
+        for name, ranks in (("gradients", 1), ("weights", 2)):
             out = os.path.join(self.folder, name)
-            self.finish(self.begin(out, "--average-steps", steps, batch=12))
+            self.finish(self.begin(out, "--average-steps", "8", ranks=ranks, batch=12))
             losses.append(self.losses(out))
-        self.assertEqual(len(losses[0]), 4)
+        self.assertEqual(len(losses[0]), 3)
         self.assertLess(losses[0][-1], 0.9 * losses[0][0])
         for e, f in zip(*losses):
             self.assertLess(abs(e - f), 1e-3 * e)
 
     def test_the_average_of_one_process_changes_nothing(self):
-        losses = []
-        for steps in ("1", "4"):
-            out = os.path.join(self.folder, f"alone{steps}")
-            self.finish(self.begin(out, "--average-steps", steps, ranks=1))
-            losses.append(self.losses(out))
-        self.assertEqual(losses[0], losses[1])
+        out = os.path.join(self.folder, "alone")
+        self.finish(self.begin(out, "--average-steps", "4", ranks=1))
+        self.assertEqual(self.losses(out), self.losses(self.one))
 
     def test_a_loss_that_is_not_finite_between_averages(self):
         out = os.path.join(self.folder, "diverges")
-        for process in self.begin(out, *EVERY_4, batch=2, rate="1e18"):
+        for process in self.begin(out, *EVERY_4, *CHECKPOINTS, batch=2, rate="1e18"):
             _, error = process.communicate(timeout=120)
             self.assertEqual(process.returncode, 3, error)
         end, = self.events(out, "end")
@@ -218,25 +222,24 @@ class Ranks(unittest.TestCase):
         self.assertEqual(self.events(out, "checkpoint"), [])
 
     def test_resuming_with_other_averages(self):
-        out = os.path.join(self.folder, "other")
-        self.finish(self.begin(out, *EVERY_4, batch=2))
         for steps in ("1", "2"):
-            for process in self.begin(out, "--resume", "--average-steps", steps, batch=2):
+            for process in self.begin(self.averaged, "--resume", "--average-steps", steps, batch=2):
                 _, error = process.communicate(timeout=60)
                 self.assertEqual(process.returncode, 1)
                 self.assertIn("the checkpoint has another recipe: ", error)
 
     def test_an_environment_without_sense(self):
         for environment, expected in (
-                ({"RANK": "2"}, "rank 2 of 2 processes: expected a rank below the number of processes"),
+                ({"RANK": "2", "WORLD_SIZE": "2"},
+                 "rank 2 of 2 processes: expected a rank below the number of processes"),
                 ({"WORLD_SIZE": "two"}, "WORLD_SIZE is two, expected a number"),
                 ({"RANK": "-1"}, "RANK is -1, expected a number"),
-                ({"MASTER_PORT": "70000"}, "MASTER_PORT is 70000, expected a number from 0 to 65535")):
-            processes = self.begin(os.path.join(self.folder, "none"), **environment)
-            for process in processes:
-                _, error = process.communicate(timeout=60)
-                self.assertEqual(process.returncode, 1)
-                self.assertIn(expected, error)
+                ({"MASTER_PORT": "70000", "WORLD_SIZE": "2"},
+                 "MASTER_PORT is 70000, expected a number from 0 to 65535")):
+            process, = self.begin(os.path.join(self.folder, "none"), ranks=1, **environment)
+            _, error = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 1)
+            self.assertIn(expected, error)
 
 
 def has_c10d():

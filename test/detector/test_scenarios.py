@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_scenarios.py <detector>: MLPerf's scenarios on a checkpoint of a short training."""
 import json
+import math
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ from squares import SIDE, write_squares
 
 DETECTOR = sys.argv.pop(1) if len(sys.argv) > 1 else "detector"
 COUNT = 12  # pictures
+QUERIES = 11
 
 
 class Scenarios(unittest.TestCase):
@@ -25,39 +27,42 @@ class Scenarios(unittest.TestCase):
         cls.list = os.path.join(cls.folder, "ImageSets/Main/train.txt")
         out = os.path.join(cls.folder, "run")
         subprocess.run([DETECTOR, "train", "--train", cls.list, "--out", out, "--size", str(SIDE), str(SIDE),
-                        "--channels", "16", "--anchor-size", "16", "--epochs", "12", "--batch", "4",
-                        "--rate", "2e-3", "--threads", "1"], check=True, stderr=subprocess.DEVNULL)
+                        "--channels", "16", "--anchor-size", "16", "--epochs", "4", "--batch", "2",
+                        "--rate", "3e-3", "--threads", "1"], check=True, stderr=subprocess.DEVNULL)
         cls.checkpoint = os.path.join(out, "checkpoint.pt")
+        cls.single_stream = cls.scenario("single-stream")
 
     @classmethod
     def tearDownClass(cls):
         cls.scratch.cleanup()
 
-    def bench(self, *arguments):
+    @staticmethod
+    def bench(*arguments):
         return subprocess.run([DETECTOR, "bench", *arguments], text=True, capture_output=True)
 
-    def scenario(self, name, *more):
-        """The values of the run's log, and its output."""
-        run = self.bench(self.checkpoint, "--test", self.list, "--threads", "1", "--scenario", name,
-                         "--min-seconds", "0.1", "--min-queries", "20", *more)
-        self.assertEqual(run.returncode, 0, run.stderr)
+    @classmethod
+    def scenario(cls, name, *more):
+        """The values of the run's log, and its output. Of so many queries, the 90th percentile is not the last."""
+        run = cls.bench(cls.checkpoint, "--test", cls.list, "--threads", "1", "--scenario", name, "--min-seconds", "0.1",
+                        "--min-queries", str(QUERIES), "--warmup-queries", "1", *more)
+        assert run.returncode == 0, run.stderr
         lines = [json.loads(line[len(":::MLLOG "):]) for line in run.stdout.splitlines()
                  if line.startswith(":::MLLOG ")]
         times = [line["time_ms"] for line in lines]
-        self.assertEqual(times, sorted(times))
+        assert times == sorted(times), times
         for line in lines:
-            self.assertEqual((line["namespace"], line["event_type"]), ("mlperf::logging", "POINT_IN_TIME"))
+            assert (line["namespace"], line["event_type"]) == ("mlperf::logging", "POINT_IN_TIME"), line
         return {line["key"]: line["value"] for line in lines}, run.stdout
 
     def test_streams(self):
         for name, samples, key, percent in (("single-stream", 1, "", 90), ("multi-stream", 8, "per_query_", 99)):
-            values, text = self.scenario(name)
+            values, text = self.single_stream if samples == 1 else self.scenario(name)
             self.assertEqual(values["effective_scenario"], "SingleStream" if samples == 1 else "MultiStream")
             self.assertEqual(values["effective_test_mode"], "PerformanceOnly")
             self.assertEqual(values["effective_samples_per_query"], samples)
             self.assertEqual(values["effective_performance_sample_count"], COUNT)
             self.assertEqual(values["result_validity"], "VALID")
-            self.assertGreaterEqual(values["result_query_count"], 20)
+            self.assertGreaterEqual(values["result_query_count"], QUERIES)
             latencies = [values[f"result_{p}_{key}latency_ns"]
                          for p in ("min", "50.00_percentile", "90.00_percentile", "99.00_percentile", "max")]
             self.assertLess(0, latencies[0])
@@ -67,12 +72,14 @@ class Scenarios(unittest.TestCase):
             self.assertIn(f"with {values['result_query_count'] * samples} of {COUNT} pictures", text)
 
     def test_server(self):
-        values, text = self.scenario("server", "--latency-bound", "2000")
+        # The search takes about as long as this for each rate; a busy machine needs more.
+        bound = math.ceil(10e-6 * self.single_stream[0]["result_50.00_percentile_latency_ns"])
+        values, text = self.scenario("server", "--latency-bound", str(bound))
         self.assertEqual(values["result_validity"], "VALID")
-        self.assertEqual(values["effective_target_latency_ns"], 2_000_000_000)
+        self.assertEqual(values["effective_target_latency_ns"], bound * 1_000_000)
         self.assertLess(0, values["result_scheduled_samples_per_sec"])
-        self.assertLessEqual(values["result_99.00_percentile_latency_ns"], 2_000_000_000)
-        self.assertIn("with a 99th percentile within 2000.00 ms", text)
+        self.assertLessEqual(values["result_99.00_percentile_latency_ns"], bound * 1_000_000)
+        self.assertIn(f"with a 99th percentile within {bound}.00 ms", text)
         values, text = self.scenario("server", "--latency-bound", "0.001")
         self.assertEqual(values["result_validity"], "INVALID")
         self.assertNotIn("result_scheduled_samples_per_sec", values)

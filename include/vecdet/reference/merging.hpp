@@ -43,6 +43,8 @@ std::vector<std::vector<index_t>> merge_boxes(boxes_view<const Real> boxes,
     return area_a <= most && area_b <= most && suppresses(corners(a), corners(b), rule);
   };
 
+  std::vector<index_t> others = order;
+  if (params.transitive) std::sort(others.begin(), others.end());
   constexpr index_t nobody = -1;
   std::vector<index_t> group_of(static_cast<std::size_t>(count), nobody);
   std::vector<std::vector<index_t>> groups;
@@ -54,8 +56,6 @@ std::vector<std::vector<index_t>> merge_boxes(boxes_view<const Real> boxes,
       group = static_cast<index_t>(groups.size());
       groups.push_back({i});
     }
-    std::vector<index_t> others = order;
-    if (params.transitive) std::sort(others.begin(), others.end());
     for (const index_t j : others) {
       index_t& other_group = group_of[static_cast<std::size_t>(j)];
       if (other_group != nobody || !matches(i, j)) continue;

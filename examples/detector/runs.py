@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helpers for the scripts that train many times and compare the logs."""
+import json
+import shutil
+import sys
+
+
+def events(folder):
+    """The entries of a run's log; a run that was killed may have left an incomplete last line."""
+    log = folder / "log.jsonl"
+    lines = log.read_text().splitlines(keepends=True) if log.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def has_finished(folder):
+    """Whether the run was trained to its end, and not interrupted."""
+    return any(event["event"] == "end" and event["outcome"] in ("finished", "target reached")
+               for event in events(folder))
+
+
+def is_to_be_trained(folder):
+    """Whether a run is still missing. What an unfinished one has left is deleted: it is timed as a whole."""
+    if has_finished(folder):
+        return False
+    if (folder / "log.jsonl").exists():
+        shutil.rmtree(folder)
+    return True
+
+
+def finished_runs(folder, read, key):
+    """read() of the folders of finished runs, which must have the same recipe, in the order of the key."""
+    runs = sorted((read(log.parent) for log in folder.glob("*/log.jsonl") if has_finished(log.parent)), key=key)
+    if not runs:
+        sys.exit(f"{folder}: no run that has finished")
+    recipes = {run.recipe for run in runs}
+    if len(recipes) > 1:
+        sys.exit(f"{folder}: runs of different recipes:\n" + "\n".join(sorted(recipes)))
+    return runs
