@@ -53,7 +53,7 @@ struct attention_axis {
 /// all kernels: it is long, and the packs of doubles are beyond the baseline's registers.
 template <class Real>
 VECDET_NOINLINE void locate_points(const detail::attention_levels& level, const Real* points,
-                                 const Real* weights, detail::attention_corners<Real>& to) {
+                                   const Real* weights, detail::attention_corners<Real>& to) {
   using doubles = row_pack<double>;
   using reals = row_pack<Real>;
   constexpr int N = doubles::batches, M = reals::batches;
