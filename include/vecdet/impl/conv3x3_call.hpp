@@ -231,12 +231,6 @@ class conv3x3_call {
     });
   }
 
-  /// One chunk per thread, because neighbouring items read the same memory.
-  chunking few_chunks(index_t items) const {
-    const index_t threads = usable_threads(policy_);
-    return {items, std::max(index_t{1}, (items + threads - 1) / threads)};
-  }
-
   void weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad);
 
   const char* function_;
@@ -275,7 +269,7 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   const index_t most_tiles = tile_parts == 0 ? 0 : (tiles_ + tile_parts - 1) / tile_parts;
 
   const index_t input_lines =
-      lines_for<float>(points * conv_point_size(most_tiles, conv_row(most_sources)));
+      lines_for<float>(points * conv_weight_grad_point(most_tiles, most_sources));
   const index_t gradient_lines = lines_for<float>(points * most_panels * most_tiles * conv_panel);
   const index_t sum_lines = lines_for<float>(points * most_panels * most_sources * conv_panel);
   const index_t bias_lines = lines_for<double>(panels * conv_panel);
@@ -290,19 +284,22 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   block.inputs = numbers(0);
   block.gradients = numbers(input_lines);
   block.sums = numbers(input_lines + gradient_lines);
+  // A chunk has all panels of a point, which share their inputs. With many threads, it has some.
+  const index_t chunks_of_point = (4 * usable_threads(policy_) + points - 1) / points;
+  const index_t panels_in_chunk = (most_panels + chunks_of_point - 1) / chunks_of_point;
   const auto add_tiles = [&] {
     const index_t channels = std::min(args_.target_channels, block.last_panel * conv_panel) -
                              block.first_panel * conv_panel;
     const index_t inputs = conv_rounded(block.sources(), conv_lanes) / conv_lanes;
     const index_t gradients = conv_rounded(channels, conv_lanes) / conv_lanes;
-    run_with_scratch(few_chunks(inputs + gradients), conv_band_size,
+    run_with_scratch(chunking(inputs + gradients, conv_panel / conv_lanes), conv_band_size,
                      [&](index_t first, index_t last, T* scratch) {
                        kernels_.transform_inputs(args_, block, std::min(first, inputs),
                                                  std::min(last, inputs), scratch);
                        kernels_.transform_gradients(args_, block, std::max(first, inputs) - inputs,
                                                     std::max(last, inputs) - inputs, scratch);
                      });
-    for_each_chunk(policy_, chunking(points * block.panels(), 1),
+    for_each_chunk(policy_, chunking(points * block.panels(), panels_in_chunk),
                    [&](index_t, index_t first, index_t last) {
                      kernels_.add_products(args_, block, first, last);
                    });
