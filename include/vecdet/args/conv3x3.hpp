@@ -36,6 +36,11 @@ constexpr index_t conv_point_size(index_t tiles, index_t row) noexcept {
   return tiles * row + conv_lanes;
 }
 
+/// The same for the transformed inputs of the gradient of the weights.
+constexpr index_t conv_weight_grad_point(index_t tiles, index_t sources) noexcept {
+  return conv_point_size(tiles, conv_rounded(sources, conv_lanes));
+}
+
 /// A map and its strides in elements. Rows have no gaps.
 template <class T>
 struct conv3x3_map {
@@ -93,15 +98,16 @@ struct conv3x3_weights_args {
 struct conv3x3_weight_grad_block {
   index_t first_source, last_source, first_panel, last_panel;
   index_t first_tile, last_tile;  ///< the tiles whose products are added next
-  float* inputs;                  ///< transformed: points x tiles x conv_row(sources)
-  float* gradients;               ///< transformed: points x panels x tiles x conv_panel
-  float* sums;                    ///< points x panels x sources x conv_panel
+  float* inputs;      ///< transformed: points x groups of conv_lanes sources x tiles x conv_lanes
+  float* gradients;   ///< transformed: points x panels x tiles x conv_panel
+  float* sums;        ///< points x panels x sources x conv_panel
   double* bias_sums;  ///< of all target channels, rounded up to conv_panel; null: not requested
 
   index_t tiles() const noexcept { return last_tile - first_tile; }
   index_t sources() const noexcept { return last_source - first_source; }
   index_t panels() const noexcept { return last_panel - first_panel; }
-  index_t input_point() const noexcept { return conv_point_size(tiles(), conv_row(sources())); }
+  index_t input_group() const noexcept { return tiles() * conv_lanes; }
+  index_t input_point() const noexcept { return conv_weight_grad_point(tiles(), sources()); }
 };
 
 /// The output of the gradient of the weights.

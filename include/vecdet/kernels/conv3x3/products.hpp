@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of transformed tiles: a matrix of rows x depth times one of depth x conv_panel. The sums
-// of a block of rows and columns stay in registers. On AVX-512, a block has 14 x 32 numbers: 28
-// registers hold sums, two hold columns and one holds a number of a row. A block has 6 x 16 numbers
-// on AVX2 and 6 x 8 on the baseline: 12 of the 16 registers hold sums, two hold columns and one
-// holds a number of a row.
+// of a block of rows and columns stay in registers. On AVX-512, a block has up to 14 x 32 numbers:
+// 28 registers hold sums, two hold columns and one holds a number of a row. A block has 6 x 16
+// numbers on AVX2 and 6 x 8 on the baseline: 12 of the 16 registers hold sums, two hold columns and
+// one holds a number of a row.
 //
 // Each sum is one chain of multiply-adds in the order of the depth, even if it is continued from
 // memory. Its bits therefore depend neither on the blocks nor on the width of vectors.
@@ -27,6 +27,7 @@ constexpr int product_columns = 2 * batch_lanes<float>;
 /// three rows, because an address may be a register plus once or twice another register.
 template <int Rows>
 struct rows_apart {
+  static constexpr int most_rows = product_rows;
   static constexpr int pointers = (Rows + 2) / 3;
   const float* at[pointers];
   index_t stride;
@@ -51,9 +52,12 @@ struct rows_apart {
   }
 };
 
-/// A block of adjacent rows; the numbers of a row are at a distance of `stride`.
+/// A block of adjacent rows; the numbers of a row are at a distance of `stride`. The rows are those
+/// of a group of conv_lanes, so a block has half of them if the registers suffice.
 template <int Rows>
 struct rows_adjacent {
+  static constexpr int half = static_cast<int>(detail::conv_lanes) / 2;
+  static constexpr int most_rows = half < product_rows ? half : product_rows;
   const float* at;
   index_t stride;
 
@@ -125,7 +129,7 @@ using add_block_function = void (*)(const float* rows, index_t stride, const flo
                                     index_t depth, bool continues, float* sums, const float* next);
 
 /// The function for a block of `rows` rows and `columns` batches of columns.
-template <template <int> class Layout, int Rows = product_rows>
+template <template <int> class Layout, int Rows = Layout<1>::most_rows>
 VECDET_INLINE add_block_function block_function(int rows, int columns) {
   if constexpr (Rows > 1) {
     if (rows < Rows) return block_function<Layout, Rows - 1>(rows, columns);
@@ -144,14 +148,15 @@ struct panel_product {
   index_t depth;
   bool continues;  ///< adds to `sums` instead of overwriting them
   float* sums;
-  const float* next;  ///< the columns of the next panel
+  const float* next;  ///< memory that is needed next
 };
 
 template <template <int> class Layout>
 void add_panel(const panel_product& p) {
   constexpr int lanes = batch_lanes<float>, panel = static_cast<int>(detail::conv_panel);
   // Blocks of nearly the same height.
-  const index_t blocks = (p.row_count + product_rows - 1) / product_rows;
+  constexpr int most_rows = Layout<1>::most_rows;
+  const index_t blocks = (p.row_count + most_rows - 1) / most_rows;
   const index_t calls = blocks * ((p.channels + product_columns - 1) / product_columns);
   index_t call = 0;
   for (index_t k = 0; k < p.channels; k += product_columns) {

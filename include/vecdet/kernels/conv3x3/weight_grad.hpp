@@ -24,10 +24,9 @@ void transform_conv_inputs_of(const detail::conv3x3_args<float>& a,
       const index_t c = block.first_source + g * lanes, left = block.last_source - c;
       const index_t columns = gather_band<Tile, 1>(run, run.level->source, no_mask, c,
                                                    left < lanes ? left : lanes, scratch);
-      transform_inputs_of_run<Tile>(
-          scratch, columns, run.count,
-          block.inputs + run.first * detail::conv_row(block.sources()) + g * lanes,
-          detail::conv_row(block.sources()), block.input_point());
+      transform_inputs_of_run<Tile>(scratch, columns, run.count,
+                                    block.inputs + g * block.input_group() + run.first * lanes,
+                                    lanes, block.input_point());
     }
   });
 }
@@ -104,11 +103,17 @@ inline void add_weight_grad_products(const detail::conv3x3_args<float>& a,
     const index_t point = i / block.panels(), k = i % block.panels();
     const index_t left = a.target_channels - (block.first_panel + k) * panel;
     const float* const columns = block.gradients + i * block.tiles() * panel;
-    float* const sums = block.sums + i * block.sources() * panel;
-    add_panel<rows_adjacent>({block.inputs + point * block.input_point(), block.sources(), 1,
-                              detail::conv_row(block.sources()), columns,
-                              left < panel ? left : panel, block.tiles(), block.first_tile > 0,
-                              sums, columns + block.tiles() * panel});
+    // A group's inputs are contiguous, so that the processor fetches them ahead.
+    for (index_t c = 0; c < block.sources(); c += detail::conv_lanes) {
+      const index_t rest = block.sources() - c;
+      const index_t rows = rest < detail::conv_lanes ? rest : detail::conv_lanes;
+      const index_t group = c / detail::conv_lanes;
+      float* const sums = block.sums + (i * block.sources() + c) * panel;
+      add_panel<rows_adjacent>(
+          {block.inputs + point * block.input_point() + group * block.input_group(), rows, 1,
+           detail::conv_lanes, columns, left < panel ? left : panel, block.tiles(),
+           block.first_tile > 0, sums, sums + rows * panel});
+    }
   }
 }
 
