@@ -42,8 +42,8 @@ void check_in_place(const char* what, const std::vector<float>& from, const Call
 /// Leaves room on both sides of each array, for outputs that lie partly beside it.
 class roomy_memory : public plain_memory {
  public:
+  static constexpr std::size_t room = std::size_t{1} << 20;
   void* take(std::size_t bytes, std::size_t alignment) override {
-    constexpr std::size_t room = std::size_t{1} << 19;
     return static_cast<char*>(plain_memory::take(bytes + 2 * room, alignment)) + room;
   }
 };
@@ -101,6 +101,7 @@ class overlaps {
                in_bytes = static_cast<std::ptrdiff_t>(input.bytes),
                out_bytes = static_cast<std::ptrdiff_t>(output.bytes);
     if (in_bytes == 0 || out_bytes == 0) return;
+    REQUIRE(output.bytes <= roomy_memory::room);
     const std::ptrdiff_t last = (in_bytes - 1) / step * step;
     if (!is_allowed) check_refused(output, input, 0);
     if (last > 0) check_refused(output, input, step);
