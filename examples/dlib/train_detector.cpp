@@ -6,6 +6,7 @@
 #include <vecdet/profile.hpp>
 #include <vecdet/vecdet.hpp>
 
+#include <cmath>
 #include <iostream>
 #include <numeric>
 #include <random>
@@ -132,6 +133,14 @@ int main() {
     for (std::size_t i = 0; i < images.size(); ++i) truth[i] = draw(images[i], random);
   };
   network net;
+  draw_all();
+  net(images);  // dlib creates weights with the first input
+  // RetinaNet's prior of 0.01 goes into the biases of the logits, which follow the filters.
+  dlib::tensor& weights = dlib::layer<1>(net).layer_details().get_layer_params();
+  float* const biases = weights.host() + weights.size() - anchors * channels;
+  for (int c = 0; c < anchors * channels; ++c)
+    if (c % channels < classes) biases[c] = -std::log(0.99f / 0.01f);
+
   vecdet::profile::enable();
   std::vector<dlib::adam> solvers(network::num_computational_layers, dlib::adam(0, 0.9f, 0.999f));
   dlib::resizable_tensor input;

@@ -12,7 +12,7 @@ const box_loss loss_of[] = {box_loss::smooth_l1, box_loss::giou, box_loss::diou,
 template <class T, class Box>
 struct regression_calls {
   placed_boxes<T> deltas, grad;
-  placed_boxes<Box> anchors, targets, truth;
+  placed_boxes<Box> anchors, targets, truth, image_anchors;
   placed<index_t> labels, foreground, matches;
   placed<std::int32_t> narrow_labels;
   placed<float> weights;
@@ -30,6 +30,8 @@ struct regression_calls {
         anchors(make.boxes<Box>(p.shape[0])),
         targets(make.boxes_near<Box>(p.shape[0])),
         truth(make.boxes<Box>(80)),
+        image_anchors(
+            make.copy(std::vector<Box>(anchors.begin(), anchors.begin() + 4 * (p.shape[0] / 2)))),
         labels(make.labels(p.shape[0], 80)),
         foreground(make.copy(bench::foreground_indices({labels.begin(), labels.end()}))),
         matches(make.labels(p.shape[0], 80)),
@@ -59,7 +61,8 @@ struct regression_calls {
     add_grad("/labels32", anchors.in(), narrow_labels.in(), inputs.reads(narrow_labels));
     // The anchors of one of two images.
     if (labels.size() % 2 == 0)
-      add_grad("/images", {anchors.data(), labels.size() / 2}, labels, inputs.reads(labels));
+      add_grad("/images", image_anchors.in(), labels,
+               reads(deltas, image_anchors, targets, labels));
   }
 
   void add(call_list& c, const std::string& selection, const box_selection& chosen,
