@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scripts that write measured figures into pages, on logs and programs made up here."""
 import json
-import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
