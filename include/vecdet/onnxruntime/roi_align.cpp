@@ -3,11 +3,13 @@
 #include <vecdet/onnxruntime/support.hpp>
 #include <vecdet/roi_align.hpp>
 
+#include <type_traits>
+
 namespace vecdet_onnxruntime {
 namespace {
 
-/// One kernel per type: the runtime gives an output the type of an input only if no other input may
-/// have any type.
+/// One kernel per type of features: the runtime can give an output the type of an input only if no
+/// other input may have any type.
 template <class T>
 class roi_align_kernel {
   using real = compute_type<T>;
@@ -15,9 +17,7 @@ class roi_align_kernel {
  public:
   static constexpr const char* name = "RoiAlign";
   static constexpr std::array<parameter, 3> inputs{
-      {{"features", type_of<T>},
-       {"boxes", type_of<real>},
-       {"images", ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64}}};
+      {{"features", type_of<T>}, {"boxes"}, {"images", ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64}}};
   static constexpr std::array<parameter, 1> outputs{{{"pooled", type_of<T>}}};
 
   explicit roi_align_kernel(const attributes& node)
@@ -37,6 +37,8 @@ class roi_align_kernel {
     const tensor features = node.input(0), boxes = node.input(1), images = node.input(2);
     features.check_shape({-1, -1, -1, -1}, "[images, channels, height, width]");
     boxes.check_shape({-1, 4}, "[boxes, 4]");
+    boxes.check_type(boxes.type == type_of<real>,
+                     std::is_same<T, double>::value ? "double, as features" : "float");
     const std::vector<std::int64_t>& n = features.shape;
     const index_t count = boxes.shape[0];
     roi_boxes<real> rois;
