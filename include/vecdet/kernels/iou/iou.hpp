@@ -114,14 +114,11 @@ VECDET_INLINE void store_ious(const T* a, const iou_tile<Real>& tile, int j, int
 template <iou_kind Kind, class Real, class T, class Rule>
 VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first, int last,
                                Rule rule, bool past_cache, T* out) {
-  if constexpr (std::is_same<T, float>::value && has_stores_past_cache) {
+  if constexpr (std::is_same<T, float>::value) {
     static_assert(64 / sizeof(T) <= row_lanes, "a tile holds the rest of a line");
     const int first_line = first + to_next_line(out + first);
-    const bool has_lines = past_cache && first_line + row_lanes <= last;
-    // One copy of store_ious serves both the boxes before the first line and those after the last.
-    for (bool before = has_lines;; before = false) {
-      store_ious<Kind>(a, tile, first, before ? first_line : last, rule, out);
-      if (!before) return;
+    if (past_cache && first_line + row_lanes <= last) {
+      store_ious<Kind>(a, tile, first, first_line, rule, out);
       const ious_in_tile<Kind, Real, Rule> of(a, tile, rule);
       constexpr int lanes = of.lanes;
       // Write a whole cache line at a time: if not, the processor sometimes flushes half of it.
@@ -134,9 +131,8 @@ VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first
           store_past_cache(out + first + k * lanes, values[k].v[0]);
       }
     }
-  } else {
-    store_ious<Kind>(a, tile, first, last, rule, out);
   }
+  store_ious<Kind>(a, tile, first, last, rule, out);
 }
 
 template <iou_kind Kind, class T>
@@ -153,8 +149,7 @@ VECDET_NOINLINE void pairwise_of_kind(const iou_args<T>& a, index_t first_a, ind
     for (index_t i = first_a; i < last_a; ++i) {
       T* const out = a.out + i * a.out_stride + begin;
       // A cache line written partly past the cache and partly into it costs more than all the rest.
-      const bool past_cache = std::is_same<T, float>::value && has_stores_past_cache &&
-                              a.past_cache &&
+      const bool past_cache = std::is_same<T, float>::value && a.past_cache &&
                               reinterpret_cast<std::uintptr_t>(out) % sizeof(T) == 0;
       const int first = past_cache && begin > 0 ? to_next_line(out) : 0;
       const int last =
