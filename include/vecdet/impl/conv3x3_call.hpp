@@ -56,14 +56,25 @@ constexpr index_t conv_weights_bytes(conv3x3_tile tile, index_t targets, index_t
                                    : tile_points(tile) * conv_weights_point(targets, sources));
 }
 
-/// The most tiles, source channels and panels of target channels in a block. The transformed tiles
-/// and products of a block take at most 3.5 MB, and at most 100 KB per point. Those of one point
-/// stay in the second-level cache while the weights stream through it.
-constexpr index_t conv_block_tiles = 48, conv_block_sources = 256, conv_block_panels = 8;
+/// The most source channels and panels of target channels in a block. With conv_block_tiles(), the
+/// transformed tiles and products of one point take at most 200 KB. They stay in the second-level
+/// cache while the weights stream through it.
+constexpr index_t conv_block_sources = 256, conv_block_panels = 8;
 /// If the transformed weights take more bytes than this, they are written past the caches, and
 /// blocks have more tiles.
 constexpr index_t conv_cached_bytes = index_t{32} * 1024 * 1024;
 constexpr index_t conv_uncached_block_tiles = 144;
+/// The most tiles in a block. The weights are read once per block, so larger blocks pay if the
+/// second-level cache does not hold the weights. They need a part of the last-level cache, of which
+/// few threads have more each. On AVX-512, 98 tiles are seven blocks of products.
+constexpr index_t conv_least_block_tiles = 48, conv_most_block_tiles = 98;
+constexpr index_t conv_second_level_bytes = index_t{4} * 1024 * 1024;
+constexpr index_t conv_block_tiles(index_t weights_bytes, index_t threads) noexcept {
+  if (weights_bytes > conv_cached_bytes) return conv_uncached_block_tiles;
+  if (weights_bytes <= conv_second_level_bytes) return conv_least_block_tiles;
+  return std::max(conv_least_block_tiles,
+                  2 * conv_most_block_tiles / std::max(threads, index_t{2}));
+}
 /// The weights are read once for at least this many tiles, if there are as many.
 constexpr index_t conv_least_tiles = 28;
 
@@ -79,8 +90,7 @@ struct conv3x3_blocks {
     channels_at_once =
         std::min(conv_rounded(std::max(sources, index_t{1}), conv_lanes), conv_block_sources);
     panels_at_once = std::min(panels, conv_block_panels);
-    const index_t most =
-        weights_bytes > conv_cached_bytes ? conv_uncached_block_tiles : conv_block_tiles;
+    const index_t most = conv_block_tiles(weights_bytes, threads);
     tile_parts = (tiles + most - 1) / most;
     const index_t even = (tile_parts + threads - 1) / threads * threads;
     if (tiles >= even * conv_least_tiles) {
@@ -263,7 +273,7 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   // The sums are read and written once per block of tiles, so blocks have more tiles if there are
   // more sums. Threads wait for each other after each block.
   const index_t room =
-      std::min(weight_grad_tiles, std::max(conv_block_tiles * usable_threads(policy_),
+      std::min(weight_grad_tiles, std::max(conv_least_block_tiles * usable_threads(policy_),
                                            3 * (most_sources + most_panels * conv_panel) / 8));
   const index_t tile_parts = (tiles_ + room - 1) / room;
   const index_t most_tiles = tile_parts == 0 ? 0 : (tiles_ + tile_parts - 1) / tile_parts;
