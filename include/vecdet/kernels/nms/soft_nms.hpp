@@ -35,7 +35,8 @@ class soft_nms_pass {
   static constexpr int batches = real::batches;
 
  public:
-  VECDET_INLINE soft_nms_pass(const soft_nms_args<Real>& args, const nms_box<Real>& picked)
+  template <class T>
+  VECDET_INLINE soft_nms_pass(const soft_nms_args<T>& args, const nms_box<Real>& picked)
       : method_(args.method),
         x1_(picked.x1),
         y1_(picked.y1),
@@ -85,16 +86,27 @@ class soft_nms_pass {
   bool zero_counts_;
 };
 
-/// Picks all boxes of the list, which has the padding of complete blocks; a box that is not left
-/// has the score NaN. The arguments' boxes and scores are not read.
-template <class Real>
-VECDET_NOINLINE index_t pick_all(const soft_nms_args<Real>& args, const nms_list<Real>& list) {
-  using reals = row_pack<Real>;
+template <class T>
+index_t soft_nms_group(const soft_nms_args<T>& args) {
+  using real = compute_type<T>;
+  using reals = row_pack<real>;
   constexpr int batches = reals::batches;
-  const Real nan = static_cast<Real>(__builtin_nan(""));
+  const real nan = static_cast<real>(__builtin_nan(""));
+  nms_memory<real> memory(args.scratch, args.count);
+  const nms_list<real>& list = memory.list;
   nms_progress progress{args.count, args.count, 0};
   index_t blocks = blocks_of(args.count);
-  reals best(-infinity<Real>);
+  reals best(-infinity<real>);
+  for (index_t i = 0; i < 16 * blocks; ++i) {
+    nms_box<real> box{0, 0, 0, 0, nan};
+    if (i < args.count) {
+      const uint32_t index = detail::index_of(args.records[i]);
+      box = load_nms_box<real>(args.boxes, index, nms_format::corners);
+      box.number = static_cast<real>(args.scores[index]);
+    }
+    set_box(list.blocks, i, box);
+    list.rank[i] = static_cast<uint32_t>(i);
+  }
   for (index_t b = 0; b < blocks; ++b) {
     const reals score = load_pack<batches>(scores_of(list.blocks[b]));
     best = max(score, best);
@@ -103,9 +115,9 @@ VECDET_NOINLINE index_t pick_all(const soft_nms_args<Real>& args, const nms_list
 
   index_t kept_count = 0;
   while (progress.left > 0) {
-    alignas(64) Real lane[16];
+    alignas(64) real lane[16];
     store_pack<batches>(lane, best);
-    const Real greatest = greatest16(lane);
+    const real greatest = greatest16(lane);
     index_t b = 0;
     uint32_t found = 0;
     // Ties are broken by lower index.
@@ -113,14 +125,14 @@ VECDET_NOINLINE index_t pick_all(const soft_nms_args<Real>& args, const nms_list
       found = to_bits(load_pack<batches>(scores_of(list.blocks[b])) == reals(greatest));
     const index_t slot = 16 * (b - 1) + lowest_bit(found);
     const uint32_t index = detail::index_of(args.records[list.rank[slot]]);
-    const Real picked =
+    const real picked =
         scores_of(list.blocks[slot / 16])[slot % 16];  // greatest may be a zero of the other sign
     args.rescored[index] = picked;
     args.kept[kept_count++] = record_of(picked, index);
-    const soft_nms_pass<Real> pass(args, box_at(list.blocks, slot));
+    const soft_nms_pass<real> pass(args, box_at(list.blocks, slot));
     scores_of(list.blocks[slot / 16])[slot % 16] = nan;
 
-    best = reals(-infinity<Real>);
+    best = reals(-infinity<real>);
     progress.left = 0;
     for (b = 0; b < blocks; ++b) {
       if (list.live[b] == 0) continue;
@@ -141,28 +153,6 @@ VECDET_NOINLINE index_t pick_all(const soft_nms_args<Real>& args, const nms_list
     }
   }
   return kept_count;
-}
-
-template <class T>
-index_t soft_nms_group(const soft_nms_args<T>& args) {
-  using real = compute_type<T>;
-  const real nan = static_cast<real>(__builtin_nan(""));
-  nms_memory<real> memory(args.scratch, args.count);
-  const nms_list<real>& list = memory.list;
-  for (index_t i = 0; i < 16 * blocks_of(args.count); ++i) {
-    nms_box<real> box{0, 0, 0, 0, nan};
-    if (i < args.count) {
-      const uint32_t index = detail::index_of(args.records[i]);
-      box = load_nms_box<real>(args.boxes, index, nms_format::corners);
-      box.number = static_cast<real>(args.scores[index]);
-    }
-    set_box(list.blocks, i, box);
-    list.rank[i] = static_cast<uint32_t>(i);
-  }
-  return pick_all<real>(
-      {nullptr, nullptr, args.method, args.iou_threshold, args.sigma, args.score_floor,
-       args.plus_one, args.records, args.count, args.scratch, args.rescored, args.kept},
-      list);
 }
 
 }  // namespace VECDET_TARGET

@@ -140,52 +140,27 @@ VECDET_INLINE box_costs box_costs_of(const query_row& q, const float* box) {
   return {l1, intersection / (joined + epsilon) - (hull - joined) / (hull + epsilon)};
 }
 
-/// The arguments of the costs of boxes; the type of the logits does not matter there.
-struct box_cost_args {
-  const detail::classified_box* boxes;
-  const float* constants;  ///< write_box_constants()
-  float l1_weight, giou_weight;
-  float* costs;  ///< of the first of 16 queries
-  index_t stride;
-};
-
-/// Writes the costs of 16 queries, `count` of which exist, and of boxes [k, end), which have the
-/// same label. One copy of this code serves all kinds of class costs.
-VECDET_NOINLINE inline void write_box_costs(const box_cost_args& args, const query_row& queries,
-                                            int count, const float_row& weighted_class, index_t k,
-                                            index_t end) {
-  constexpr int N = float_row::batches;
-  const float_row limit = detail::largest_query_cost;
-  for (; k < end; ++k) {
-    const index_t box = args.boxes[k].box;
-    const box_costs costs = box_costs_of(queries, args.constants + box_constants * box);
-    const float_row l1 = float_row(args.l1_weight) * costs.l1;
-    const float_row giou = float_row(args.giou_weight) * costs.giou;
-    const float_row cost = l1 + weighted_class - giou;
-    float* const to = args.costs + box * args.stride;
-    store_pack<N>(to, max(float_row(-detail::largest_query_cost), min(cost, limit)));
-    for (int r = count; r < row_lanes; ++r) to[r] = infinity<float>;
-  }
-}
-
 /// The costs of `count` queries from `first` on and all boxes. class_cost(label) is the class cost
 /// of the queries.
 template <class T, class ClassCost>
 VECDET_INLINE void costs_of_queries(const query_cost_args<T>& args, index_t first, int count,
                                     const ClassCost& class_cost) {
+  constexpr int N = float_row::batches;
+  const index_t stride = detail::padded_columns(args.query_count);
   const query_row queries = load_queries(args.queries + 4 * first, count);
-  const box_cost_args box_args{args.boxes,
-                               args.scratch,
-                               static_cast<float>(args.l1_weight),
-                               static_cast<float>(args.giou_weight),
-                               args.costs + first,
-                               detail::padded_columns(args.query_count)};
-  for (index_t k = 0, end; k < args.box_count; k = end) {
-    const index_t label = args.boxes[k].label;
-    for (end = k + 1; end < args.box_count && args.boxes[end].label == label;) ++end;
-    const float_row weighted_class =
-        float_row(static_cast<float>(args.class_weight)) * class_cost(label);
-    write_box_costs(box_args, queries, count, weighted_class, k, end);
+  const float_row limit = detail::largest_query_cost;
+  float_row weighted_class = 0.0f;
+  for (index_t k = 0; k < args.box_count; ++k) {
+    const detail::classified_box& box = args.boxes[k];
+    if (k == 0 || box.label != args.boxes[k - 1].label)
+      weighted_class = float_row(static_cast<float>(args.class_weight)) * class_cost(box.label);
+    const box_costs costs = box_costs_of(queries, args.scratch + box_constants * box.box);
+    const float_row l1 = float_row(static_cast<float>(args.l1_weight)) * costs.l1;
+    const float_row giou = float_row(static_cast<float>(args.giou_weight)) * costs.giou;
+    const float_row cost = l1 + weighted_class - giou;
+    float* const to = args.costs + box.box * stride + first;
+    store_pack<N>(to, max(float_row(-detail::largest_query_cost), min(cost, limit)));
+    for (int r = count; r < row_lanes; ++r) to[r] = infinity<float>;
   }
 }
 
