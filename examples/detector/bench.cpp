@@ -72,11 +72,12 @@ class profiled {
   std::unique_ptr<vecdet::profile::torch_operators> operators_;
 };
 
-/// Runs `step`, which returns its loss, on the result of `prepare`: once as a warm-up and then
-/// options.steps times with a stopwatch. Prints seconds and loss.
+/// Runs `step`, which returns its loss, on the result of `prepare`: twice as a warm-up, since the
+/// second step still allocates, and then options.steps times with a stopwatch. Prints seconds and
+/// loss.
 template <class Prepare, class Step>
 void time_steps(const bench_options& options, const Prepare& prepare, const Step& step) {
-  step(prepare());
+  for (int i = 0; i < 2; ++i) step(prepare());
   const profiled recorded(options.profile);
   for (int i = 0; i < options.steps; ++i) {
     const auto input = prepare();

@@ -24,7 +24,7 @@ const std::vector<bench_stage>& stages();
 struct bench_options {
   std::vector<std::int64_t> batches{1, 2};
   int rounds = 3;   ///< in each round, every stage runs in a separate process
-  int steps = 2;    ///< timed steps per process, after one warm-up step
+  int steps = 2;    ///< timed steps per process, after two warm-up steps
   int threads = 0;  ///< 0: all
   std::int64_t side = 800;
   std::string program;      ///< path of this program, which is started again
