@@ -86,9 +86,9 @@ class Scenarios(unittest.TestCase):
         self.assertIn("no rate: the 99th percentile of pictures alone is above", text)
 
     def test_offline(self):
-        values, text = self.scenario("offline", "--largest-batch", "3", "--postprocessing", "torch",
+        values, text = self.scenario("offline", "--largest-batch", "7", "--postprocessing", "torch",
                                      "--convolutions", "torch")
-        self.assertEqual(values["result_query_count"] % 3, 0)
+        self.assertEqual(values["result_query_count"] % 7, 0)
         self.assertEqual((values["convolutions"], values["postprocessing"]), ("torch", "torch"))
         self.assertLess(0, values["result_samples_per_second"])
         self.assertIn("pictures/s", text)
