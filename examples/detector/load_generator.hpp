@@ -199,11 +199,14 @@ load_result find_server_rate(measured_system& system, const load_params& params,
   alone.least_seconds = 0;
   alone.least_queries = 100;
   const load_result one_by_one = run_stream(system, alone, 1);
+  // In a shorter run, no rate would be too high.
+  load_params lasting = params;
+  lasting.least_seconds = std::max(params.least_seconds, 2 * params.bound);
   load_result best;
   if (percentile(one_by_one.latencies, percentile_of(scenario_kind::server)) > params.bound)
     return best;
   const auto try_rate = [&](double rate) {
-    load_result found = run_server(system, params, rate);
+    load_result found = run_server(system, lasting, rate);
     tell(found);
     const bool is_good = !found.is_late;
     if (is_good) best = std::move(found);

@@ -263,6 +263,9 @@ TEST_CASE("load generator: the highest rate with batches") {
   params.bound = 10;
   simulated system([](std::size_t) { return 0.1; });
   CHECK(find_server_rate(system, params, ignore).rate == doctest::Approx(80).epsilon(0.05));
+  // A few queries last long enough to find rates that are too high.
+  params.least_queries = 4;
+  CHECK(find_server_rate(system, params, ignore).rate < 200);
   // Bounds that one sample alone does not meet have no rate.
   params.bound = 0.09;
   const load_result none = find_server_rate(system, params, ignore);
