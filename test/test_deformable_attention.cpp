@@ -130,8 +130,10 @@ TEST_CASE_TEMPLATE("deformable attention: points on borders and far away", T, fl
       p.points[2 * (i * coordinates.size() + k) + 1] = to<T>(coordinates[k]);
     }
   check_problem(p);
-  // All points are outside: results are 0, even if the value is not finite.
+  // All points are outside: results are 0, even if the value or a weight is not finite.
   std::fill(p.value.begin(), p.value.end(), to<T>(not_a_number));
+  p.weights[0] = to<T>(not_a_number);
+  p.weights[1] = to<T>(inf);
   for (const double outside : {-0.126, 1.126, 1e30, inf, not_a_number}) {
     CAPTURE(outside);
     for (std::size_t i = 0; i < p.points.size(); i += 2) p.points[i] = to<T>(outside);

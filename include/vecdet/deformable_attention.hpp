@@ -22,9 +22,9 @@
 // Points, weights and their gradients are float, or double if the value is double, because bfloat16
 // cannot distinguish neighbouring locations of a wide level.
 //
-// Points may have any value. A point samples nothing and has gradient 0 if it is NaN, infinite, or
-// a location or more outside its level; its weight then affects only its own gradients. No point
-// causes accesses outside the value. NaN and infinite values, weights and upstream gradients
+// Points may have any value. A point samples nothing if it is NaN, infinite, or a location or more
+// outside its level. Its gradient and that of its weight are then 0, whatever its weight is. No
+// point causes accesses outside the value. NaN and infinite values, weights and upstream gradients
 // propagate to every result whose sample has the location among its four, even if its bilinear
 // weight is 0, as in torch.
 //

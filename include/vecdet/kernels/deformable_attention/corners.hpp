@@ -92,6 +92,9 @@ VECDET_NOINLINE void locate_points(const detail::attention_levels& level, const 
   store_pack<M>(to.weight[2], lower_weight * back);
   store_pack<M>(to.weight[3], lower_weight * across);
   store_pack<M>(to.point_weight, weight);
+  // A point that touches no location has gradient 0, even if its weight is NaN or infinite.
+  for (std::uint32_t left_out = ~to.any & 0xffff; left_out != 0; left_out &= left_out - 1)
+    to.point_weight[lowest_bit(left_out)] = Real(0);
   store_pack<M>(to.across, across);
   store_pack<M>(to.back, back);
   store_pack<M>(to.down, down);
