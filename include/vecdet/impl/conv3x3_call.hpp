@@ -294,9 +294,9 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   block.inputs = numbers(0);
   block.gradients = numbers(input_lines);
   block.sums = numbers(input_lines + gradient_lines);
-  // A chunk has all panels of a point, which share their inputs. With many threads, it has some.
-  const index_t chunks_of_point = (4 * usable_threads(policy_) + points - 1) / points;
-  const index_t panels_in_chunk = (most_panels + chunks_of_point - 1) / chunks_of_point;
+  // Parts of a point's panels. The panels share the point's inputs, so that they are divided only
+  // if there are many threads.
+  const index_t most_parts = (4 * usable_threads(policy_) + points - 1) / points;
   const auto add_tiles = [&] {
     const index_t channels = std::min(args_.target_channels, block.last_panel * conv_panel) -
                              block.first_panel * conv_panel;
@@ -309,10 +309,11 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
                        kernels_.transform_gradients(args_, block, std::max(first, inputs) - inputs,
                                                     std::max(last, inputs) - inputs, scratch);
                      });
-    for_each_chunk(policy_, chunking(points * block.panels(), panels_in_chunk),
-                   [&](index_t, index_t first, index_t last) {
-                     kernels_.add_products(args_, block, first, last);
-                   });
+    const index_t parts = std::min(block.panels(), most_parts);
+    for_each_chunk(policy_, chunking(points * parts, 1), [&](index_t, index_t first, index_t last) {
+      kernels_.add_products(args_, block, first * block.panels() / parts,
+                            last * block.panels() / parts);
+    });
   };
   for (index_t k = 0; k < panel_parts; ++k) {
     block.first_panel = panels * k / panel_parts;
