@@ -56,17 +56,18 @@ constexpr index_t conv_weights_bytes(conv3x3_tile tile, index_t targets, index_t
                                    : tile_points(tile) * conv_weights_point(targets, sources));
 }
 
-/// The most source channels and panels of target channels in a block. With conv_block_tiles(), the
-/// transformed tiles and products of one point take at most 200 KB. They stay in the second-level
-/// cache while the weights stream through it.
+/// The most source channels and panels of target channels in a block. The transformed tiles and
+/// products of one point take 102 KB for 48 tiles, 208 KB for 98 and 305 KB for 144. They stay in
+/// the second-level cache while the weights stream through it.
 constexpr index_t conv_block_sources = 256, conv_block_panels = 8;
 /// If the transformed weights take more bytes than this, they are written past the caches, and
 /// blocks have more tiles.
 constexpr index_t conv_cached_bytes = index_t{32} * 1024 * 1024;
 constexpr index_t conv_uncached_block_tiles = 144;
 /// The most tiles in a block. The weights are read once per block, so larger blocks pay if the
-/// second-level cache does not hold the weights. They need a part of the last-level cache, of which
-/// few threads have more each. On AVX-512, 98 tiles are seven blocks of products.
+/// second-level cache does not hold the weights. They need a part of the last-level cache; each
+/// thread's part is larger if there are few threads. On AVX-512, 98 tiles are seven blocks of
+/// products.
 constexpr index_t conv_least_block_tiles = 48, conv_most_block_tiles = 98;
 constexpr index_t conv_second_level_bytes = index_t{4} * 1024 * 1024;
 constexpr index_t conv_block_tiles(index_t weights_bytes, index_t threads) noexcept {
