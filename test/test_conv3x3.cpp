@@ -103,6 +103,22 @@ conv_problem<T> problem(index_t images, index_t inputs, index_t height, index_t 
   return p;
 }
 
+/// Problems whose transformed weights take more than 4 MiB, with more than 48 tiles: on few
+/// threads, blocks are larger.
+std::vector<conv_problem<float>> problems_of_large_blocks() {
+  std::vector<conv_problem<float>> problems{problem(1, 256, 44, 44, 288),
+                                            problem(1, 256, 22, 22, 288)};
+  problems[0].tile = f4x4;
+  problems[1].tile = f2x2;
+  for (auto& p : problems) p.make(9);
+  return problems;
+}
+
+/// The bytes of a workspace's memory for conv3x3() and conv3x3_input_grad().
+std::size_t scratch_bytes(conv3x3_workspace& workspace) {
+  return 64 * detail::workspace_access::buffers(workspace).scratch.capacity();
+}
+
 }  // namespace
 
 TEST_CASE("3x3 convolution: heights and widths from 1 to 20") {
@@ -144,6 +160,92 @@ TEST_CASE("3x3 convolution: more channels and tiles than a block") {
       of.make(static_cast<std::uint64_t>(of.inputs + of.width));
       check_problem(of);
     }
+}
+
+TEST_CASE("3x3 convolution: blocks of more than 48 tiles") {
+  // Two output channels, in different blocks, and two input channels: all would take seconds.
+  const index_t first_output = 255, first_input = 253, count = 2;
+  for (const auto& p : problems_of_large_blocks()) {
+    INFO(p.name());
+    const index_t area = p.height * p.width;
+    const feature_view<const float> upstream = p.output_view(p.upstream.data(), nchw);
+    const feature_view<const float> row(p.weights.data() + first_output * p.inputs * 9, count,
+                                        p.inputs, 3, 3, nchw);
+    std::vector<float> some_weights;
+    for (index_t k = 0; k < p.outputs; ++k) {
+      const auto from = p.weights.begin() + (k * p.inputs + first_input) * 9;
+      some_weights.insert(some_weights.end(), from, from + count * 9);
+    }
+    const auto sized = [](index_t size) {
+      return std::vector<double>(static_cast<std::size_t>(size));
+    };
+    auto output = sized(count * area), input_grad = sized(count * area),
+         weight_grad = sized(count * count * 9);
+    reference::conv3x3(p.input_view(p.input.data(), nchw), row,
+                       vector_view<const float>(p.bias.data() + first_output, count), false,
+                       {output.data(), 1, count, p.height, p.width, nchw});
+    reference::conv3x3_input_grad(
+        upstream, {}, feature_view<const float>(some_weights.data(), p.outputs, count, 3, 3, nchw),
+        {input_grad.data(), 1, count, p.height, p.width, nchw});
+    reference::conv3x3_weight_grad(
+        feature_view<const float>(p.input.data() + first_input * area, 1, count, p.height, p.width,
+                                  nchw),
+        feature_view<const float>(p.upstream.data() + first_output * area, 1, count, p.height,
+                                  p.width, nchw),
+        {}, {weight_grad.data(), count, count, 3, 3, nchw}, {});
+    const auto part = [](const std::vector<float>& of, index_t first, index_t size) {
+      return std::vector<float>(of.begin() + first, of.begin() + first + size);
+    };
+    const double allowed = tolerance<float>(p.tile);
+    for_each_isa([&](isa) {
+      const auto actual = p.run();
+      CHECK(largest_difference(part(actual.output, first_output * area, count * area), output) <=
+            allowed * deviation(9 * p.inputs + 1));
+      CHECK(largest_difference(part(actual.input_grad, first_input * area, count * area),
+                               input_grad) <= allowed * deviation(9 * p.outputs));
+      std::vector<float> some_grads;
+      for (index_t k = first_output; k < first_output + count; ++k) {
+        const auto grads = part(actual.weight_grad, (k * p.inputs + first_input) * 9, count * 9);
+        some_grads.insert(some_grads.end(), grads.begin(), grads.end());
+      }
+      CHECK(largest_difference(some_grads, weight_grad) <= allowed * deviation(area));
+    });
+  }
+}
+
+TEST_CASE("3x3 convolution: the workspace is as small as documented") {
+  const std::size_t mib = std::size_t{1024} * 1024;
+  const auto run = [](const conv_problem<float>& p, conv3x3_workspace& workspace,
+                      threading policy) {
+    const std::vector<float> x(static_cast<std::size_t>(p.inputs * p.height * p.width));
+    const std::vector<float> w(static_cast<std::size_t>(9 * p.inputs * p.outputs));
+    std::vector<float> y(static_cast<std::size_t>(p.outputs * p.height * p.width));
+    conv3x3(p.input_view(x.data(), nchw),
+            conv3x3_weights<float>(
+                feature_view<const float>(w.data(), p.outputs, p.inputs, 3, 3, nchw)),
+            feature_view<float>(y.data(), 1, p.outputs, p.height, p.width, nchw), {}, workspace,
+            policy);
+  };
+  const auto loop = [](index_t count, const task& work) {
+    for (index_t i = 0; i < count; ++i) work(i);
+  };
+  // One block of the largest size per thread.
+  const std::pair<index_t, std::size_t> tiles_and_mib[] = {
+      {98, 8}, {98, 8}, {65, 8}, {49, 4}, {48, 4}};
+  int threads = 0;
+  for (const auto& [tiles, bound] : tiles_and_mib) {
+    ++threads;
+    conv3x3_workspace workspace;
+    run(problem(1, 256, 4, 4 * tiles * threads, 256), workspace, threading::on(loop, threads));
+    CHECK(scratch_bytes(workspace) <= static_cast<std::size_t>(threads) * bound * mib);
+  }
+  conv3x3_workspace large, grown;
+  run(problem(1, 256, 4, 4 * 144, 928), large, threading::sequential);
+  CHECK(scratch_bytes(large) <= 12 * mib);
+  // Weights below 4 MiB. The second call needs little more than the first.
+  run(problem(1, 128, 4, 4 * 40, 224), grown, threading::sequential);
+  run(problem(1, 128, 4, 4 * 48, 224), grown, threading::sequential);
+  CHECK(scratch_bytes(grown) <= 4 * mib);
 }
 
 TEST_CASE("3x3 convolution: double is exact") {
@@ -365,9 +467,27 @@ TEST_CASE("3x3 convolution: the same bits on any number of threads, for many cha
       const auto backwards = [](index_t count, const task& work) {
         for (index_t i = count; i-- > 0;) work(i);
       };
-      p.policy = threading::on(backwards, 5);
+      for (const int threads : {5, 20, 64}) {
+        p.policy = threading::on(backwards, threads);
+        CHECK(same_bits(p.run(), expected));
+      }
+    }
+}
+
+TEST_CASE("3x3 convolution: the same bits in blocks of any size") {
+  const auto loop = [](index_t count, const task& work) {
+    for (index_t i = 0; i < count; ++i) work(i);
+  };
+  for (auto& p : problems_of_large_blocks()) {
+    INFO(p.name());
+    const auto expected = p.run();
+    // Blocks of 61 tiles on two threads, 41 on three and 31 on four. With more threads than 9
+    // (f2x2: 4), the weight gradient's panels are divided too.
+    for (const int threads : {2, 3, 4, 20, 64}) {
+      p.policy = threading::on(loop, threads);
       CHECK(same_bits(p.run(), expected));
     }
+  }
 }
 
 TEST_CASE("3x3 convolution: weights serve every instruction set, and are copied and moved") {

@@ -117,10 +117,10 @@ struct conv3x3_params {
 };
 
 /// Scratch memory. It grows to the needs of the largest call and is reused. Its size depends on the
-/// caches, not on the layer: conv3x3() and conv3x3_input_grad() take at most 4 MiB per thread, or 8
-/// MiB on up to three threads, or 12 MiB if the transformed weights take more than 32 MiB.
-/// conv3x3_weight_grad() takes at most 24 MiB for all threads together. Only one call at a time may
-/// use it.
+/// caches, not on the layer: conv3x3() and conv3x3_input_grad() take at most 4 MiB per thread; 8
+/// MiB per thread on one to three threads if the transformed weights take more than 4 MiB; 12 MiB
+/// per thread if they take more than 32 MiB. conv3x3_weight_grad() takes at most 24 MiB for all
+/// threads together. Only one call at a time may use it.
 class conv3x3_workspace {
   friend detail::workspace_access;
   detail::conv3x3_buffers buffers_;

@@ -36,7 +36,7 @@ constexpr index_t conv_point_size(index_t tiles, index_t row) noexcept {
   return tiles * row + conv_lanes;
 }
 
-/// The same for the transformed inputs of the gradient of the weights.
+/// The distance between points of the weight gradient's transformed inputs.
 constexpr index_t conv_weight_grad_point(index_t tiles, index_t sources) noexcept {
   return conv_point_size(tiles, conv_rounded(sources, conv_lanes));
 }

@@ -17,14 +17,16 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// grown(), in huge pages if the system grants them on request and the memory fills a few: with
-/// small ones, products wait for their addresses.
+/// grown(), but to exactly `lines`, which bounds the memory of workspaces. In huge pages if the
+/// system grants them on request and the memory fills a few: with small ones, products wait for
+/// their addresses.
 inline cache_line* grown_in_huge_pages(aligned_vector<cache_line>& memory, index_t lines) {
+  const auto count = static_cast<std::size_t>(lines);
+  if (memory.capacity() >= count) return grown(memory, lines);
+  memory.reserve(count);
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   constexpr std::size_t page = 4096, least = std::size_t{4} * 1024 * 1024;
-  const auto count = static_cast<std::size_t>(lines);
-  if (memory.capacity() < count && count * sizeof(cache_line) >= least) {
-    memory.reserve(count);
+  if (count * sizeof(cache_line) >= least) {
     auto* const first = reinterpret_cast<char*>(memory.data());
     // Up to the first whole page; the memory is aligned to less.
     const auto skipped = (page - reinterpret_cast<std::uintptr_t>(first) % page) % page;

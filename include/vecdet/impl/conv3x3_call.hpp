@@ -56,17 +56,18 @@ constexpr index_t conv_weights_bytes(conv3x3_tile tile, index_t targets, index_t
                                    : tile_points(tile) * conv_weights_point(targets, sources));
 }
 
-/// The most source channels and panels of target channels in a block. With conv_block_tiles(), the
-/// transformed tiles and products of one point take at most 200 KB. They stay in the second-level
-/// cache while the weights stream through it.
+/// The most source channels and panels of target channels in a block. The transformed tiles and
+/// products of one point take 102 KB for 48 tiles, 208 KB for 98 and 305 KB for 144. They stay in
+/// the second-level cache while the weights stream through it.
 constexpr index_t conv_block_sources = 256, conv_block_panels = 8;
 /// If the transformed weights take more bytes than this, they are written past the caches, and
 /// blocks have more tiles.
 constexpr index_t conv_cached_bytes = index_t{32} * 1024 * 1024;
 constexpr index_t conv_uncached_block_tiles = 144;
 /// The most tiles in a block. The weights are read once per block, so larger blocks pay if the
-/// second-level cache does not hold the weights. They need a part of the last-level cache, of which
-/// few threads have more each. On AVX-512, 98 tiles are seven blocks of products.
+/// second-level cache does not hold the weights. They need a part of the last-level cache; each
+/// thread's part is larger if there are few threads. On AVX-512, 98 tiles are seven blocks of
+/// products.
 constexpr index_t conv_least_block_tiles = 48, conv_most_block_tiles = 98;
 constexpr index_t conv_second_level_bytes = index_t{4} * 1024 * 1024;
 constexpr index_t conv_block_tiles(index_t weights_bytes, index_t threads) noexcept {
@@ -294,9 +295,9 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   block.inputs = numbers(0);
   block.gradients = numbers(input_lines);
   block.sums = numbers(input_lines + gradient_lines);
-  // A chunk has all panels of a point, which share their inputs. With many threads, it has some.
-  const index_t chunks_of_point = (4 * usable_threads(policy_) + points - 1) / points;
-  const index_t panels_in_chunk = (most_panels + chunks_of_point - 1) / chunks_of_point;
+  // Parts of a point's panels. The panels share the point's inputs, so that they are divided only
+  // if there are many threads.
+  const index_t most_parts = (4 * usable_threads(policy_) + points - 1) / points;
   const auto add_tiles = [&] {
     const index_t channels = std::min(args_.target_channels, block.last_panel * conv_panel) -
                              block.first_panel * conv_panel;
@@ -309,10 +310,11 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
                        kernels_.transform_gradients(args_, block, std::max(first, inputs) - inputs,
                                                     std::max(last, inputs) - inputs, scratch);
                      });
-    for_each_chunk(policy_, chunking(points * block.panels(), panels_in_chunk),
-                   [&](index_t, index_t first, index_t last) {
-                     kernels_.add_products(args_, block, first, last);
-                   });
+    const index_t parts = std::min(block.panels(), most_parts);
+    for_each_chunk(policy_, chunking(points * parts, 1), [&](index_t, index_t first, index_t last) {
+      kernels_.add_products(args_, block, first * block.panels() / parts,
+                            last * block.panels() / parts);
+    });
   };
   for (index_t k = 0; k < panel_parts; ++k) {
     block.first_panel = panels * k / panel_parts;
