@@ -383,10 +383,11 @@ def postprocess_yolo(
     images, rows, cols = shape
     positions = None
     if transforms is not None:
-        # NumPy reads tuples faster than named tuples.
-        positions = np.ascontiguousarray(
-            [tuple(one) if type(one) is LetterboxTransform else one for one in transforms],
-            dtype=float64)
+        if isinstance(transforms, (list, tuple)):
+            # NumPy reads tuples faster than named tuples.
+            transforms = [tuple(one) if type(one) is LetterboxTransform else one
+                          for one in transforms]
+        positions = np.ascontiguousarray(transforms, dtype=float64)
         if positions.shape != (images, 6):
             raise wrong_shape(function, "transforms", positions,
                               f"[{images}, 6]: one LetterboxTransform per image")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Sequence
 import numpy as np
 
 from . import _c
-from ._arrays import (TYPES, address, empty, float32, float32s, float64, floats, int64, integers,
-                      joined, kept_params, optional, shape_error, wrong_shape)
+from ._arrays import (TYPES, address, as_array, empty, float32, float32s, float64, floats, int64,
+                      integers, joined, kept_params, optional, shape_error, wrong_shape)
 from ._library import check, library
 from ._targets import grid_sizes
 
@@ -165,8 +165,13 @@ class _Attention:
             raise wrong_shape(function, "weights", self.weights,
                               f"{list(self.points.shape[:-1])}, points without x and y")
         grids = grid_sizes(function, level_sizes)
-        counts = None if level_points is None else tuple(
-            integers(function, "level_points", level_points).reshape(-1).tolist())
+        counts = None
+        if level_points is not None:
+            listed = as_array(function, "level_points", level_points)
+            if listed.ndim != 1:
+                raise wrong_shape(function, "level_points", listed,
+                                  f"[{len(grids)}], one number per level")
+            counts = tuple(integers(function, "level_points", listed).tolist())
         self.out_shape = (images, self.points.shape[1], heads, channels)
         self.shape = _attention_shape(function, self.value.shape, grids.tobytes(),
                                       self.points.shape, counts)

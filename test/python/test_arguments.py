@@ -164,6 +164,11 @@ class Mistakes(unittest.TestCase):
                    [vecdet.LetterboxTransform.centred((9, 9), (9, 9))] * 2)
         self.fails(ValueError, r"transforms.shape is \[6\]", yolo, output, "yolov8",
                    vecdet.LetterboxTransform.centred((9, 9), (9, 9)))
+        self.fails(ValueError, r"transforms.shape is \[1\], expected \[1, 6\]", yolo, output,
+                   "yolov8", 2.0)
+        self.fails(ValueError, r"transforms.shape is \[0, 6\]", yolo, output, "yolov8",
+                   np.zeros((0, 6)))
+        self.assertEqual(yolo(output[:0], "yolov8", np.zeros((0, 6))), [])
         self.fails(ValueError, r"image_sizes.shape is \[2, 2\]", vecdet.postprocess_detr,
                    output[..., :4], output[..., :4], [(1, 1)] * 2)
         image = np.zeros((8, 8, 3), np.uint8)

@@ -120,6 +120,10 @@ class Attention(unittest.TestCase):
                  (value, self.sizes, points[..., 1:, :], weights[..., 1:])),
                 (r"level_points is \[2, 2, 3\], expected 3 numbers, one per level, whose sum is 6",
                  (value, self.sizes, points, weights, [2, 2, 3])),
+                (r"level_points.shape is \[3, 1\], expected \[3\], one number per level",
+                 (value, self.sizes, points, weights, [[2], [1], [3]])),
+                (r"level_points.shape is \[\], expected \[1\]",
+                 (value, [(23, 1)], points, weights, 6)),
                 (r"levels\[2\].points is -1", (value, self.sizes, points, weights, [2, 5, -1]))):
             with self.assertRaisesRegex(ValueError, "vecdet.*deformable_attention: .*" + text):
                 vecdet.deformable_attention(*arguments)
