@@ -35,7 +35,8 @@ make_root() {
     echo "$2 has a compiler"
     exit 1
   fi
-  cp "$wheel" "$at/tmp"
+  mkdir -p "$at/wheel"
+  cp "$wheel" "$at/wheel"
 }
 
 # test_package <tests>: where python() has the wheel.
@@ -70,7 +71,7 @@ if [ "$machine" = aarch64 ]; then
       -E PYTHONPATH=/arm/vecdet:/arm/usr/lib/python3/dist-packages \
       -E "LD_LIBRARY_PATH=$lib:$lib/blas:$lib/lapack" /arm/usr/bin/python3 "$@"
   }
-  python -m zipfile -e "/tmp/$(basename "$wheel")" /arm/vecdet
+  python -m zipfile -e "/wheel/$(basename "$wheel")" /arm/vecdet
   test_package
   exit
 fi
@@ -81,7 +82,7 @@ for suite in bookworm sid; do
   [ $suite = bookworm ] || packages=$packages,python3-ml-dtypes # Debian 12 has none
   make_root $suite $suite-wheel $packages
   python -m pip install -q --no-index --no-deps --break-system-packages --force-reinstall \
-    --root-user-action=ignore "/tmp/$(basename "$wheel")"
+    --root-user-action=ignore "/wheel/$(basename "$wheel")"
   test_package
   # What users without NumPy see.
   python -c 'import sys

@@ -24,7 +24,7 @@ import sys
 
 import project_ranks
 from pages import processor, put
-from runs import events, finished_runs, is_to_be_trained
+from runs import add_training, events, finished_runs, is_to_be_trained
 
 RECIPE = ("--backbone resnet18 --norm group --channels 64 --anchor-size 8 --size 160 128 --batch 2 "
           "--rate 4e-4 --hflip 0.5 --vflip 0.5 --loader-threads 1 --threads 1").split()
@@ -93,7 +93,8 @@ def measured(runs):
 
 
 def projected(run, average_steps):
-    names = [f"{gigabits} Gbit/s: {kind}" for gigabits, _ in NETWORKS for kind in ("step", "efficiency", "with slowest")]
+    names = [f"{gigabits} Gbit/s: {kind}" for gigabits, _ in NETWORKS
+             for kind in ("step", "efficiency", "with slowest")]
     yield "| processes | K | " + " | ".join(names) + " |"
     yield "|--:|--:|" + "--:|" * len(names)
     compute = statistics.median(run.compute)
@@ -118,9 +119,9 @@ def report(options):
     network = ", ".join(f"{1e6 * latency:.0f} us at {gigabits} Gbit/s" for gigabits, latency in NETWORKS)
     text = (f"{processor()}, {datetime.date.today()}; two processes of one thread each, {runs[0].steps} steps.\n"
             f"{runs[0].recipe}.\n\n" + "\n".join(measured(runs)) + "\n")
-    outlook = (f"From the run with K = 1 and seed {runs[0].seed}: a step computes {1e3 * statistics.median(first.compute):.0f} ms; "
-               f"{sum(first.buckets) / 1e6:.1f} MB of gradients; an average has {first.average_bytes / 1e6:.1f} MB. "
-               f"A message's latency is {network}.\n\n"
+    outlook = (f"From the run with K = 1 and seed {runs[0].seed}: a step computes "
+               f"{1e3 * statistics.median(first.compute):.0f} ms; {sum(first.buckets) / 1e6:.1f} MB of gradients; "
+               f"an average has {first.average_bytes / 1e6:.1f} MB. A message's latency is {network}.\n\n"
                + "\n".join(projected(first, sorted({run.average_steps for run in runs}))) + "\n")
     print(text + "\n" + outlook)
     if options.page:
@@ -131,14 +132,8 @@ def report(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    training = commands.add_parser("train")
-    training.add_argument("detector", type=pathlib.Path, help="the program")
-    training.add_argument("data", type=pathlib.Path, help="folder with Annotations, ImageSets/Main, JPEGImages")
-    training.add_argument("folder", type=pathlib.Path, help="of the runs")
-    training.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    training = add_training(commands, train, epochs=6)
     training.add_argument("--average-steps", type=int, nargs="+", default=[1, 4, 16, 64], help="values of K")
-    training.add_argument("--epochs", type=int, default=6)
-    training.set_defaults(action=train)
     reporting = commands.add_parser("report")
     reporting.add_argument("folder", type=pathlib.Path, help="of the runs")
     reporting.add_argument("--page", type=pathlib.Path, help="page that has the tables between its marks")

@@ -1,8 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helpers for the scripts that train many times and compare the logs."""
 import json
+import pathlib
 import shutil
 import sys
+
+
+def add_training(commands, action, epochs):
+    """Adds the command `train`, with the arguments of all scripts, to which others may be added."""
+    training = commands.add_parser("train")
+    training.add_argument("detector", type=pathlib.Path, help="the program")
+    training.add_argument("data", type=pathlib.Path, help="folder with Annotations, ImageSets/Main, JPEGImages")
+    training.add_argument("folder", type=pathlib.Path, help="of the runs")
+    training.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    training.add_argument("--epochs", type=int, default=epochs, help="most of a run (%(default)s)")
+    training.set_defaults(action=action)
+    return training
 
 
 def events(folder):

@@ -9,9 +9,9 @@ of vecdet, and creates a table and plots of AP50 over time and over steps.
                                    --page docs/time_to_quality.md
 
 With one thread, `train` runs both kinds of a seed side by side, each on its own core; they swap cores from
-seed to seed. With more threads, it runs them in turn, and the order changes from seed to seed. A run ends at the highest target or after all epochs.
-Finished runs are kept if `train` is called again, others start anew. Runs of a type are in a folder of that name;
-`report` writes tables and plots for each folder, of the runs that have finished.
+seed to seed. With more threads, it runs them in turn, and the order changes from seed to seed. A run ends at the
+highest target or after all epochs. Finished runs are kept if `train` is called again, others start anew. Runs of a
+type are in a folder of that name; `report` writes tables and plots of the finished runs in each folder.
 
 Seconds count from the start of the run to the end of the evaluation that reached the target, including
 all evaluations and checkpoints.
@@ -27,7 +27,7 @@ import subprocess
 import sys
 
 from pages import COLOURS, processor, put
-from runs import events, finished_runs, is_to_be_trained
+from runs import add_training, events, finished_runs, is_to_be_trained
 
 LOSSES = ("torch", "vecdet")
 RECIPE = ("--backbone resnet18 --norm group --channels 64 --anchor-size 16 --size 320 240 --batch 8 "
@@ -51,7 +51,8 @@ def train(options):
             command = [str(options.detector), "train", "--train", str(lists / "trainval.txt"),
                        "--test", str(lists / "test.txt"), "--out", str(folder), "--loss", loss,
                        "--convolutions", loss, "--seed", str(seed), "--threads", str(options.threads),
-                       "--epochs", str(options.epochs), "--loader-threads", "1", "--target-ap50", str(max(options.targets)), *RECIPE]
+                       "--epochs", str(options.epochs), "--loader-threads", "1",
+                       "--target-ap50", str(max(options.targets)), *RECIPE]
             if kind == "bfloat16":
                 command.append("--bfloat16")
             if options.threads == 1:
@@ -209,15 +210,9 @@ def report(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    training = commands.add_parser("train")
-    training.add_argument("detector", type=pathlib.Path, help="the program")
-    training.add_argument("data", type=pathlib.Path, help="folder with Annotations, ImageSets/Main, JPEGImages")
-    training.add_argument("folder", type=pathlib.Path, help="of the runs")
-    training.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    training.add_argument("--epochs", type=int, default=16, help="at most (%(default)s)")
+    training = add_training(commands, train, epochs=16)
     training.add_argument("--threads", type=int, default=1, help="threads per run; 1: two runs side by side")
     training.add_argument("--types", nargs="+", choices=("bfloat16", "float"), default=["bfloat16"])
-    training.set_defaults(action=train)
     reporting = commands.add_parser("report")
     reporting.add_argument("folders", type=pathlib.Path, nargs="+", help="each of the runs of one type")
     reporting.add_argument("--json", type=pathlib.Path, help="file for all figures")

@@ -39,8 +39,17 @@ void each_field(letterbox_params& p, C& c, const Copy& copy) {
 
 namespace {
 
-vecdet_letterbox_transform c_transform(const letterbox_transform& t) {
-  return {t.scale_x, t.scale_y, t.pad_x, t.pad_y, t.size.height, t.size.width};
+/// Writes the transform that `make` returns for an image and a network's input.
+vecdet_status make_transform(const char* function,
+                             letterbox_transform (*make)(image_size image, image_size input),
+                             vecdet_image_size image, vecdet_image_size input,
+                             vecdet_letterbox_transform* transform) {
+  return guarded([&] {
+    check_pointer(transform, function, "transform");
+    const letterbox_transform t = make(image_size::height_width(image.height, image.width),
+                                       image_size::height_width(input.height, input.width));
+    *transform = {t.scale_x, t.scale_y, t.pad_x, t.pad_y, t.size.height, t.size.width};
+  });
 }
 
 }  // namespace
@@ -52,23 +61,15 @@ using namespace vecdet_c;
 VECDET_C vecdet_status vecdet_letterbox_transform_centred(vecdet_image_size image,
                                                           vecdet_image_size input,
                                                           vecdet_letterbox_transform* transform) {
-  return guarded([&] {
-    check_pointer(transform, "letterbox_transform::centred", "transform");
-    *transform = c_transform(
-        letterbox_transform::centred(image_size::height_width(image.height, image.width),
-                                     image_size::height_width(input.height, input.width)));
-  });
+  return make_transform("letterbox_transform::centred", letterbox_transform::centred, image, input,
+                        transform);
 }
 /// The letterbox of YOLOX: the image is scaled to fit, in the upper left corner.
 VECDET_C vecdet_status vecdet_letterbox_transform_top_left(vecdet_image_size image,
                                                            vecdet_image_size input,
                                                            vecdet_letterbox_transform* transform) {
-  return guarded([&] {
-    check_pointer(transform, "letterbox_transform::top_left", "transform");
-    *transform = c_transform(
-        letterbox_transform::top_left(image_size::height_width(image.height, image.width),
-                                      image_size::height_width(input.height, input.width)));
-  });
+  return make_transform("letterbox_transform::top_left", letterbox_transform::top_left, image,
+                        input, transform);
 }
 
 /// For ultralytics' models.

@@ -66,6 +66,8 @@ template <class S>
 struct coding_operation {
   using real = typename stored<S>::real;
   static constexpr int N = 2 * boxes_in_flight;  // batches in half of the boxes
+  /// Boxes in a pack. Each operation loops over a group's packs itself: one more level of inlining
+  /// would take a fifth more time to compile.
   static constexpr int count = box_pack<real, boxes_in_flight>::count;
   static constexpr bool adds_up = false, lanes_are_boxes = true;
   using halves = box_halves<real, N>;

@@ -49,8 +49,14 @@ struct attention_axis {
   }
 };
 
+/// Calls use(i) for each point i whose bit is set, in order.
+template <class Use>
+VECDET_INLINE void for_each_point(const std::uint32_t points, const Use& use) {
+  for (std::uint32_t left = points; left != 0; left &= left - 1) use(lowest_bit(left));
+}
+
 /// Locates 16 points x y and computes the weights of their locations. One copy of this code serves
-/// all kernels: it is long, and the packs of doubles are beyond the baseline's registers.
+/// all kernels: it is long, and on the baseline its packs of doubles do not fit the registers.
 template <class Real>
 VECDET_NOINLINE void locate_points(const detail::attention_levels& level, const Real* points,
                                    const Real* weights, detail::attention_corners<Real>& to) {
@@ -93,8 +99,8 @@ VECDET_NOINLINE void locate_points(const detail::attention_levels& level, const 
   store_pack<M>(to.weight[3], lower_weight * across);
   store_pack<M>(to.point_weight, weight);
   // A point that touches no location has gradient 0, even if its weight is NaN or infinite.
-  for (std::uint32_t left_out = ~to.any & 0xffff; left_out != 0; left_out &= left_out - 1)
-    to.point_weight[lowest_bit(left_out)] = Real(0);
+  for_each_point(~to.any & 0xffff,
+                 [&](int i) VECDET_INLINE_LAMBDA { to.point_weight[i] = Real(0); });
   store_pack<M>(to.across, across);
   store_pack<M>(to.back, back);
   store_pack<M>(to.down, down);
@@ -139,12 +145,6 @@ VECDET_INLINE void prefetch_query(const detail::attention_args<T>& a, index_t q,
   prefetch(a.points + 2 * at * a.point_count, 2 * a.point_count);
   prefetch(a.weights + at * a.point_count, a.point_count);
   if (upstream) prefetch(a.upstream + at * a.channels, a.channels);
-}
-
-/// Calls use(i) for every bit i in `any`, in order: the points with at least one location.
-template <class Use>
-VECDET_INLINE void for_each_touching_point(const std::uint32_t any, const Use& use) {
-  for (std::uint32_t left = any; left != 0; left &= left - 1) use(lowest_bit(left));
 }
 
 /// The distance from the upper left location to that of corner 0 to 3.

@@ -28,7 +28,7 @@ struct attention_sum {
     reals upper(real(0)), lower(real(0));
     for (index_t b = 0; b < blocks; ++b) {
       const auto& block = corners[b];
-      for_each_touching_point(block.any, [&](int i) VECDET_INLINE_LAMBDA {
+      for_each_point(block.any, [&](int i) VECDET_INLINE_LAMBDA {
         const auto first = static_cast<index_t>(block.location[i]);
         const auto width = static_cast<index_t>(levels[b].width[i]);
         const auto add = [&](reals& sum, int corner) VECDET_INLINE_LAMBDA {

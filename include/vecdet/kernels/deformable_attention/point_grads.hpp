@@ -63,7 +63,7 @@ struct attention_products {
   VECDET_INLINE void with_block(const detail::attention_levels& level,
                                 const detail::attention_corners<real>& block, real* to) const {
     for (int i = 0; i < 4 * row_lanes; ++i) to[i] = real(0);
-    for_each_touching_point(block.any, [&](int i) VECDET_INLINE_LAMBDA {
+    for_each_point(block.any, [&](int i) VECDET_INLINE_LAMBDA {
       const auto first = static_cast<index_t>(block.location[i]);
       const auto width = static_cast<index_t>(level.width[i]);
       row sum[4];
@@ -71,13 +71,14 @@ struct attention_products {
         VECDET_UNROLL
         for (int k = 0; k < 4; ++k) sum[k] = with(first + corner_offset(k, width));
       } else {
-        row some[4];
+        // Rare, so not unrolled; in an array of its own, because `sum` stays in registers.
+        row products[4];
         VECDET_NO_UNROLL
         for (int k = 0; k < 4; ++k)
-          some[k] = (block.inside[k] >> i & 1) != 0 ? with(first + corner_offset(k, width))
-                                                    : row(real(0));
+          products[k] = (block.inside[k] >> i & 1) != 0 ? with(first + corner_offset(k, width))
+                                                        : row(real(0));
         VECDET_UNROLL
-        for (int k = 0; k < 4; ++k) sum[k] = some[k];
+        for (int k = 0; k < 4; ++k) sum[k] = products[k];
       }
       sum_four_rows<real>(sum, to + 4 * i);
     });
