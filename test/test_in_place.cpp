@@ -145,7 +145,7 @@ class overlaps {
     CHECK(contents() == before);
     CHECK_MESSAGE(!error.text.empty(), "shared memory is not refused");
     if (error.text.empty()) return;
-    CHECK((may_be_same || !error.may_be_same));
+    CHECK(error.may_be_same == may_be_same);
     refused_.insert(error.text);
     const auto known = names_.find(&output);
     if (known != names_.end() && known->second == error.other)
