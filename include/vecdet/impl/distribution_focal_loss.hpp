@@ -55,8 +55,7 @@ struct distribution_focal_loss_call {
     if (output == loss_output::grad) {
       check_size(function, "grad.rows()", grad.rows(), rows, "the number of rows");
       check_size(function, "grad.cols()", grad.cols(), logits.cols(), "the number of bins");
-      if (grad.data() != logits.data() || grad.stride() != logits.stride())
-        check_apart(function, "grad", grad, "logits", logits);
+      check_apart_or_same(function, "grad", grad, "logits", logits);
       check_apart(function, "grad", grad, "targets", targets);
       check_apart(function, "grad", grad, "params.row_weights", params.row_weights);
     }

@@ -108,8 +108,9 @@ bool levels_are_apart(const head_view<A>& a, index_t l, const head_view<B>& b, i
 }
 
 [[noreturn]] inline void refuse_level(const char* function, const char* output, index_t l,
-                                      const std::string& input) {
-  throw_shared_memory(function, output + element(".levels()", l), input);
+                                      const std::string& input, bool may_be_same = false) {
+  throw_shared_memory(function, output + element(".levels()", l), input,
+                      may_be_same ? "separate memory or exactly the same" : "separate memory");
 }
 
 /// Throws if a level of an output shares memory with `in`.
@@ -127,11 +128,12 @@ void check_levels_apart(const char* function, const char* output, const head_vie
                         const char* input, const head_view<B>& in, bool may_be_same = false) {
   for (index_t l = 0; l < out.levels().size(); ++l) {
     for (index_t m = 0; m < in.levels().size(); ++m) {
-      if (may_be_same && l == m && out.levels()[l].data == in.levels()[m].data &&
+      const bool may_be_this = may_be_same && l == m;
+      if (may_be_this && out.levels()[l].data == in.levels()[m].data &&
           out.channels() == in.channels())
         continue;
       if (!levels_are_apart(out, l, in, m))
-        refuse_level(function, output, l, input + element(".levels()", m));
+        refuse_level(function, output, l, input + element(".levels()", m), may_be_this);
     }
   }
 }

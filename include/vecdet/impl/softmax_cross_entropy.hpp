@@ -50,8 +50,11 @@ struct softmax_cross_entropy_call {
     if (output == loss_output::grad) {
       check_size(function, "grad.rows()", grad.rows(), rows, "the number of rows");
       check_size(function, "grad.cols()", grad.cols(), logits.cols(), "the number of classes");
-      if (mining != nullptr || grad.data() != logits.data() || grad.stride() != logits.stride())
+      if (mining == nullptr) {
+        check_apart_or_same(function, "grad", grad, "logits", logits);
+      } else {
         check_apart(function, "grad", grad, "logits", logits);
+      }
       check_apart(function, "grad", grad, "labels", labels);
     }
     if (mining != nullptr) {
