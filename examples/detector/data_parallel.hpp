@@ -2,7 +2,7 @@
 // Training by several processes, each with a share of every batch. Their gradients are averaged by
 // c10d over Gloo, which sums buckets of gradients while the backward pass computes others. (c10d's
 // own Reducer does the same, but Debian's libtorch-dev lacks headers that its header includes.)
-// Alternatively, each process steps on its own gradients, and weights are averaged now and then.
+// Alternatively, each process steps on its own gradients, and weights are averaged every few steps.
 //
 // Start the processes by hand, mpirun or Slurm. Each reads its role from the environment:
 //   RANK, WORLD_SIZE             or those of Open MPI (OMPI_COMM_WORLD_RANK, ..._SIZE) or Slurm

@@ -39,6 +39,10 @@ void each_field(letterbox_params& p, C& c, const Copy& copy) {
 
 namespace {
 
+vecdet_letterbox_transform c_transform(const letterbox_transform& t) {
+  return {t.scale_x, t.scale_y, t.pad_x, t.pad_y, t.size.height, t.size.width};
+}
+
 /// Writes the transform that `make` returns for an image and a network's input.
 vecdet_status make_transform(const char* function,
                              letterbox_transform (*make)(image_size image, image_size input),
@@ -46,9 +50,8 @@ vecdet_status make_transform(const char* function,
                              vecdet_letterbox_transform* transform) {
   return guarded([&] {
     check_pointer(transform, function, "transform");
-    const letterbox_transform t = make(image_size::height_width(image.height, image.width),
-                                       image_size::height_width(input.height, input.width));
-    *transform = {t.scale_x, t.scale_y, t.pad_x, t.pad_y, t.size.height, t.size.width};
+    *transform = c_transform(make(image_size::height_width(image.height, image.width),
+                                  image_size::height_width(input.height, input.width)));
   });
 }
 
