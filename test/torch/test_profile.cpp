@@ -5,10 +5,14 @@
 #include <vecdet/torch.hpp>
 #include <vecdet/torch/profile.hpp>
 
+#include <chrono>
+#include <future>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 
 namespace {
@@ -89,6 +93,33 @@ TEST_CASE("Shapes of several tensors are not mistaken for those of one") {
   const std::vector<std::string> names = names_of(profile::snapshot());
   CHECK(has(names, "aten::cat/f32/2x1006x4"));
   CHECK(has(names, "aten::cat/f32/2,4"));
+}
+
+TEST_CASE("The table of operators is only touched under its lock") {
+  profile::detail::fault_table& table = profile::detail::fault_table::get();
+  const profile::torch_operators recorded;
+  const auto waits = [&](auto action) {
+    std::unique_lock<std::mutex> lock(table.mutex);
+    const std::future<void> done = std::async(std::launch::async, action);
+    const bool has_waited =
+        done.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout;
+    lock.unlock();
+    done.wait();
+    return has_waited;
+  };
+  CHECK(waits([&] { table.of("an operator seen for the first time"); }));
+  CHECK(waits([] { const profile::torch_operators another; }));
+  CHECK(waits([&] { static_cast<void>(recorded.faults()); }));
+  CHECK(waits([&] { static_cast<void>(recorded.denormals()); }));
+}
+
+TEST_CASE("The table of operators outlives the program's static objects") {
+  // Autograd's threads may run operators until the very end. An object that the program destroys
+  // would lie in a loaded file's data.
+  Dl_info found{};
+  static int destroyed_with_the_program = 0;
+  CHECK(dladdr(&destroyed_with_the_program, &found) != 0);
+  CHECK(dladdr(&profile::detail::fault_table::get(), &found) == 0);
 }
 
 TEST_CASE("Page faults are attributed to their operator") {
