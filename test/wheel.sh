@@ -63,7 +63,8 @@ except ImportError as error:
 if [ "$machine" = aarch64 ]; then
   make_root bookworm bookworm-wheel-emulated ca-certificates,qemu-user-static
   run rm -rf /arm
-  run bash -c 'source /src/test/arm_packages.sh && fetch_arm_packages /arm python3-numpy'
+  # Every Debian has libstdc++6, which apt needs; NumPy does not ask for it.
+  run bash -c 'source /src/test/arm_packages.sh && fetch_arm_packages /arm python3-numpy libstdc++6'
   lib=/arm/usr/lib/aarch64-linux-gnu
   # Debian's alternatives choose BLAS and LAPACK when packages are installed.
   python() {
