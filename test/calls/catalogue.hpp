@@ -323,9 +323,10 @@ struct registered_family {
   registered_family() {}
 };
 
-/// Adds a family for each element type.
+/// Adds a family for each element type. It is static, because GCC otherwise merges the instances of
+/// different files whose Calls have one name, even in unnamed namespaces.
 template <template <class> class Calls, class... Types>
-registered_family calls_of(const std::string& name) {
+static registered_family calls_of(const std::string& name) {
   std::vector<family>& all = catalogue();
   (all.push_back({name, type_name<Types>(), Calls<Types>::sweep, Calls<Types>::sized,
                   internal::takes<Calls<Types>>, internal::make<Calls<Types>>}),
