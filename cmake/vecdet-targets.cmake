@@ -38,6 +38,11 @@ endif()
 # command line. Fast-math, contraction, LTO or a lower -O would change results or leak instructions.
 set(VECDET_UNIT_FLAGS -O2 -ffp-contract=off -fno-fast-math -fno-math-errno
     -fno-lto -fvisibility=hidden)
+# Limits GCC's search for stores that a load may read: this saves a seventh of the compile time, and changes the number
+# of instructions that a call executes by less than 2 %.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND VECDET_UNIT_FLAGS --param=sccvn-max-alias-queries-per-access=30)
+endif()
 if(VECDET_SANITIZE)
   list(TRANSFORM VECDET_UNIT_FLAGS REPLACE "-O2" "-O1")
 endif()

@@ -61,8 +61,7 @@ class deformable_attention_workspace {
   detail::deformable_attention_buffers buffers_;
 };
 
-/// The gradients to write; leave a view empty to skip it. The value's gradient takes about as long
-/// as the other two together.
+/// The gradients to write; leave a view empty to skip it.
 template <class T>
 struct deformable_attention_grads {
   lasting<vector_view<T>> value;
