@@ -42,9 +42,9 @@
 // A NaN or an infinity in the input makes every output of the tiles that read it NaN or infinite,
 // not only the nine outputs that depend on it. Other tiles are unchanged, bit by bit. The same
 // holds for the upstream gradient. A NaN or an infinity in the weights affects its whole output
-// channel, and in the gradient of the input its whole input channel. Numbers near the end of
+// channel, and in the gradient of the input its whole input channel. Numbers near the limit of
 // float's range may overflow in a transform, e.g. inputs beyond 6e36, and then act like infinities.
-// They spoil their whole tile, even if all weights are 0, because infinity times 0 is NaN.
+// They affect the whole tile, even if all weights are 0, because infinity times 0 is NaN.
 // relu(NaN) is NaN. Where the mask is 0, the gradient counts as 0, even if it is NaN.
 //
 // Results are bit-identical on any number of threads, in either layout, for levels in one call or

@@ -29,8 +29,8 @@
 // weight is 0, as in torch.
 //
 // Accuracy: a sample's position is computed in double, so a float point is never in a wrong cell.
-// In float, outputs and gradients are within (points + 8) 2^-23 of the sum of their terms'
-// magnitudes, the value's gradient within (terms + 8) 2^-23, gradients of points and weights within
+// In float, relative to the sum of their terms' magnitudes, outputs are within (points + 8) 2^-23,
+// the value's gradient within (terms + 8) 2^-23, gradients of points and weights within
 // (channels / 16 + 16) 2^-23. bfloat16 results are such floats rounded once: the value's gradient
 // is summed in float.
 //

@@ -13,9 +13,9 @@
 //   L1             l1_weight / N sum of |p - t| over cx, cy, w and h of matched queries
 //   GIoU           giou_weight / N sum of 1 - GIoU of matched queries, as in iou_loss.hpp
 //
-// N = max(1, boxes) x groups, where each box is matched once per group. If no image has a box, no
-// match tells the number of groups, and it counts as 1. IoU and the GIoU loss are those of iou.hpp
-// and iou_loss.hpp; the loss adds 1e-16 to its divisors, so a box without area has IoU 0 and finite
+// N = max(1, boxes) x groups, where each box is matched once per group. If no image has a box, the
+// number of groups is unknown and counts as 1. IoU and the GIoU loss are those of iou.hpp and
+// iou_loss.hpp; the loss adds 1e-16 to its divisors, so a box without area has IoU 0 and finite
 // gradients. If coordinates are NaN, the box losses are NaN and the IoU is 0.
 //
 // Losses are sums in double. The gradients of class losses are bit-identical to those of the

@@ -14,13 +14,14 @@
 // "copy_to_contiguous". Work is spread over ATen's threads, at::get_num_threads(); results do not
 // depend on their number.
 //
-// Losses are differentiable with respect to their first argument, retinanet_loss() with respect to
-// its first two. If that argument requires a gradient, the gradient is computed together with the
-// loss. backward() multiplies it by the upstream gradient, in place unless the graph is retained.
-// Second derivatives are not supported. If any other tensor requires a gradient, including weights
-// and scales, the call fails: detach that tensor. RoIAlign is differentiable with respect to its
-// features, conv3x3() with respect to all its tensors; backward() computes these gradients. Nothing
-// else has a gradient: backward() through it is an error.
+// Losses are differentiable with respect to their first argument, retinanet_loss() and set_loss()
+// with respect to their first two. If such an argument requires a gradient, the gradient is
+// computed together with the loss. backward() multiplies it by the upstream gradient, in place
+// unless the graph is retained. Second derivatives are not supported. If any other tensor requires
+// a gradient, including weights and scales, the call fails: detach that tensor. RoIAlign is
+// differentiable with respect to its features, conv3x3() and deformable_attention() with respect
+// to all their tensors; backward() computes these gradients. Nothing else has a gradient:
+// backward() through it is an error.
 //
 // Under autocast, floating-point arguments are cast to float32, as for torchvision's operators, and
 // results are float32. bfloat16 tensors are read directly, without a copy, if that gives the same
