@@ -134,7 +134,7 @@ function change(){
   const s=$('change');s.hidden=false;
   s.innerHTML='<h2>What changed</h2><p class="soft">'+esc(BASELINE_NAME)+': '+time(before)+', '+esc(NAME)+': '+time(after)+' (<b class="'+tone(after-before)+'">'+signed(after-before)+
     (before>0?', '+(after>=before?'+':'−')+percent(Math.abs(after/before-1)):'')+'</b>). Self time by problem, sorted by the change.</p>'+
-    '<div class="delta soft small"><span></span><span></span><span class="v">'+esc(BASELINE_NAME.slice(0,12))+'</span><span class="v">'+esc(NAME.slice(0,12))+'</span><span class="v">change</span><span class="v">per call</span></div>'+
+    '<div class="delta soft small"><span></span><span></span><span class="v">'+[BASELINE_NAME,NAME].map(n=>esc(n.replace(/\.json$/,'').slice(0,12))).join('</span><span class="v">')+'</span><span class="v">change</span><span class="v">per call</span></div>'+
     rows.slice(0,20).map(r=>'<div class="delta" data-tip="'+esc(r.e.name+': '+(r.a?time(r.a.self_ns)+' in '+big(r.a.count)+' calls':'absent')+' → '+(r.b?time(r.b.self_ns)+' in '+big(r.b.count)+' calls':'absent'))+
     '"'+(r.b?' data-i="'+r.b.i+'"':'')+'><span class="name">'+label(r.e)+'</span>'+bar(r)+'<span class="v num soft">'+(r.a?time(r.a.self_ns):'–')+'</span><span class="v num">'+(r.b?time(r.b.self_ns):'–')+'</span><span class="v num '+tone(r.delta)+'">'+signed(r.delta)+
     '</span><span class="v num soft">'+(r.ratio?'×'+r.ratio.toFixed(2):r.a?'gone':'new')+'</span></div>').join('')+
