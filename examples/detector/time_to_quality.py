@@ -167,7 +167,7 @@ def plot(sets, targets):
            f'height="{ROW * len(sets)}" font-family="sans-serif" font-size="12" fill="{COLOURS["text"]}">']
     for row, runs in enumerate(sets):
         for i, loss in enumerate(sorted({run.loss for run in runs})):
-            out.append(f'<text x="{50 + 240 * i}" y="{24 + ROW * row}" font-weight="bold" fill="{COLOURS[loss]}">'
+            out.append(f'<text x="{50 + 280 * i}" y="{24 + ROW * row}" font-weight="bold" fill="{COLOURS[loss]}">'
                        f'loss and convolutions of {loss}, {runs[0].type}</text>')
         top = TOP + ROW * row
         out += panel(runs, targets, 50, top, lambda p: p[0] / 60, "AP50 after minutes")
