@@ -25,9 +25,9 @@ cost() {
   total=$(awk '{ print $1 + $2 }' <<<"$total $seconds")
 }
 
-# The flags of an instruction set, from their single source.
+# unit_flags VARIABLE: the flags of an instruction set or a compiler, from their single source.
 unit_flags() {
-  sed -n "s/^set(VECDET_FLAGS_$1 \(.*\))/\1/p" cmake/vecdet-targets.cmake
+  sed -n "s/^set($1 \(.*\))/\1/p" cmake/vecdet-targets.cmake
 }
 
 # The units with their families, from the same source: one per line.
@@ -43,9 +43,10 @@ unit_families() {
 }
 
 units() {
-  local set flags name families family
+  local set flags name families family compiler=
+  [[ $("$CXX" --version) == *clang* ]] || compiler=$(unit_flags VECDET_UNIT_FLAGS_GNU)
   for set in baseline avx2 avx512; do
-    read -ra flags < <(unit_flags "$set")
+    read -ra flags <<<"$(unit_flags "VECDET_FLAGS_$set") $compiler"
     while read -r name families; do
       echo '#include <vecdet/isa/unit.hpp>' >"$scratch/unit.cpp"
       for family in $families; do

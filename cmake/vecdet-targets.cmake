@@ -38,10 +38,11 @@ endif()
 # command line. Fast-math, contraction, LTO or a lower -O would change results or leak instructions.
 set(VECDET_UNIT_FLAGS -O2 -ffp-contract=off -fno-fast-math -fno-math-errno
     -fno-lto -fvisibility=hidden)
-# Limits GCC's search for stores that a load may read: this saves a seventh of the compile time, and changes the number
-# of instructions that a call executes by less than 2 %.
+# Limits GCC's search for the stores that a load may read. Compiling takes about an eighth less time; calls execute
+# up to 2 % more or fewer instructions.
+set(VECDET_UNIT_FLAGS_GNU --param=sccvn-max-alias-queries-per-access=30)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  list(APPEND VECDET_UNIT_FLAGS --param=sccvn-max-alias-queries-per-access=30)
+  list(APPEND VECDET_UNIT_FLAGS ${VECDET_UNIT_FLAGS_GNU})
 endif()
 if(VECDET_SANITIZE)
   list(TRANSFORM VECDET_UNIT_FLAGS REPLACE "-O2" "-O1")
