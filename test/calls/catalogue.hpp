@@ -323,8 +323,8 @@ struct registered_family {
   registered_family() {}
 };
 
-/// Adds a family for each element type. Static: otherwise GCC merges instances of different files if
-/// their Calls have the same name, even in unnamed namespaces.
+/// Adds a family for each element type. Static: otherwise GCC merges instances of different files
+/// if their Calls have the same name, even in unnamed namespaces.
 template <template <class> class Calls, class... Types>
 static registered_family calls_of(const std::string& name) {
   std::vector<family>& all = catalogue();
