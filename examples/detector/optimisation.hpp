@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -53,13 +54,17 @@ inline std::int64_t state_tensors(const optimisation& params) {
   return params.momentum > 0 ? 1 : 0;
 }
 
-/// What an optimiser keeps for a weight. The type of the key depends on libtorch's version.
+/// What an optimiser keeps for a weight. The key is the weight's address, which older versions
+/// of libtorch write to a string.
 template <class States>
 torch::optim::OptimizerParamState& state_of(States& states, const at::Tensor& weight) {
-  if constexpr (std::is_same<typename States::key_type, std::string>::value)
-    return *states.at(c10::guts::to_string(weight.unsafeGetTensorImpl()));
-  else
+  if constexpr (std::is_same<typename States::key_type, std::string>::value) {
+    std::ostringstream key;
+    key << weight.unsafeGetTensorImpl();
+    return *states.at(key.str());
+  } else {
     return *states.at(weight.unsafeGetTensorImpl());
+  }
 }
 
 /// The weights that the optimiser trains, and its own tensors for them after the first step, always
