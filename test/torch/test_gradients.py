@@ -77,7 +77,7 @@ def samples():
         "decode_distribution_boxes": dict(logits=torch.randn(2, 4, 5), points=points[:2],
                                           strides=torch.ones(2)),
         "pairwise_iou": dict(a=boxes, b=others), "elementwise_iou": dict(a=boxes, b=others),
-        "convert_boxes": {"boxes": boxes, "from": 0, "to": 1},
+        "convert_boxes": {"boxes": boxes, "in_fmt": 0, "out_fmt": 1},
         "clip_boxes": dict(boxes=boxes, image_size=[50.0, 50.0]),
         "box_areas": dict(boxes=boxes), "large_boxes": dict(boxes=boxes, min_size=2.0),
         "nms": dict(boxes=boxes, scores=scores, iou_threshold=0.5),
