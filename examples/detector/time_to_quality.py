@@ -31,7 +31,7 @@ from runs import add_training, events, finished_runs, is_to_be_trained
 
 LOSSES = ("torch", "vecdet")
 RECIPE = ("--backbone resnet18 --norm group --channels 64 --anchor-size 16 --size 320 240 --batch 8 "
-          "--rate 4e-4 --hflip 0.5 --vflip 0.5 --channels-last").split()
+          "--rate 4e-4 --hflip 0.5 --vflip 0.5").split()
 WIDTH, HEIGHT, TOP, ROW = 350, 260, 40, 350  # of a plot, the margin above it, and of both with the labels
 
 
