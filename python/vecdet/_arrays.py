@@ -63,6 +63,10 @@ def optional(array: Any) -> int:
     return 0 if array is None else address(array)
 
 
+# Makes a named tuple without its __new__, which costs as much as two views of an array.
+named: Any = tuple.__new__
+
+
 def shape_error(function: str, argument: str, shape: Sequence[int], expected: str) -> ValueError:
     return ValueError(f"vecdet.{function}: {argument}.shape is {list(shape)}, expected {expected}")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import math
 from ctypes import byref, c_int64
+from operator import index
 from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
@@ -237,7 +238,7 @@ def encode_distances(boxes: ArrayLike, anchors: ArrayLike, by_size: bool = True)
     """
     type_, targets, anchors, out = _coded("encode_distances", boxes, "boxes", anchors)
     check(library.vecdet_encode_distances(type_, address(targets), address(anchors), len(targets),
-                                          by_size, _c.XYXY, address(out)))
+                                          index(by_size), _c.XYXY, address(out)))
     return out
 
 
@@ -252,7 +253,7 @@ def decode_distances(distances: ArrayLike, anchors: ArrayLike, by_size: bool = T
     type_, codes, anchors, out = _coded("decode_distances", distances, "distances", anchors)
     size = None if image_size is None else byref(_c.image_size(*image_size))
     check(library.vecdet_decode_distances(type_, address(codes), address(anchors), len(codes), size,
-                                          by_size, _c.XYXY, address(out)))
+                                          index(by_size), _c.XYXY, address(out)))
     return out
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import functools
 from ctypes import byref, c_int64
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 import numpy as np
 
 from . import _c
 from ._arrays import (TYPES, address, as_array, box_rows, choice, empty, float32, float32s, float64,
-                      int64, kept_params, optional, same_small_floats, shape_error, small_floats,
-                      uint8, wrong_shape)
+                      int64, kept_params, named, optional, same_small_floats, shape_error,
+                      small_floats, uint8, wrong_shape)
 from ._boxes import FORMATS, SIZE_LIMIT, coder_params
 from ._library import check, library
 from ._packed import image_sizes_of, integers_packed, joined, offsets_of, packed_rows, packer
@@ -102,7 +103,7 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
     values, positions = empty(most, float32), empty(most, int64)
     count = c_int64()
     check(library.vecdet_filter_topk(
-        TYPES[array.dtype], address(array), 1, size, size, score_threshold, k,
+        TYPES[array.dtype], address(array), 1, size, size, score_threshold, index(k),
         choice(("logits", "probabilities"), "filter_topk", "kind", kind), None, address(values),
         address(positions), byref(count)))
     values.resize(count.value, refcheck=False)
@@ -111,17 +112,15 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
 
 
 # The results of a batch are in two arrays, because the allocations, addresses and views of arrays
-# cost most of a small call: boxes, scores and extras; labels, sources and offsets. Named tuples are
-# made without their __new__, which costs as much as two views.
+# cost most of a small call: boxes, scores and extras; labels, sources and offsets.
 _NO_EXTRAS = empty((1 << 40, 0), float32)
-_tuple: Any = tuple.__new__
 
 
 def _detections(floats: Any, numbers: Any, total: int) -> list[Detections]:
     ends = numbers[total:].tolist()
     found, a = [], 0
     for b in ends[1:]:
-        found.append(_tuple(Detections, (
+        found.append(named(Detections, (
             floats[4 * a:4 * b].reshape(b - a, 4), floats[4 * total + a:4 * total + b],
             numbers[a:b])))
         a = b
@@ -132,7 +131,7 @@ def _yolo_detections(floats: Any, numbers: Any, total: int, extras: int) -> list
     ends = numbers[2 * total:].tolist()
     found, a = [], 0
     for b in ends[1:]:
-        found.append(_tuple(YoloDetections, (
+        found.append(named(YoloDetections, (
             floats[4 * a:4 * b].reshape(b - a, 4), floats[4 * total + a:4 * total + b],
             numbers[a:b], numbers[total + a:total + b],
             floats[5 * total + extras * a:5 * total + extras * b].reshape(b - a, extras)
@@ -529,4 +528,4 @@ def letterbox(
     made = empty((len(arrays), 6), float64)
     check(_letterbox(b"".join(views), len(arrays), _c.grid_size(height, width), params, None,
                      address(out), address(made)))
-    return out, [_tuple(LetterboxTransform, row) for row in made.tolist()]
+    return out, [named(LetterboxTransform, row) for row in made.tolist()]

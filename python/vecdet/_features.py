@@ -7,6 +7,7 @@ import functools
 import math
 import sys
 from ctypes import addressof, byref, c_void_p
+from operator import index
 from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _deformable_attention = library.vecdet_deformable_attention
 _deformable_attention_grad = library.vecdet_deformable_attention_grad
+_CORNERS = (slice(None), slice(1, None))  # of rows with the image first
+_IMAGE = (slice(None), 0)
 _pack_features = packer(_c.features)
 _pack_rois = packer(_c.roi_boxes)
 
@@ -68,9 +71,9 @@ class _Rois:
             if rows.ndim != 2 or rows.shape[1] != 5:
                 raise wrong_shape(function, "boxes", rows,
                                   "[K, 5], the image first, or a list of [L, 4]")
-            own = rows[:, 1:].astype(real)
+            own = rows[_CORNERS].astype(real)
             self.count, corners, kept = len(rows), address(own), [own]
-            indices = rows[:, 0].astype(int64).tobytes()
+            indices = rows[_IMAGE].astype(int64).tobytes()
         self._memory = indices, kept  # to which the addresses point
         self.argument = _pack_rois(corners, self.count, bytes_address(indices))
 
@@ -154,7 +157,7 @@ def multiscale_roi_align(features: Sequence[ArrayLike], boxes: Any,
     params = kept_params(_c.roi_align_params, 1, sampling_ratio, aligned, False)
     check(library.vecdet_multiscale_roi_align(
         TYPES[first.dtype], b"".join(map(_described, maps)), steps, len(maps), rois.argument,
-        params, canonical_scale, canonical_level, None, _described(out)))
+        params, canonical_scale, index(canonical_level), None, _described(out)))
     return out
 
 
@@ -329,7 +332,7 @@ class Conv3x3:
         array = _maps("Conv3x3", "input", float32s("Conv3x3", "input", input))
         out = empty((len(array), self.output_channels, *array.shape[2:]), np.float32)
         check(library.vecdet_conv3x3(_described(array), self._handle, optional(self._bias),
-                                     self._relu, None, _described(out)))
+                                     index(self._relu), None, _described(out)))
         return out
 
     def __del__(self) -> None:
@@ -351,6 +354,7 @@ def pyramid_levels(boxes: ArrayLike, levels: int, scale: float = 0.25,
     if array.ndim != 2 or array.shape[1] != 4:
         raise wrong_shape("pyramid_levels", "boxes", array, "[N, 4]")
     out = empty(len(array), np.int64)
-    check(library.vecdet_pyramid_levels(TYPES[array.dtype], address(array), len(array), levels,
-                                        scale, canonical_scale, canonical_level, address(out)))
+    check(library.vecdet_pyramid_levels(TYPES[array.dtype], address(array), len(array),
+                                        index(levels), scale, canonical_scale,
+                                        index(canonical_level), address(out)))
     return out

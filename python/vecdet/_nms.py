@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _c
 from ._arrays import (address, box_rows, choice, empty, float32, float64, int64, integers,
-                      kept_params, numbers_per_box, optional, same_floats)
+                      kept_params, named, numbers_per_box, optional, same_floats)
 from ._library import check, library
 
 if TYPE_CHECKING:
@@ -197,5 +197,6 @@ def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = No
         byref(count)))
     groups = count.value
     ends = numbers[total:total + groups + 1]
-    return MergedBoxes(floats[:4 * groups].reshape(groups, 4),
-                       floats[4 * total:4 * total + groups], numbers[:ends.item(groups)], ends)
+    return named(MergedBoxes, (
+        floats[:4 * groups].reshape(groups, 4), floats[4 * total:4 * total + groups],
+        numbers[:ends.item(groups)], ends))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from ctypes import byref, c_double
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def match_queries(
         _c.query_match_params, choice(_CLASS_COSTS, function, "class_cost", class_cost), alpha,
         gamma, epsilon, class_weight, l1_weight, giou_weight, groups)
     matches = empty((layers.count, max(0, groups), truth.count), int64)
-    check(_match_queries(layers.type, b"".join([_pack_outputs(*own) for own in layers.fields]),
+    check(_match_queries(layers.type, b"".join(starmap(_pack_outputs, layers.fields)),
                          layers.count, truth.argument, params, None, address(matches)))
     return matches
 
@@ -189,7 +190,7 @@ def set_loss_and_grad(
         _c.set_loss_params, choice(_CLASS_LOSSES, function, "class_loss", class_loss), alpha, gamma,
         no_object_weight, class_weight, l1_weight, giou_weight, num_boxes, scale)
     used, packed, logits_grads, boxes_grads = [], [], [], []
-    for k, part in enumerate(matches):
+    for k, part in zip(range(count), matches):  # an array's iterator ends with an exception
         part = integers(function, layers.names[2 * count + k], part)
         if part.ndim != 2 or part.shape[1] != truth.count:
             raise wrong_shape(function, f"matches[{k}]", part,

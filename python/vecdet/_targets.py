@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from ctypes import byref, c_int64, c_void_p
+from operator import index
 from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
@@ -137,7 +138,7 @@ class Truth:
                  name: str = "boxes") -> None:
         self.is_batch = is_batch = is_list(boxes) and not _is_box_list(boxes)
         self.images = images = len(boxes) if is_batch else 1
-        corners, count, offsets, ends, memory = _joined_boxes(function, name, boxes, is_batch)
+        corners, count, counts, offsets, memory = _joined_boxes(function, name, boxes, is_batch)
         self.count = count  # the boxes of all images
         labels = areas = area_count = area_ends = 0
         labels_memory = area_offsets = area_memory = None
@@ -145,15 +146,14 @@ class Truth:
             if is_batch:
                 _check_images(function, "classes", classes, images, name)
                 labels, labels_memory = joined([
-                    integers(function, "classes", part, end - begin)
-                    for part, begin, end in zip(classes, ends, ends[1:])])
+                    integers(function, "classes", *own) for own in zip(classes, counts)])
             else:
                 labels_memory = integers(function, "classes", classes, count)
                 labels = address(labels_memory)
         if regions is not None:
             if is_batch:
                 _check_images(function, "regions", regions, images, name)
-            areas, area_count, area_offsets, _, area_memory = _joined_boxes(
+            areas, area_count, _, area_offsets, area_memory = _joined_boxes(
                 function, "regions", regions, is_batch)
             area_ends = bytes_address(area_offsets)
         self._memory = memory, offsets, labels_memory, area_memory, area_offsets
@@ -176,19 +176,20 @@ def _check_images(function: str, argument: str, value: Any, images: int, name: s
 
 
 def _joined_boxes(function: str, name: str, boxes: Any, is_batch: bool) -> Any:
-    """The boxes of all images: their address, number, packed offsets, offsets, and memory."""
+    """The boxes of all images: their address, number, numbers per image, offsets, and memory."""
     if not is_batch:
         array = _box_array(function, name, boxes)
         count = len(array)
-        return address(array), count, integers_packed(0, count), None, array
-    arrays, ends, count = [], [0], 0
+        return address(array), count, None, integers_packed(0, count), array
+    arrays, ends, counts, count = [], [0], [], 0
     for part in boxes:
         array = _box_array(function, name, part)
         arrays.append(array)
+        counts.append(len(array))
         count += len(array)
         ends.append(count)
     corners, memory = joined(arrays)
-    return corners, count, integers_packed(*ends), ends, memory
+    return corners, count, counts, integers_packed(*ends), memory
 
 
 def _box_array(function: str, name: str, boxes: Any) -> NDArray[np.float32]:
@@ -261,14 +262,14 @@ def match_anchors(
     >>> matches.tolist(), labels.tolist(), ious.round(3).tolist()
     ([0, -1], [7, -1], [0.800000011920929, 0.0])
     """
-    index = anchors if isinstance(anchors, AnchorIndex) else AnchorIndex(anchors)
+    held = anchors if isinstance(anchors, AnchorIndex) else AnchorIndex(anchors)
     truth = Truth("match_anchors", boxes, classes, regions)
     params = kept_params(
         _c.matcher_params, high_threshold, low_threshold, allow_low_quality, skip_untouched,
         force_best, empty_iou_is_zero, region_threshold, ignore_matched, background, ignore, _CODER)
-    shape = truth.shape(len(index))
+    shape = truth.shape(len(held))
     matches, labels, ious = empty(shape, int64), empty(shape, int64), empty(shape, float32)
-    check(_match_anchors(index._handle, truth.argument, params, None, address(matches),
+    check(_match_anchors(held._handle, truth.argument, params, None, address(matches),
                          address(labels), address(ious), None, None))
     return matches, labels, ious
 
@@ -288,7 +289,7 @@ def assign_atss(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes:
     truth = Truth("assign_atss", boxes)
     matches = empty(truth.shape(len(array)), int64)
     check(library.vecdet_assign_atss(address(array), len(array), grids, levels,
-                                     truth.argument, candidates, None, address(matches)))
+                                     truth.argument, index(candidates), None, address(matches)))
     return matches
 
 
@@ -350,7 +351,8 @@ def assign_task_aligned(
         raise wrong_shape(function, "predicted", corners, f"{[*matches.shape, 4]}")
     check(library.vecdet_assign_task_aligned(
         address(probabilities), address(corners), probabilities.shape[-1], address(at), len(at),
-        grids, levels, truth.argument, top, alpha, beta, None, address(matches), address(targets)))
+        grids, levels, truth.argument, index(top), alpha, beta, None, address(matches),
+        address(targets)))
     return matches, targets
 
 
@@ -363,8 +365,8 @@ def count_foreground(labels: ArrayLike, background: int = -1, ignore: int = -2) 
     """
     array = integers("count_foreground", "labels", labels)
     count = c_int64()
-    check(library.vecdet_count_foreground(address(array), array.size, background, ignore,
-                                          byref(count)))
+    check(library.vecdet_count_foreground(address(array), array.size, index(background),
+                                          index(ignore), byref(count)))
     return count.value
 
 
