@@ -168,7 +168,7 @@ def coder_params(function: str, weights: Sequence[float], size_limit: float = SI
 
 @functools.lru_cache(maxsize=256)
 def _kept_coder(weights: tuple[float, ...], size_limit: float, anchors: int) -> Any:
-    limit = ((_c.CLAMP_NONE, 0) if size_limit == math.inf else (_c.CLAMP_ABOVE, size_limit))
+    limit = (_c.CLAMP_NONE, 0) if size_limit == math.inf else (_c.CLAMP_ABOVE, size_limit)
     fields = (*weights, *limit, anchors)
     return fields, byref(_c.coder_params(*fields))
 

@@ -157,6 +157,12 @@ class MergedBoxes(NamedTuple):
         return [self.members[a:b] for a, b in zip(ends[:-1], ends[1:])]
 
 
+def group_lists(merged: MergedBoxes) -> list[list[int]]:
+    """The members of each group as lists, which take less time than arrays."""
+    ends, members = merged.offsets.tolist(), merged.members.tolist()
+    return [members[a:b] for a, b in zip(ends, ends[1:])]
+
+
 def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
                 match_threshold: float = 0.5, overlap: str = "ios", *, transitive: bool = False,
                 rechecks: bool = True) -> MergedBoxes:

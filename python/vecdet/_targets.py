@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from ctypes import byref, c_int64, c_void_p
 from operator import index
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Sequence
 import numpy as np
 
 from . import _c
-from ._arrays import (address, choice, empty, float32, float32s, int64, integers, kept_params,
-                      ndarray, real_numbers, shape_error, wrong_shape)
+from ._arrays import (address, choice, empty, float32, float32s, int64, integers, ndarray,
+                      real_numbers, shape_error, wrong_shape)
 from ._library import check, library
 from ._packed import (bytes_address, doubles_of, grid_sizes_of, integers_packed, joined,
                       level_numbers_of, offsets_of, packer)
@@ -211,8 +212,13 @@ def _is_box_list(boxes: Any) -> bool:
     return len(boxes) > 0
 
 
-_CODER = tuple(getattr(library.vecdet_coder_params_default(), name)
-               for name, _ in _c.coder_params._fields_)  # on which matches do not depend
+_CODER = library.vecdet_coder_params_default()  # on which matches do not depend
+
+
+@functools.lru_cache(maxsize=256)
+def _matcher_params(*fields: Any) -> Any:
+    """Parameters that many calls share."""
+    return byref(_c.matcher_params(*fields, _CODER))
 
 
 def match_anchors(
@@ -264,9 +270,9 @@ def match_anchors(
     """
     held = anchors if isinstance(anchors, AnchorIndex) else AnchorIndex(anchors)
     truth = Truth("match_anchors", boxes, classes, regions)
-    params = kept_params(
-        _c.matcher_params, high_threshold, low_threshold, allow_low_quality, skip_untouched,
-        force_best, empty_iou_is_zero, region_threshold, ignore_matched, background, ignore, _CODER)
+    params = _matcher_params(high_threshold, low_threshold, allow_low_quality, skip_untouched,
+                             force_best, empty_iou_is_zero, region_threshold, ignore_matched,
+                             background, ignore)
     shape = truth.shape(len(held))
     matches, labels, ious = empty(shape, int64), empty(shape, int64), empty(shape, float32)
     check(_match_anchors(held._handle, truth.argument, params, None, address(matches),
