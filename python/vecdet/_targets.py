@@ -146,8 +146,10 @@ class Truth:
         if classes is not None:
             if is_batch:
                 _check_images(function, "classes", classes, images, name)
-                labels, labels_memory = joined([
-                    integers(function, "classes", *own) for own in zip(classes, counts)])
+                parts = []
+                for own, part in zip(counts, classes):
+                    parts.append(integers(function, "classes", part, own))
+                labels, labels_memory = joined(parts)
             else:
                 labels_memory = integers(function, "classes", classes, count)
                 labels = address(labels_memory)
