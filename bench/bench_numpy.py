@@ -4,7 +4,9 @@ arrays, less the time that the profiler records for its kernel.
 
     PYTHONPATH=<build tree>/python python3 bench/bench_numpy.py [<limit in microseconds>]
 
-Figures are medians of rounds, on one thread. With a limit, it fails if a call costs more.
+Figures are medians of rounds, on one thread. With a limit, it fails if a call costs more. The
+profiler records nothing of AnchorIndex, the functions that make anchors and points, pyramid_levels
+and count_foreground: their cost includes their work.
 """
 
 import statistics

@@ -126,14 +126,11 @@ def real_numbers(function: str, argument: str, value: Any) -> NDArray[Any]:
 def same_floats(function: str, names: Sequence[str], values: Sequence[Any],
                 convert: Callable[..., Any] = floats) -> tuple[int, Sequence[NDArray[Any]]]:
     """Arrays of the same type from values and their names, and the type's number."""
-    common: Any = None
+    common: Any = getattr(values[0], "dtype", None)
     for value in values:  # most need no conversion
-        if type(value) is not ndarray or not value.flags.c_contiguous:
+        if (type(value) is not ndarray or value.dtype is not common
+                or not value.flags.c_contiguous):
             break
-        if value.dtype is not common:
-            if common is not None:
-                break
-            common = value.dtype
     else:
         if common in TYPES:
             return TYPES[common], values
