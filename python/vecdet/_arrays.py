@@ -159,8 +159,10 @@ def same_small_floats(function: str, names: Sequence[str],
 
 
 def float32s(function: str, argument: str, value: Any, shape: str = "", last: int | None = None,
-             convert: Callable[..., Any] = floats) -> NDArray[Any]:
-    """A contiguous array of float32 whose last dimension is `last`."""
+             convert: Callable[..., Any] = floats,
+             rows: tuple[int, ...] | None = None) -> NDArray[Any]:
+    """A contiguous array of float32 whose last dimension is `last`, or with one number per row of
+    inputs with the shape [*rows, classes]."""
     if type(value) is ndarray and value.dtype is float32 and value.flags.c_contiguous:
         array: Any = value
     else:
@@ -169,17 +171,23 @@ def float32s(function: str, argument: str, value: Any, shape: str = "", last: in
         if array.size == 0:
             return array.reshape(0, last)
         raise wrong_shape(function, argument, array, shape)
+    if rows is not None and array.shape != rows:
+        raise wrong_shape(function, argument, array, f"{list(rows)}, one number per row of inputs")
     return array
 
 
-def integers(function: str, argument: str, value: Any, count: int | None = None) -> NDArray[Any]:
-    """A contiguous array of int64, flat if it must have `count` elements."""
+def integers(function: str, argument: str, value: Any, count: int | None = None,
+             rows: tuple[int, ...] | None = None) -> NDArray[Any]:
+    """A contiguous array of int64, flat if it must have `count` elements, or with one label per row
+    of inputs with the shape [*rows, classes]."""
     if type(value) is ndarray and value.dtype is int64 and value.flags.c_contiguous:
         array = value
     else:
         array = _as_integers(function, argument, value)
     if count is not None and array.size != count:
         raise wrong_shape(function, argument, array, f"[{count}]")
+    if rows is not None and array.shape != rows:
+        raise wrong_shape(function, argument, array, f"{list(rows)}, one label per row of inputs")
     return array
 
 

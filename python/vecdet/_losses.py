@@ -42,21 +42,6 @@ def _logits(function: str, inputs: Any, convert: Any = floats) -> tuple[Any, tup
     return array, shape[:-1], shape[-1]
 
 
-def _per_row(function: str, argument: str, value: Any, rows: tuple[int, ...]) -> Any:
-    """A number per row of the inputs."""
-    array = float32s(function, argument, value)
-    if array.shape != rows:
-        raise wrong_shape(function, argument, array, f"{list(rows)}, one number per row of inputs")
-    return array
-
-
-def _labels(function: str, labels: Any, rows: tuple[int, ...]) -> Any:
-    array = integers(function, "labels", labels)
-    if array.shape != rows:
-        raise wrong_shape(function, "labels", array, f"{list(rows)}, one label per row of inputs")
-    return array
-
-
 def _forms(name: str) -> tuple[Any, Any, Any]:
     """The loss of each element, the sum or mean, and the latter with its gradient."""
     return (getattr(library, f"vecdet_{name}_unreduced", None), getattr(library, f"vecdet_{name}"),
@@ -109,15 +94,15 @@ def _focal(function: str, inputs: Any, targets: Any, alpha: float, gamma: float,
                               "inputs; pass class labels as labels=")
     array, rows, classes = _logits(function, inputs)
     if labels is not None:
-        labels = _labels(function, labels, rows)
+        labels = integers(function, "labels", labels, rows=rows)
     elif scores is not None:
         raise ValueError(f"vecdet.{function}: scores need labels")
     if scores is not None:
-        scores = _per_row(function, "scores", scores, rows)
+        scores = float32s(function, "scores", scores, rows=rows)
     if row_weights is None:
         params = kept_params(_c.focal_loss_params, alpha, gamma, scale, number, background, ignore)
     else:
-        row_weights = _per_row(function, "row_weights", row_weights, rows)
+        row_weights = float32s(function, "row_weights", row_weights, rows=rows)
         params = byref(_c.focal_loss_params(alpha, gamma, scale, number, background, ignore,
                                             address(row_weights)))
     return _run(_SIGMOID_FOCAL, (
@@ -201,12 +186,12 @@ def _soft(function: str, forms: tuple[Any, Any, Any], params: type, options: tup
           background: int, ignore: int, with_grad: bool) -> Any:
     number = _reduced(function, reduction, with_grad)
     array, rows, classes = _logits(function, inputs)
-    labels = _labels(function, labels, rows)
-    scores = _per_row(function, "scores", scores, rows)
+    labels = integers(function, "labels", labels, rows=rows)
+    scores = float32s(function, "scores", scores, rows=rows)
     if row_weights is None:
         chosen = _soft_params(params, options, scale, number, background, ignore)
     else:
-        row_weights = _per_row(function, "row_weights", row_weights, rows)
+        row_weights = float32s(function, "row_weights", row_weights, rows=rows)
         chosen = byref(params(*options, scale, number, background, ignore, address(row_weights)))
     return _run(forms, (TYPES[array.dtype], address(array), labels.size, classes, classes,
                         address(labels), address(scores), chosen), array,
@@ -352,7 +337,7 @@ def softmax_cross_entropy_loss(inputs: ArrayLike, labels: ArrayLike, reduction: 
     function = "softmax_cross_entropy_loss"
     _reduced(function, reduction)
     array, rows, classes = _logits(function, inputs, float32s)
-    numbers = _labels(function, labels, rows)
+    numbers = integers(function, "labels", labels, rows=rows)
     if reduction == "mean":
         counted = _counted(numbers, ignore)
         scale = scale / counted if counted else float("nan")
@@ -382,7 +367,7 @@ def softmax_cross_entropy_loss_and_grad(
     """
     function = "softmax_cross_entropy_loss_and_grad"
     array, rows, classes = _logits(function, inputs, float32s)
-    numbers = _labels(function, labels, rows)
+    numbers = integers(function, "labels", labels, rows=rows)
     mining = None
     if negatives_per_foreground is not None:
         if array.ndim != 3:
@@ -396,9 +381,9 @@ def softmax_cross_entropy_loss_and_grad(
 def _distribution(function: str, inputs: Any, targets: Any, scale: float, row_weights: Any,
                   reduction: str | None) -> Any:
     array, rows, bins = _logits(function, inputs, float32s)
-    places = _per_row(function, "targets", targets, rows)
+    places = float32s(function, "targets", targets, rows=rows)
     if row_weights is not None:
-        row_weights = _per_row(function, "row_weights", row_weights, rows)
+        row_weights = float32s(function, "row_weights", row_weights, rows=rows)
     return _run(_DISTRIBUTION_FOCAL, (address(array), places.size, bins, bins, address(places),
                                       optional(row_weights), scale), array, reduction, rows)
 
