@@ -2,14 +2,14 @@
 """Small arguments as bytes: structs of addresses, tables of sizes and offsets.
 
 struct packs a few numbers in a quarter of the time that a ctypes structure or an array takes, and
-ctypes passes bytes as a pointer to them. """
+ctypes passes bytes as a pointer to them."""
 
 from __future__ import annotations
 
 import ctypes
 import itertools
 import sys
-from struct import Struct, error, pack
+from struct import Struct, error as struct_error, pack
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -25,8 +25,8 @@ def _format(structure: Any) -> str:
 
 
 def packer(structure: Any) -> Callable[..., bytes]:
-    """The function that packs the fields of a structure of _c, those of its own structures in one
-    row with the others. Pointers are addresses, 0 if they are null."""
+    """The function that packs the fields of a structure of _c, in one row with the fields of the
+    structures in it. A pointer is an address, or 0."""
     layout = Struct(_format(structure))
     assert layout.size == ctypes.sizeof(structure)
     return layout.pack
@@ -81,7 +81,7 @@ def packed_rows(rows: Any, columns: int, code: str) -> bytes | None:
             numbers += row
         try:
             return pack(code * len(numbers), *numbers)
-        except (TypeError, OverflowError, error):
+        except (TypeError, OverflowError, struct_error):
             pass
     return None
 
