@@ -4,7 +4,9 @@ arrays, less the time that the profiler records for its kernel.
 
     PYTHONPATH=<build tree>/python python3 bench/bench_numpy.py [<limit in microseconds>]
 
-Figures are medians of rounds, on one thread. With a limit, it fails if a call costs more.
+Figures are medians of rounds, on one thread. With a limit, it fails if a call costs more. The
+profiler records nothing of AnchorIndex, the functions that make anchors and points, pyramid_levels
+and count_foreground: their cost includes their work.
 """
 
 import statistics
@@ -14,8 +16,16 @@ import time
 import numpy as np
 
 import vecdet
+import vecdet.sahi
+import vecdet.supervision
 
 ROUNDS, CALLS = 21, 500
+
+
+def public(module, name):
+    """The functions of a module."""
+    return [f"{name}.{own}" for own, value in vars(module).items()
+            if callable(value) and value.__module__ == module.__name__ and own[0] != "_"]
 
 
 def problems():
@@ -58,6 +68,7 @@ def problems():
     raw["yolov8"][0, :, 7] = 20, 20, 10, 10, 0.1, 0.9, 0.1
     raw["yolov10"][0, :, 5] = 0
     sizes = [(64, 64)]
+    predictions = np.c_[boxes, scores, labels].astype(np.float32)
     v = vecdet
     box_losses = {}
     for kind in ("generalized", "distance", "complete"):
@@ -69,6 +80,9 @@ def problems():
         for form in ("loss", "loss_and_grad"):
             name = f"{kind}_{form}"
             scored[name] = (lambda f=getattr(v, name): f(logits, labels, scores, reduction="sum"))
+    slices = {}
+    for name in public(v.sahi, "sahi"):
+        slices[name] = (lambda f=getattr(v.sahi, name[5:]): f(predictions))
     return {
         "nms": lambda: v.nms(boxes, scores, 0.5),
         "batched_nms": lambda: v.batched_nms(boxes, scores, labels, 0.5),
@@ -139,6 +153,12 @@ def problems():
         "set_loss_and_grad": lambda: v.set_loss_and_grad(
             queries, centres, matches, targets, [classes]),
         "assign_least_cost": lambda: v.assign_least_cost(costs),
+        "LetterboxTransform": lambda: v.LetterboxTransform.centred((1080, 1920), (640, 640)),
+        **slices,
+        "supervision.box_non_max_suppression": lambda: v.supervision.box_non_max_suppression(
+            predictions),
+        "supervision.box_non_max_merge": lambda: v.supervision.box_non_max_merge(predictions),
+        "supervision.merged_score": lambda: v.supervision.merged_score(predictions, [0, 1]),
     }
 
 
@@ -162,9 +182,10 @@ def kernel_microseconds(call):
 def main():
     vecdet.set_threads(1)
     calls = problems()
-    missing = [name for name in vecdet.__all__ if callable(getattr(vecdet, name))
-               and name[0].islower() and not name.endswith(("_isa", "_threads"))
-               and not any(call.split(",")[0] == name for call in calls)]
+    names = [name for name in vecdet.__all__ if callable(getattr(vecdet, name))
+             and name[0].islower() and not name.endswith(("_isa", "_threads"))]
+    names += public(vecdet.sahi, "sahi") + public(vecdet.supervision, "supervision")
+    missing = [name for name in names if not any(call.split(",")[0] == name for call in calls)]
     if missing:
         sys.exit(f"not measured: {', '.join(missing)}")
     times = {name: ([], []) for name in calls}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import itertools
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
@@ -26,6 +25,7 @@ empty = np.empty
 float32 = np.dtype(np.float32)
 float64 = np.dtype(np.float64)
 int64 = np.dtype(np.int64)
+uint8 = np.dtype(np.uint8)
 _FLOAT16 = np.dtype(np.float16)
 
 # The types of the C functions. bfloat16 is added with the first array of that type.
@@ -53,9 +53,18 @@ def _find_address() -> Callable[[Any], int]:
 address = _find_address()
 
 
-def optional(array: Any) -> int | None:
-    """The address of an array, or None."""
-    return None if array is None else address(array)
+def empty_like(array: Any) -> NDArray[Any]:
+    """Half the time of numpy.empty_like."""
+    return empty(array.shape, array.dtype)
+
+
+def optional(array: Any) -> int:
+    """The address of an array, or 0 for None."""
+    return 0 if array is None else address(array)
+
+
+# Makes a named tuple without its __new__, which costs as much as two views of an array.
+named: Any = tuple.__new__
 
 
 def shape_error(function: str, argument: str, shape: Sequence[int], expected: str) -> ValueError:
@@ -106,25 +115,30 @@ def floats(function: str, argument: str, value: Any) -> NDArray[Any]:
     return np.ascontiguousarray(array)
 
 
-def same_floats(function: str, *named: Any) -> tuple[int, list[NDArray[Any]]]:
-    """Arrays of the same type from pairs of name and value; None stays None. Returns the type's
-    number, too."""
-    arrays: list[Any] = []
-    common: Any = None
-    is_mixed = False
-    for name, value in named:
-        if value is not None:
-            # Most arguments need no conversion, and this costs less than a call of floats().
-            if not (type(value) is ndarray and value.dtype in TYPES and value.flags.c_contiguous):
-                value = floats(function, name, value)
-            if common is None:
-                common = value.dtype
-            elif value.dtype != common:
-                is_mixed = True
-        arrays.append(value)
-    if is_mixed:
-        common = np.result_type(*(array.dtype for array in arrays if array is not None))
-        arrays = [None if a is None else a.astype(common, copy=False) for a in arrays]
+def real_numbers(function: str, argument: str, value: Any) -> NDArray[Any]:
+    """Like floats(), but integers become float32, as in torchvision's functions of boxes."""
+    if type(value) is ndarray and value.dtype in TYPES and value.flags.c_contiguous:
+        return value
+    array = as_array(function, argument, value)
+    return floats(function, argument, array.astype(float32) if array.dtype.kind in "iu" else array)
+
+
+def same_floats(function: str, names: Sequence[str], values: Sequence[Any],
+                convert: Callable[..., Any] = floats) -> tuple[int, Sequence[NDArray[Any]]]:
+    """Arrays of the same type from values and their names, and the type's number."""
+    common: Any = getattr(values[0], "dtype", None)
+    for value in values:  # most need no conversion
+        if (type(value) is not ndarray or value.dtype is not common
+                or not value.flags.c_contiguous):
+            break
+    else:
+        if common in TYPES:
+            return TYPES[common], values
+    arrays = [convert(function, name, value) for name, value in zip(names, values)]
+    common = arrays[0].dtype
+    if any(array.dtype != common for array in arrays):
+        common = np.result_type(*(array.dtype for array in arrays))
+        arrays = [array.astype(common, copy=False) for array in arrays]
     return TYPES[common], arrays
 
 
@@ -134,35 +148,46 @@ def small_floats(function: str, argument: str, value: Any) -> NDArray[Any]:
     return array.astype(np.float32) if array.dtype == float64 else array
 
 
-def same_small_floats(function: str, *named: Any) -> tuple[int, list[NDArray[Any]]]:
-    type_, arrays = same_floats(function, *named)
+def same_small_floats(function: str, names: Sequence[str],
+                      values: Sequence[Any]) -> tuple[int, Sequence[NDArray[Any]]]:
+    """The same, but float64 is rounded to float32."""
+    type_, arrays = same_floats(function, names, values)
     if type_ == FLOAT64:
-        arrays = [None if a is None else a.astype(np.float32) for a in arrays]
+        arrays = [array.astype(np.float32) for array in arrays]
         type_ = FLOAT32
     return type_, arrays
 
 
-def float32s(function: str, argument: str, value: Any, shape: str = "",
-             last: int | None = None) -> NDArray[Any]:
-    """A contiguous array of float32 whose last dimension is `last`."""
-    array = floats(function, argument, value)
-    if array.dtype is not float32:
-        array = array.astype(float32, copy=False)
+def float32s(function: str, argument: str, value: Any, shape: str = "", last: int | None = None,
+             convert: Callable[..., Any] = floats,
+             rows: tuple[int, ...] | None = None) -> NDArray[Any]:
+    """A contiguous array of float32 whose last dimension is `last`, or with one number per row of
+    inputs with the shape [*rows, classes]."""
+    if type(value) is ndarray and value.dtype is float32 and value.flags.c_contiguous:
+        array: Any = value
+    else:
+        array = convert(function, argument, value).astype(float32, copy=False)
     if last is not None and (array.ndim < 1 or array.shape[-1] != last):
         if array.size == 0:
             return array.reshape(0, last)
         raise wrong_shape(function, argument, array, shape)
+    if rows is not None and array.shape != rows:
+        raise wrong_shape(function, argument, array, f"{list(rows)}, one number per row of inputs")
     return array
 
 
-def integers(function: str, argument: str, value: Any, count: int | None = None) -> NDArray[Any]:
-    """A contiguous array of int64, flat if it must have `count` elements."""
+def integers(function: str, argument: str, value: Any, count: int | None = None,
+             rows: tuple[int, ...] | None = None) -> NDArray[Any]:
+    """A contiguous array of int64, flat if it must have `count` elements, or with one label per row
+    of inputs with the shape [*rows, classes]."""
     if type(value) is ndarray and value.dtype is int64 and value.flags.c_contiguous:
         array = value
     else:
         array = _as_integers(function, argument, value)
     if count is not None and array.size != count:
         raise wrong_shape(function, argument, array, f"[{count}]")
+    if rows is not None and array.shape != rows:
+        raise wrong_shape(function, argument, array, f"{list(rows)}, one label per row of inputs")
     return array
 
 
@@ -191,30 +216,6 @@ def box_rows(function: str, argument: str, array: NDArray[Any]) -> NDArray[Any]:
 def numbers_per_box(function: str, argument: str, array: NDArray[Any], count: int) -> None:
     if array.shape != (count,):
         raise wrong_shape(function, argument, array, f"[{count}], one number per box")
-
-
-def image_sizes_of(function: str, sizes: Any, images: int | None = None) -> NDArray[Any]:
-    """[images, 2] of float64: (height, width) of each image."""
-    array = np.ascontiguousarray(sizes, dtype=float64)
-    if array.size == 0:
-        array = array.reshape(0, 2)
-    if array.ndim != 2 or array.shape[1] != 2 or images is not None and len(array) != images:
-        raise wrong_shape(function, "image_sizes", array,
-                          f"[{'images' if images is None else images}, 2]: (height, width) of each "
-                          "image")
-    return array
-
-
-def offsets_of(parts: Sequence[Any]) -> NDArray[np.int64]:
-    """Where the rows of each part begin in the joined parts, and where the last ends."""
-    return np.array([0, *itertools.accumulate(map(len, parts))], int64)
-
-
-def joined(parts: Sequence[Any], shape: Any, dtype: Any) -> NDArray[Any]:
-    """The parts one after the other; an empty array of the shape if there are none."""
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else empty(shape, dtype)
 
 
 @functools.lru_cache(maxsize=256)

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from ctypes import byref, c_int64
+from operator import index
 from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
 from . import _c
-from ._arrays import (TYPES, address, as_array, box_rows, choice, empty, float32, float32s, floats,
-                      image_sizes_of, int64, kept_params, ndarray, optional,
-                      same_floats, wrong_shape)
+from ._arrays import (TYPES, address, box_rows, choice, empty, float32, float32s, int64,
+                      real_numbers, same_floats, wrong_shape)
 from ._library import check, library
+from ._packed import image_sizes_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -25,18 +28,14 @@ _pairwise_iou = library.vecdet_pairwise_iou
 _convert_boxes = library.vecdet_convert_boxes
 
 
-def with_floats(boxes: Any, function: str, argument: str) -> Any:
-    """Integers as float32, as in torchvision's functions of boxes."""
-    if type(boxes) is ndarray and boxes.dtype in TYPES:
-        return boxes
-    array = as_array(function, argument, boxes)
-    return array.astype(np.float32) if array.dtype.kind in "iu" else array
+def _pair(function: str, boxes1: Any, boxes2: Any) -> tuple[int, Any, Any]:
+    """Two arrays of boxes and their type."""
+    type_, (a, b) = same_floats(function, ("boxes1", "boxes2"), (boxes1, boxes2), real_numbers)
+    return type_, box_rows(function, "boxes1", a), box_rows(function, "boxes2", b)
 
 
 def _overlaps(function: str, kind: int, boxes1: Any, boxes2: Any) -> NDArray[Any]:
-    type_, (a, b) = same_floats(function, ("boxes1", with_floats(boxes1, function, "boxes1")),
-                                ("boxes2", with_floats(boxes2, function, "boxes2")))
-    a, b = box_rows(function, "boxes1", a), box_rows(function, "boxes2", b)
+    type_, a, b = _pair(function, boxes1, boxes2)
     rows, cols = len(a), len(b)
     out = empty((rows, cols), a.dtype)
     check(_pairwise_iou(type_, address(a), rows, address(b), cols, kind, _c.EMPTY_IOU_NAN,
@@ -77,9 +76,7 @@ def elementwise_iou(boxes1: ArrayLike, boxes2: ArrayLike, kind: str = "iou") -> 
     [0.5]
     """
     function = "elementwise_iou"
-    type_, (a, b) = same_floats(function, ("boxes1", with_floats(boxes1, function, "boxes1")),
-                                ("boxes2", with_floats(boxes2, function, "boxes2")))
-    a, b = box_rows(function, "boxes1", a), box_rows(function, "boxes2", b)
+    type_, a, b = _pair(function, boxes1, boxes2)
     if len(a) != len(b):
         raise wrong_shape(function, "boxes2", b, f"[{len(a)}, 4], the shape of boxes1")
     out = empty(len(a), a.dtype)
@@ -91,7 +88,7 @@ def elementwise_iou(boxes1: ArrayLike, boxes2: ArrayLike, kind: str = "iou") -> 
 
 def _flat_boxes(function: str, argument: str, value: Any) -> tuple[int, Any]:
     """Boxes of any shape [..., 4], and their number."""
-    array = floats(function, argument, with_floats(value, function, argument))
+    array = real_numbers(function, argument, value)
     if array.ndim < 1 or array.shape[-1] != 4:
         if array.size:
             raise wrong_shape(function, argument, array, "[..., 4]")
@@ -160,17 +157,24 @@ def remove_small_boxes(boxes: ArrayLike, min_size: float) -> NDArray[np.int64]:
 
 
 def coder_params(function: str, weights: Sequence[float], size_limit: float = SIZE_LIMIT,
-                 anchor_format: str = "xyxy") -> tuple[Any, ...]:
-    """The fields of a coder with weights of dx, dy, dw, dh; infinite size_limit: no clamp."""
+                 anchor_format: str = "xyxy") -> tuple[tuple[Any, ...], Any]:
+    """A coder with weights of dx, dy, dw, dh; infinite size_limit: no clamp. Its fields, and the
+    argument for its struct."""
     if len(weights) != 4:
         raise ValueError(f"vecdet.{function}: weights has {len(weights)} numbers, expected 4")
-    clamp = _c.CLAMP_NONE if size_limit == float("inf") else _c.CLAMP_ABOVE
-    return (*weights, clamp, 0 if clamp == _c.CLAMP_NONE else size_limit,
-            choice(FORMATS, function, "anchor_format", anchor_format))
+    return _kept_coder(tuple(weights), size_limit,
+                       choice(FORMATS, function, "anchor_format", anchor_format))
+
+
+@functools.lru_cache(maxsize=256)
+def _kept_coder(weights: tuple[float, ...], size_limit: float, anchors: int) -> Any:
+    limit = (_c.CLAMP_NONE, 0) if size_limit == math.inf else (_c.CLAMP_ABOVE, size_limit)
+    fields = (*weights, *limit, anchors)
+    return fields, byref(_c.coder_params(*fields))
 
 
 def _coded(function: str, first: Any, first_name: str, anchors: Any) -> Any:
-    type_, (a, b) = same_floats(function, (first_name, first), ("anchors", anchors))
+    type_, (a, b) = same_floats(function, (first_name, "anchors"), (first, anchors))
     b = box_rows(function, "anchors", b)
     if a.shape != b.shape:
         raise wrong_shape(function, first_name, a, f"[{len(b)}, 4], one per anchor")
@@ -186,8 +190,7 @@ def encode_boxes(boxes: ArrayLike, anchors: ArrayLike,
     [[0.1, 0.0, 0.0, 0.0]]
     """
     type_, targets, anchors, out = _coded("encode_boxes", boxes, "boxes", anchors)
-    params = kept_params(_c.coder_params, *coder_params("encode_boxes", weights,
-                                                        anchor_format=anchor_format))
+    _, params = coder_params("encode_boxes", weights, SIZE_LIMIT, anchor_format)
     check(library.vecdet_encode_boxes(type_, address(targets), address(anchors), len(targets),
                                       params, address(out)))
     return out
@@ -208,7 +211,7 @@ def decode_boxes(deltas: ArrayLike, anchors: ArrayLike,
     >>> decode_boxes([[0.1, 0, 0, 0]], [[0, 0, 10, 10]], image_size=(8, 20)).round(3).tolist()
     [[1.0, 0.0, 11.0, 8.0]]
     """
-    type_, (codes, priors) = same_floats("decode_boxes", ("deltas", deltas), ("anchors", anchors))
+    type_, (codes, priors) = same_floats("decode_boxes", ("deltas", "anchors"), (deltas, anchors))
     priors = box_rows("decode_boxes", "anchors", priors)
     if codes.ndim not in (2, 3) or codes.shape[-2:] != priors.shape:
         raise wrong_shape("decode_boxes", "deltas", codes,
@@ -216,14 +219,13 @@ def decode_boxes(deltas: ArrayLike, anchors: ArrayLike,
     images = len(codes) if codes.ndim == 3 else 1
     sizes = None
     if image_size is not None:
-        sizes = np.asarray(image_size, np.float64)
-        sizes = image_sizes_of("decode_boxes", np.broadcast_to(sizes, (images, 2))
-                               if sizes.ndim == 1 else sizes, images)
-    params = kept_params(_c.coder_params, *coder_params("decode_boxes", weights, size_limit,
-                                                        anchor_format))
+        given = np.asarray(image_size, np.float64)
+        sizes = image_sizes_of("decode_boxes", np.broadcast_to(given, (images, 2))
+                               if given.ndim == 1 else given, images)
+    _, params = coder_params("decode_boxes", weights, size_limit, anchor_format)
     out = empty(codes.shape, codes.dtype)
     check(library.vecdet_decode_boxes(type_, address(codes), images, address(priors), len(priors),
-                                      optional(sizes), params, address(out)))
+                                      sizes, params, address(out)))
     return out
 
 
@@ -236,7 +238,7 @@ def encode_distances(boxes: ArrayLike, anchors: ArrayLike, by_size: bool = True)
     """
     type_, targets, anchors, out = _coded("encode_distances", boxes, "boxes", anchors)
     check(library.vecdet_encode_distances(type_, address(targets), address(anchors), len(targets),
-                                          by_size, _c.XYXY, address(out)))
+                                          index(by_size), _c.XYXY, address(out)))
     return out
 
 
@@ -251,7 +253,7 @@ def decode_distances(distances: ArrayLike, anchors: ArrayLike, by_size: bool = T
     type_, codes, anchors, out = _coded("decode_distances", distances, "distances", anchors)
     size = None if image_size is None else byref(_c.image_size(*image_size))
     check(library.vecdet_decode_distances(type_, address(codes), address(anchors), len(codes), size,
-                                          by_size, _c.XYXY, address(out)))
+                                          index(by_size), _c.XYXY, address(out)))
     return out
 
 
@@ -286,7 +288,7 @@ def decode_distribution_boxes(logits: ArrayLike, points: ArrayLike,
     at = float32s(function, "points", points)
     if at.shape != (count, 2):
         raise wrong_shape(function, "points", at, f"[{count}, 2]")
-    units = float32s(function, "strides", with_floats(strides, function, "strides"))
+    units = float32s(function, "strides", strides, convert=real_numbers)
     if units.shape != (count,):
         raise wrong_shape(function, "strides", units, f"[{count}]")
     out = empty((count, 4), float32)

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import functools
 from ctypes import byref, c_int64
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 import numpy as np
 
 from . import _c
-from ._arrays import (TYPES, address, as_array, choice, empty, float32, float32s, float64,
-                      image_sizes_of, int64, joined, kept_params, offsets_of, optional,
-                      same_small_floats, shape_error, small_floats, wrong_shape)
+from ._arrays import (TYPES, address, as_array, box_rows, choice, empty, float32, float32s, float64,
+                      int64, kept_params, named, optional, same_small_floats, shape_error,
+                      small_floats, uint8, wrong_shape)
 from ._boxes import FORMATS, SIZE_LIMIT, coder_params
 from ._library import check, library
+from ._packed import image_sizes_of, integers_packed, joined, offsets_of, packed_rows, packer
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -101,7 +103,7 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
     values, positions = empty(most, float32), empty(most, int64)
     count = c_int64()
     check(library.vecdet_filter_topk(
-        TYPES[array.dtype], address(array), 1, size, size, score_threshold, k,
+        TYPES[array.dtype], address(array), 1, size, size, score_threshold, index(k),
         choice(("logits", "probabilities"), "filter_topk", "kind", kind), None, address(values),
         address(positions), byref(count)))
     values.resize(count.value, refcheck=False)
@@ -110,17 +112,15 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
 
 
 # The results of a batch are in two arrays, because the allocations, addresses and views of arrays
-# cost most of a small call: boxes, scores and extras; labels, sources and offsets. Named tuples are
-# made without their __new__, which costs as much as two views.
+# cost most of a small call: boxes, scores and extras; labels, sources and offsets.
 _NO_EXTRAS = empty((1 << 40, 0), float32)
-_tuple: Any = tuple.__new__
 
 
 def _detections(floats: Any, numbers: Any, total: int) -> list[Detections]:
     ends = numbers[total:].tolist()
     found, a = [], 0
     for b in ends[1:]:
-        found.append(_tuple(Detections, (
+        found.append(named(Detections, (
             floats[4 * a:4 * b].reshape(b - a, 4), floats[4 * total + a:4 * total + b],
             numbers[a:b])))
         a = b
@@ -131,7 +131,7 @@ def _yolo_detections(floats: Any, numbers: Any, total: int, extras: int) -> list
     ends = numbers[2 * total:].tolist()
     found, a = [], 0
     for b in ends[1:]:
-        found.append(_tuple(YoloDetections, (
+        found.append(named(YoloDetections, (
             floats[4 * a:4 * b].reshape(b - a, 4), floats[4 * total + a:4 * total + b],
             numbers[a:b], numbers[total + a:total + b],
             floats[5 * total + extras * a:5 * total + extras * b].reshape(b - a, extras)
@@ -144,6 +144,8 @@ _DETECTORS = ("retinanet", "fcos", "ssd", "rpn")
 _postprocess = library.vecdet_postprocess
 _postprocess_yolo = library.vecdet_postprocess_yolo
 _postprocess_detr = library.vecdet_postprocess_detr
+_letterbox = library.vecdet_letterbox
+_pack_image = packer(_c.byte_image)
 
 
 @functools.lru_cache(maxsize=256)
@@ -157,7 +159,7 @@ def _dense_params(detector: str, weights: Any, size_limit: float, *options: Any)
             setattr(params, name, value)
     if weights is None:
         weights = [getattr(params.coder, f"weight_{axis}") for axis in "xywh"]
-    params.coder = coder_params("postprocess", weights, size_limit)
+    params.coder, _ = coder_params("postprocess", weights, size_limit)
     return byref(params), max(0, params.max_detections)
 
 
@@ -201,18 +203,27 @@ def postprocess(
     """
     function = "postprocess"
     choice(_DETECTORS, function, "detector", detector)
-    type_, (logits, deltas, centers) = same_small_floats(
-        function, ("logits", logits), ("deltas", deltas), ("centerness", centerness))
+    if centerness is None:
+        type_, (logits, deltas) = same_small_floats(function, ("logits", "deltas"),
+                                                    (logits, deltas))
+    else:
+        type_, (logits, deltas, centerness) = same_small_floats(
+            function, ("logits", "deltas", "centerness"), (logits, deltas, centerness))
     priors = float32s(function, "anchors", anchors, "[anchors, 4]", 4)
-    if logits.ndim != 3 or logits.shape[1] != len(priors):
+    shape = logits.shape
+    if len(shape) != 3 or shape[1] != len(priors):
         raise wrong_shape(function, "logits", logits, f"[images, {len(priors)}, classes]")
-    images, count, classes = logits.shape
+    images, count, classes = shape
     if deltas.shape != (images, count, 4):
         raise wrong_shape(function, "deltas", deltas, f"[{images}, {count}, 4]")
-    if centers is not None and centers.shape != (images, count):
-        raise wrong_shape(function, "centerness", centers, f"[{images}, {count}]")
+    if centerness is not None and centerness.shape != (images, count):
+        raise wrong_shape(function, "centerness", centerness, f"[{images}, {count}]")
     sizes = image_sizes_of(function, image_sizes, images)
-    levels = np.ascontiguousarray(level_sizes, dtype=np.int64) if len(level_sizes) else None
+    level_count, levels = len(level_sizes), None
+    if level_count:
+        levels = packed_rows((level_sizes,), level_count, "q")
+        if levels is None:
+            levels = np.ascontiguousarray(level_sizes, dtype=int64).tobytes()
     params, most = _dense_params(detector, None if weights is None else tuple(weights), size_limit,
                                  score_threshold, max_candidates, iou_threshold, max_detections,
                                  min_size)
@@ -220,9 +231,9 @@ def postprocess(
     found, numbers = empty(total * 5, float32), empty(total + images + 1, int64)
     corners, labels = address(found), address(numbers)
     check(_postprocess(
-        type_, address(logits), address(deltas), optional(centers), images, classes,
-        address(priors), count, optional(levels), 0 if levels is None else len(levels),
-        address(sizes), params, None, corners, corners + 16 * total, labels, labels + 8 * total))
+        type_, address(logits), address(deltas), optional(centerness), images, classes,
+        address(priors), count, levels, level_count, sizes, params, None, corners,
+        corners + 16 * total, labels, labels + 8 * total))
     return _detections(found, numbers, total)
 
 
@@ -248,24 +259,26 @@ def postprocess_box_head(
         image_sizes: (height, width) of each image.
     """
     function = "postprocess_box_head"
-    type_, (logits, deltas) = same_small_floats(function, ("logits", logits), ("deltas", deltas))
-    parts = [float32s(function, "proposals", part, "[N, 4]", 4) for part in proposals]
-    boxes, offsets = joined(parts, (0, 4), float32), offsets_of(parts)
-    if logits.ndim != 2 or len(logits) != len(boxes):
-        raise wrong_shape(function, "logits", logits, f"[{len(boxes)}, classes]")
+    type_, (logits, deltas) = same_small_floats(function, ("logits", "deltas"), (logits, deltas))
+    parts = [box_rows(function, "proposals", float32s(function, "proposals", part))
+             for part in proposals]
+    offsets = offsets_of(parts)
+    boxes, _memory = joined(parts)
+    count = offsets[-1]
+    if logits.ndim != 2 or len(logits) != count:
+        raise wrong_shape(function, "logits", logits, f"[{count}, classes]")
     classes = logits.shape[1]
     if deltas.size != logits.size * 4:
-        raise wrong_shape(function, "deltas", deltas, f"[{len(boxes)}, {classes * 4}]")
+        raise wrong_shape(function, "deltas", deltas, f"[{count}, {classes * 4}]")
     sizes = image_sizes_of(function, image_sizes, len(parts))
     params = kept_params(_c.box_head_params, score_threshold, iou_threshold, max_detections,
-                         coder_params(function, weights, size_limit), min_size)
+                         coder_params(function, weights, size_limit)[0], min_size)
     total = len(parts) * max(0, min(max_detections, logits.size))
     found, numbers = empty(total * 5, float32), empty(total + len(parts) + 1, int64)
     corners, labels = address(found), address(numbers)
     check(library.vecdet_postprocess_box_head(
-        type_, address(logits), address(deltas), classes, address(boxes), len(boxes),
-        address(offsets), address(sizes), len(parts), params, None, corners, corners + 16 * total,
-        labels, labels + 8 * total))
+        type_, address(logits), address(deltas), classes, boxes, count, integers_packed(*offsets),
+        sizes, len(parts), params, None, corners, corners + 16 * total, labels, labels + 8 * total))
     return _detections(found, numbers, total)
 
 
@@ -383,19 +396,18 @@ def postprocess_yolo(
     images, rows, cols = shape
     positions = None
     if transforms is not None:
-        if isinstance(transforms, (list, tuple)):
-            # NumPy reads tuples faster than named tuples.
-            transforms = [tuple(one) if type(one) is LetterboxTransform else one
-                          for one in transforms]
-        positions = np.ascontiguousarray(transforms, dtype=float64)
-        if positions.shape != (images, 6):
-            raise wrong_shape(function, "transforms", positions,
-                              f"[{images}, 6]: one LetterboxTransform per image")
+        positions = packed_rows(transforms, 6, "d")
+        if positions is None or len(positions) != 48 * images:
+            array_of_all = np.ascontiguousarray(transforms, dtype=float64)
+            if array_of_all.shape != (images, 6):
+                raise wrong_shape(function, "transforms", array_of_all,
+                                  f"[{images}, 6]: one LetterboxTransform per image")
+            positions = array_of_all.tobytes()
     floats, numbers = empty(total * (5 + extras), float32), empty(2 * total + images + 1, int64)
     corners, labels = address(floats), address(numbers)
     check(_postprocess_yolo(
         TYPES[array.dtype], address(array), images * rows, cols, cols, images,
-        optional(positions), params, None, corners, corners + 16 * total, labels,
+        positions, params, None, corners, corners + 16 * total, labels,
         labels + 8 * total, corners + 20 * total, labels + 16 * total))
     found = _yolo_detections(floats, numbers, total, extras)
     for image in found:
@@ -432,7 +444,7 @@ def postprocess_detr(
     ([[50.0, 25.0, 150.0, 75.0]], [1])
     """
     function = "postprocess_detr"
-    type_, (logits, centres) = same_small_floats(function, ("logits", logits), ("boxes", boxes))
+    type_, (logits, centres) = same_small_floats(function, ("logits", "boxes"), (logits, boxes))
     if logits.ndim != 3:
         raise wrong_shape(function, "logits", logits, "[images, queries, classes]")
     images, queries, classes = logits.shape
@@ -445,7 +457,7 @@ def postprocess_detr(
     floats, numbers = empty(total * 5, float32), empty(2 * total + images + 1, int64)
     corners, labels = address(floats), address(numbers)
     check(_postprocess_detr(
-        type_, address(logits), address(centres), images, queries, classes, address(sizes), params,
+        type_, address(logits), address(centres), images, queries, classes, sizes, params,
         None, corners, corners + 16 * total, labels, labels + 8 * total, labels + 16 * total))
     return _yolo_detections(floats, numbers, total, 0)
 
@@ -487,31 +499,33 @@ def letterbox(
     function = "letterbox"
     if isinstance(images, np.ndarray) and images.ndim == 3:
         raise wrong_shape(function, "images", images, "a list of images")
-    arrays = []
+    arrays, views = [], []
     for image in images:
         array = as_array(function, "images", image)
-        if array.dtype != np.uint8:
+        if array.dtype != uint8:
             raise TypeError(f"vecdet.{function}: images has an image of {array.dtype}, expected "
                             "uint8")
         if array.ndim != 3 or array.shape[2] != 3:
             raise wrong_shape(function, "images", array, "[height, width, 3]")
-        if array.strides[1:] != (3, 1) or array.strides[0] < 3 * array.shape[1]:
-            array = np.ascontiguousarray(array)
-        arrays.append(array)
-    if np.shape(input_size) != (2,):
+        rows, columns, _ = array.shape
+        stride, *steps = array.strides
+        if steps != [3, 1] or stride < 3 * columns:
+            array, stride = np.ascontiguousarray(array), 3 * columns
+        arrays.append(array)  # to which the views point
+        views.append(_pack_image(address(array), rows, columns, stride))
+    is_pair = type(input_size) is tuple and len(input_size) == 2
+    if not is_pair and np.shape(input_size) != (2,):
         raise ValueError(f"vecdet.{function}: input_size is {input_size!r}, expected (height, "
                          "width)")
     height, width = input_size
     shape = (len(arrays), 3, height, width)
     if out is None:
-        out = np.empty(shape, np.float32)
-    elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
+        out = empty(shape, float32)
+    elif out.shape != shape or out.dtype != float32 or not out.flags.c_contiguous:
         raise wrong_shape(function, "out", out, f"{list(shape)}, contiguous, of float32")
-    views = (_c.byte_image * len(arrays))(
-        *[_c.byte_image(address(a), a.shape[0], a.shape[1], a.strides[0]) for a in arrays])
     params = kept_params(_c.letterbox_params, swap_channels, centred, upscale, fill, scale,
                          tuple(mean), tuple(deviation))
     made = empty((len(arrays), 6), float64)
-    check(library.vecdet_letterbox(views, len(arrays), _c.grid_size(height, width), params,
-                                   None, address(out), address(made)))
-    return out, [LetterboxTransform(*row) for row in made.tolist()]
+    check(_letterbox(b"".join(views), len(arrays), _c.grid_size(height, width), params, None,
+                     address(out), address(made)))
+    return out, [named(LetterboxTransform, row) for row in made.tolist()]

@@ -5,31 +5,42 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from ctypes import addressof, byref, c_void_p
+from operator import index
 from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
 from . import _c
-from ._arrays import (TYPES, address, as_array, empty, float32, float32s, float64, floats, int64,
-                      integers, joined, kept_params, optional, shape_error, wrong_shape)
+from ._arrays import (TYPES, address, as_array, empty, empty_like, float32, float32s, float64,
+                      floats, int64, integers, kept_params, ndarray, optional, shape_error,
+                      wrong_shape)
 from ._library import check, library
-from ._targets import grid_sizes
+from ._packed import bytes_address, grid_sizes_of, joined, level_numbers_of, packer
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
-def _maps(function: str, argument: str, value: Any) -> tuple[Any, Any]:
-    """Feature maps [N, C, H, W] as an array and its description."""
+_deformable_attention = library.vecdet_deformable_attention
+_deformable_attention_grad = library.vecdet_deformable_attention_grad
+_CORNERS = (slice(None), slice(1, None))  # of rows with the image first
+_IMAGE = (slice(None), 0)
+_pack_features = packer(_c.features)
+_pack_rois = packer(_c.roi_boxes)
+
+
+def _maps(function: str, argument: str, value: Any) -> Any:
+    """Feature maps [N, C, H, W]."""
     array = floats(function, argument, value)
     if array.ndim != 4:
         raise wrong_shape(function, argument, array, "[N, channels, height, width]")
-    return array, _described(array)
+    return array
 
 
-def _described(array: Any) -> Any:
-    return _c.features(address(array), *array.shape, _c.NCHW)
+def _described(array: Any) -> bytes:
+    return _pack_features(address(array), *array.shape, _c.NCHW)
 
 
 class _Rois:
@@ -37,25 +48,34 @@ class _Rois:
     torchvision."""
 
     def __init__(self, function: str, boxes: Any, images: int, dtype: Any) -> None:
-        if isinstance(boxes, (list, tuple)) and not (len(boxes) and np.ndim(boxes[0]) == 1):
+        real: Any = float64 if dtype == float64 else float32
+        if (type(boxes) is not ndarray and isinstance(boxes, (list, tuple))
+                and not (len(boxes) and np.ndim(boxes[0]) == 1)):
             if len(boxes) != images:
                 raise ValueError(f"vecdet.{function}: boxes has {len(boxes)} images, expected "
                                  f"{images}, as in the features")
-            parts = [floats(function, "boxes", part) for part in boxes]
-            for part in parts:
-                if part.size and (part.ndim != 2 or part.shape[1] != 4):
-                    raise wrong_shape(function, "boxes", part, "[L, 4]")
-            corners = joined([part.reshape(-1, 4) for part in parts], (0, 4), float32)
-            self.images = np.repeat(np.arange(images, dtype=np.int64),
-                                    [part.size // 4 for part in parts])
+            parts = []
+            for part in boxes:
+                array = floats(function, "boxes", part)
+                if array.size and (array.ndim != 2 or array.shape[1] != 4):
+                    raise wrong_shape(function, "boxes", array, "[L, 4]")
+                parts.append(array.astype(real, copy=False))
+            counts = [part.size // 4 for part in parts]
+            self.count = sum(counts)
+            corners, *kept = joined(parts)
+            # The image of each box, in int64.
+            indices = b"".join([image.to_bytes(8, sys.byteorder) * count
+                                for image, count in enumerate(counts)])
         else:
             rows = floats(function, "boxes", boxes)
             if rows.ndim != 2 or rows.shape[1] != 5:
                 raise wrong_shape(function, "boxes", rows,
                                   "[K, 5], the image first, or a list of [L, 4]")
-            corners, self.images = rows[:, 1:], rows[:, 0].astype(int64)
-        self.boxes = np.ascontiguousarray(corners, dtype=float64 if dtype == float64 else float32)
-        self.argument = _c.roi_boxes(address(self.boxes), len(self.boxes), address(self.images))
+            own = rows[_CORNERS].astype(real)
+            self.count, corners, kept = len(rows), address(own), [own]
+            indices = rows[_IMAGE].astype(int64).tobytes()
+        self._memory = indices, kept  # to which the addresses point
+        self.argument = _pack_rois(corners, self.count, bytes_address(indices))
 
 
 def _sides(output_size: Any) -> tuple[int, int]:
@@ -83,12 +103,12 @@ def roi_align(input: ArrayLike, boxes: Any, output_size: int | Sequence[int],
     [[[[7.5]]]]
     """
     function = "roi_align"
-    array, features = _maps(function, "input", input)
+    array = _maps(function, "input", input)
     rois = _Rois(function, boxes, len(array), array.dtype)
-    out = empty((len(rois.boxes), array.shape[1], *_sides(output_size)), array.dtype)
+    out = empty((rois.count, array.shape[1], *_sides(output_size)), array.dtype)
     params = kept_params(_c.roi_align_params, spatial_scale, sampling_ratio, aligned, False)
-    check(library.vecdet_roi_align(TYPES[array.dtype], byref(features), byref(rois.argument),
-                                   params, None, byref(_described(out))))
+    check(library.vecdet_roi_align(TYPES[array.dtype], _described(array), rois.argument, params,
+                                   None, _described(out)))
     return out
 
 
@@ -98,15 +118,15 @@ def roi_align_grad(grad: ArrayLike, boxes: Any, input_shape: Sequence[int],
     """The gradient of roi_align with respect to its input, which has ``input_shape``. ``grad`` is
     the gradient with respect to the output."""
     function = "roi_align_grad"
-    array, upstream = _maps(function, "grad", grad)
+    array = _maps(function, "grad", grad)
     rois = _Rois(function, boxes, input_shape[0], array.dtype)
     out = empty(tuple(input_shape), array.dtype)
     if out.ndim != 4:
         raise ValueError(f"vecdet.{function}: input_shape is {tuple(input_shape)}, expected "
                          "(N, channels, height, width)")
     params = kept_params(_c.roi_align_params, spatial_scale, sampling_ratio, aligned, False)
-    check(library.vecdet_roi_align_grad(TYPES[array.dtype], byref(upstream), byref(rois.argument),
-                                        params, None, byref(_described(out))))
+    check(library.vecdet_roi_align_grad(TYPES[array.dtype], _described(array), rois.argument,
+                                        params, None, _described(out)))
     return out
 
 
@@ -126,74 +146,71 @@ def multiscale_roi_align(features: Sequence[ArrayLike], boxes: Any,
     maps = [_maps(function, "features", level) for level in features]
     if not maps:
         raise ValueError(f"vecdet.{function}: features is empty, expected one array per level")
-    first = maps[0][0]
-    for array, _ in maps:
+    first = maps[0]
+    for array in maps:
         if array.dtype != first.dtype:
             raise TypeError(f"vecdet.{function}: features has {array.dtype}, expected "
                             f"{first.dtype}, as in the first level")
-    steps = np.ascontiguousarray(scales, dtype=np.float64)
-    if steps.shape != (len(maps),):
-        raise wrong_shape(function, "scales", steps, f"[{len(maps)}], one per level")
+    steps = level_numbers_of(function, "scales", scales, len(maps))
     rois = _Rois(function, boxes, len(first), first.dtype)
-    out = empty((len(rois.boxes), first.shape[1], *_sides(output_size)), first.dtype)
-    levels = (_c.features * len(maps))(*(described for _, described in maps))
+    out = empty((rois.count, first.shape[1], *_sides(output_size)), first.dtype)
     params = kept_params(_c.roi_align_params, 1, sampling_ratio, aligned, False)
     check(library.vecdet_multiscale_roi_align(
-        TYPES[first.dtype], levels, address(steps), len(maps), byref(rois.argument), params,
-        canonical_scale, canonical_level, None, byref(_described(out))))
+        TYPES[first.dtype], b"".join(map(_described, maps)), steps, len(maps), rois.argument,
+        params, canonical_scale, index(canonical_level), None, _described(out)))
     return out
 
 
-class _Attention:
-    """The inputs of deformable attention as the C functions take them."""
-
-    def __init__(self, function: str, value: Any, level_sizes: Any, points: Any, weights: Any,
-                 level_points: Any) -> None:
-        self.value = floats(function, "value", value)
-        if self.value.ndim != 4:
-            raise wrong_shape(function, "value", self.value, "[N, locations, heads, channels]")
-        images, locations, heads, channels = self.value.shape
-        real: Any = float64 if self.value.dtype == float64 else float32
-        self.points = floats(function, "points", points).astype(real, copy=False)
-        self.weights = floats(function, "weights", weights).astype(real, copy=False)
-        if (self.points.ndim not in (5, 6) or self.points.shape[-1] != 2
-                or self.points.shape[0] != images or self.points.shape[2] != heads):
-            raise wrong_shape(function, "points", self.points,
-                              f"[{images}, queries, {heads}, points, 2] or "
-                              f"[{images}, queries, {heads}, levels, points, 2]")
-        if self.weights.shape != self.points.shape[:-1]:
-            raise wrong_shape(function, "weights", self.weights,
-                              f"{list(self.points.shape[:-1])}, points without x and y")
-        grids = grid_sizes(function, level_sizes)
-        counts = None
-        if level_points is not None:
-            listed = as_array(function, "level_points", level_points)
-            if listed.ndim != 1:
-                raise wrong_shape(function, "level_points", listed,
-                                  f"[{len(grids)}], one number per level")
-            counts = tuple(integers(function, "level_points", listed).tolist())
-        self.out_shape = (images, self.points.shape[1], heads, channels)
-        self.shape = _attention_shape(function, self.value.shape, grids.tobytes(),
-                                      self.points.shape, counts)
+def _attention(function: str, value: Any, level_sizes: Any, points: Any, weights: Any,
+               level_points: Any) -> Any:
+    """The inputs of deformable attention as arrays, the argument that describes them, and the
+    output's shape."""
+    value = floats(function, "value", value)
+    real: Any = float64 if value.dtype == float64 else float32
+    points, weights = floats(function, "points", points), floats(function, "weights", weights)
+    if points.dtype is not real:
+        points = points.astype(real, copy=False)
+    if weights.dtype is not real:
+        weights = weights.astype(real, copy=False)
+    counts = None
+    grids, levels = grid_sizes_of(function, level_sizes)
+    if level_points is not None:
+        listed = as_array(function, "level_points", level_points)
+        if listed.ndim != 1:
+            raise wrong_shape(function, "level_points", listed, f"[{levels}], one number per level")
+        counts = tuple(integers(function, "level_points", listed).tolist())
+    shape, out_shape = _attention_shape(function, value.shape, points.shape, weights.shape, grids,
+                                        counts)
+    return value, points, weights, shape, out_shape
 
 
 @functools.lru_cache(maxsize=256)
-def _attention_shape(function: str, value_shape: Any, level_sizes: bytes, points_shape: Any,
-                     level_points: Any) -> Any:
-    """What calls with the same shapes share: the argument that describes them."""
-    images, locations, heads, channels = value_shape
-    grids = np.frombuffer(level_sizes, int64).reshape(-1, 2).tolist()
+def _attention_shape(function: str, value: tuple[int, ...], points: tuple[int, ...],
+                     weights: tuple[int, ...], level_sizes: bytes, level_points: Any) -> Any:
+    """What calls with the same shapes share: the argument that describes them, and the output's
+    shape."""
+    if len(value) != 4:
+        raise shape_error(function, "value", value, "[N, locations, heads, channels]")
+    images, locations, heads, channels = value
+    if (len(points) not in (5, 6) or points[-1] != 2 or points[0] != images
+            or points[2] != heads):
+        raise shape_error(function, "points", points, f"[{images}, queries, {heads}, points, 2] or "
+                          f"[{images}, queries, {heads}, levels, points, 2]")
+    if weights != points[:-1]:
+        raise shape_error(function, "weights", weights,
+                          f"{list(points[:-1])}, points without x and y")
+    sides = memoryview(level_sizes).cast("q").tolist()
+    grids = list(zip(sides[::2], sides[1::2]))
     expected = sum(height * width for height, width in grids)
     if expected != locations:
-        raise shape_error(function, "value", value_shape,
+        raise shape_error(function, "value", value,
                           f"[N, {expected}, heads, channels], the locations of all levels")
     levels = (_c.attention_level * len(grids))(*(
         _c.attention_level(height, width, count) for (height, width), count in zip(
-            grids, _level_points(function, len(grids), points_shape, level_points))))
-    shape = _c.attention_shape(images, points_shape[1], heads, channels, addressof(levels),
-                               len(grids))
+            grids, _level_points(function, len(grids), points, level_points))))
+    shape = _c.attention_shape(images, points[1], heads, channels, addressof(levels), len(grids))
     shape.levels_memory = levels  # which the address does not keep
-    return byref(shape)
+    return byref(shape), (images, points[1], heads * channels)
 
 
 def _level_points(function: str, levels: int, points_shape: Any, level_points: Any) -> Any:
@@ -239,12 +256,12 @@ def deformable_attention(value: ArrayLike, level_sizes: ArrayLike, points: Array
     >>> deformable_attention(value, [(2, 2), (1, 1)], points, weights).tolist()
     [[[103.25]]]
     """
-    of = _Attention("deformable_attention", value, level_sizes, points, weights, level_points)
-    out = empty(of.out_shape, of.value.dtype)
-    check(library.vecdet_deformable_attention(
-        TYPES[of.value.dtype], of.shape, address(of.value), address(of.points),
-        address(of.weights), None, address(out)))
-    return out.reshape(*out.shape[:2], out.shape[2] * out.shape[3])
+    inputs, at, factors, shape, out_shape = _attention(
+        "deformable_attention", value, level_sizes, points, weights, level_points)
+    out = empty(out_shape, inputs.dtype)
+    check(_deformable_attention(TYPES[inputs.dtype], shape, address(inputs), address(at),
+                                address(factors), None, address(out)))
+    return out
 
 
 def deformable_attention_grad(
@@ -265,16 +282,17 @@ def deformable_attention_grad(
     ([0.75, 0.75, 0.25, 0.25], [26.0, 72.0], [26.0])
     """
     function = "deformable_attention_grad"
-    of = _Attention(function, value, level_sizes, points, weights, level_points)
-    upstream = floats(function, "grad", grad).astype(of.value.dtype, copy=False)
-    images, queries, heads, channels = of.out_shape
-    if upstream.shape != (images, queries, heads * channels):
-        raise wrong_shape(function, "grad", upstream,
-                          f"[{images}, {queries}, {heads * channels}], the output's shape")
-    grads = np.empty_like(of.value), np.empty_like(of.points), np.empty_like(of.weights)
-    check(library.vecdet_deformable_attention_grad(
-        TYPES[of.value.dtype], of.shape, address(upstream), address(of.value),
-        address(of.points), address(of.weights), None, *map(address, grads)))
+    inputs, at, factors, shape, out_shape = _attention(function, value, level_sizes, points,
+                                                       weights, level_points)
+    upstream = floats(function, "grad", grad)
+    if upstream.dtype is not inputs.dtype:
+        upstream = upstream.astype(inputs.dtype, copy=False)
+    if upstream.shape != out_shape:
+        raise wrong_shape(function, "grad", upstream, f"{list(out_shape)}, the output's shape")
+    grads = empty_like(inputs), empty_like(at), empty_like(factors)
+    check(_deformable_attention_grad(
+        TYPES[inputs.dtype], shape, address(upstream), address(inputs), address(at),
+        address(factors), None, *map(address, grads)))
     return grads
 
 
@@ -297,7 +315,7 @@ class Conv3x3:
     def __init__(self, weight: ArrayLike, bias: ArrayLike | None = None, relu: bool = False,
                  accurate: bool = False) -> None:
         self._handle: int | None = None
-        array, described = _maps("Conv3x3", "weight", float32s("Conv3x3", "weight", weight))
+        array = _maps("Conv3x3", "weight", float32s("Conv3x3", "weight", weight))
         self.output_channels, self.input_channels = array.shape[:2]
         self._bias = None if bias is None else float32s("Conv3x3", "bias", bias).copy()
         if self._bias is not None and self._bias.shape != (self.output_channels,):
@@ -305,16 +323,16 @@ class Conv3x3:
         self._relu = relu
         handle = c_void_p()
         check(library.vecdet_conv3x3_weights_create(
-            byref(described), _c.CONV3X3_FORWARD, _c.F2X2 if accurate else _c.F4X4, byref(handle)))
+            _described(array), _c.CONV3X3_FORWARD, _c.F2X2 if accurate else _c.F4X4, byref(handle)))
         self._handle = handle.value
         self._free = library.vecdet_conv3x3_weights_free
 
     def __call__(self, input: ArrayLike) -> NDArray[np.float32]:
         """The convolution of ``input`` [N, input channels, H, W]."""
-        array, described = _maps("Conv3x3", "input", float32s("Conv3x3", "input", input))
+        array = _maps("Conv3x3", "input", float32s("Conv3x3", "input", input))
         out = empty((len(array), self.output_channels, *array.shape[2:]), np.float32)
-        check(library.vecdet_conv3x3(byref(described), self._handle, optional(self._bias),
-                                     self._relu, None, byref(_described(out))))
+        check(library.vecdet_conv3x3(_described(array), self._handle, optional(self._bias),
+                                     index(self._relu), None, _described(out)))
         return out
 
     def __del__(self) -> None:
@@ -336,6 +354,7 @@ def pyramid_levels(boxes: ArrayLike, levels: int, scale: float = 0.25,
     if array.ndim != 2 or array.shape[1] != 4:
         raise wrong_shape("pyramid_levels", "boxes", array, "[N, 4]")
     out = empty(len(array), np.int64)
-    check(library.vecdet_pyramid_levels(TYPES[array.dtype], address(array), len(array), levels,
-                                        scale, canonical_scale, canonical_level, address(out)))
+    check(library.vecdet_pyramid_levels(TYPES[array.dtype], address(array), len(array),
+                                        index(levels), scale, canonical_scale,
+                                        index(canonical_level), address(out)))
     return out

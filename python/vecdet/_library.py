@@ -13,6 +13,12 @@ from ._c import FUNCTIONS, INVALID_ARGUMENT, OUT_OF_MEMORY
 _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libvecdet.so.0")
 
 
+# ctypes converts an int to a pointer in half the time that an integer type takes, and a pointer is
+# passed in the place of an integer. It would also take None and text for a pointer, so callers pass
+# ints that the package computed, and operator.index() of a user's.
+_AS_POINTERS: dict[Any, Any] = {ctypes.c_int: ctypes.c_void_p, ctypes.c_int64: ctypes.c_void_p}
+
+
 def _load() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(_FILE)
@@ -20,10 +26,11 @@ def _load() -> ctypes.CDLL:
         raise ImportError(f"vecdet's library does not load: {error}. Install the wheel for this "
                           "machine, run pip install ./python in the source tree, or build the "
                           "CMake target vecdet_c") from error
-    for name, (result, arguments) in FUNCTIONS.items():
+    functions: Any = FUNCTIONS
+    for name, (result, arguments) in functions.items():
         function = getattr(library, name)
         function.restype = result
-        function.argtypes = arguments
+        function.argtypes = [_AS_POINTERS.get(kind, kind) for kind in arguments]
     return library
 
 

@@ -4,6 +4,7 @@ number ("mean" or "sum"); X_and_grad returns the number and its gradient, comput
 
 from __future__ import annotations
 
+import functools
 import math
 from ctypes import byref, c_double
 from typing import TYPE_CHECKING, Any, Sequence
@@ -15,101 +16,99 @@ from ._arrays import (TYPES, address, box_rows, choice, empty, float32s, floats,
                       kept_params, optional, same_floats, wrong_shape)
 from ._boxes import SIZE_LIMIT, coder_params
 from ._library import check, library
+from ._packed import packer
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _REDUCTIONS = ("none", "mean", "sum")
+_SUMS = ("mean", "sum")  # with a gradient
 _BOX_LOSSES = ("smooth_l1", "giou", "diou", "ciou")
 
 
-def _reduced(function: str, reduction: str, allowed: tuple[str, ...] = _REDUCTIONS) -> int:
-    choice(allowed, function, "reduction", reduction)
+def _reduced(function: str, reduction: str, with_grad: bool = False) -> int:
+    if reduction == "sum":
+        return _c.SUM
+    choice(_SUMS if with_grad else _REDUCTIONS, function, "reduction", reduction)
     return _c.MEAN if reduction == "mean" else _c.SUM
 
 
-def _rows(function: str, inputs: Any) -> tuple[int, int, int, Any]:
-    """Logits [..., classes]: their type, rows, classes and array."""
-    array = floats(function, "inputs", inputs)
-    if array.ndim < 1:
-        raise wrong_shape(function, "inputs", array, "[..., classes]")
+def _logits(function: str, inputs: Any, convert: Any = floats) -> tuple[Any, tuple[int, ...], int]:
+    """Logits [..., classes]: the array, the shape of its rows, and the classes."""
+    array = convert(function, "inputs", inputs)
     shape = array.shape
-    return TYPES[array.dtype], math.prod(shape[:-1]), shape[-1], array
+    if not shape:
+        raise wrong_shape(function, "inputs", array, "[..., classes]")
+    return array, shape[:-1], shape[-1]
 
 
-def _per_row(function: str, argument: str, value: Any, inputs: Any) -> Any:
-    """A number per row of the inputs, or None."""
-    if value is None:
-        return None
-    array = float32s(function, argument, value)
-    if array.shape != inputs.shape[:-1]:
-        raise wrong_shape(function, argument, array,
-                          f"{list(inputs.shape[:-1])}, one number per row of inputs")
-    return array
+def _forms(name: str) -> tuple[Any, Any, Any]:
+    """The loss of each element, the sum or mean, and the latter with its gradient."""
+    return (getattr(library, f"vecdet_{name}_unreduced", None), getattr(library, f"vecdet_{name}"),
+            getattr(library, f"vecdet_{name}_and_grad"))
 
 
-def _labels(function: str, labels: Any, inputs: Any) -> Any:
-    array = integers(function, "labels", labels)
-    if array.shape != inputs.shape[:-1]:
-        raise wrong_shape(function, "labels", array,
-                          f"{list(inputs.shape[:-1])}, one label per row of inputs")
-    return array
+_SIGMOID_FOCAL = _forms("sigmoid_focal_loss")
+_QUALITY_FOCAL = _forms("quality_focal_loss")
+_VARIFOCAL = _forms("varifocal_loss")
+_BCE = _forms("bce_loss")
+_SOFTMAX = _forms("softmax_cross_entropy_loss")
+_DISTRIBUTION_FOCAL = _forms("distribution_focal_loss")
+_SMOOTH_L1 = _forms("smooth_l1_loss")
+_IOU = _forms("iou_loss")
+_REGRESSION = _forms("regression_loss")
 
 
-# The three forms of each loss.
-_FORMS: list[dict[str, Any]] = [
-    {name: getattr(library, f"vecdet_{name}{form}", None) for name in (
-        "bce_loss", "distribution_focal_loss", "iou_loss", "quality_focal_loss", "regression_loss",
-        "sigmoid_focal_loss", "smooth_l1_loss", "softmax_cross_entropy_loss", "varifocal_loss")}
-    for form in ("_unreduced", "", "_and_grad")]
-_UNREDUCED, _REDUCED, _AND_GRAD = _FORMS
-
-
-def _run(name: str, arguments: Sequence[Any], inputs: Any, reduction: str | None,
-         element_shape: Any = None) -> Any:
+def _run(forms: tuple[Any, Any, Any], arguments: tuple[Any, ...], inputs: Any,
+         reduction: str | None, element_shape: Any = None) -> Any:
     """Calls the form of a loss that the reduction asks for; None: with the gradient."""
+    unreduced, reduced, with_grad = forms
     if reduction == "none":
-        shape = inputs.shape if element_shape is None else element_shape
-        losses = empty(shape, inputs.dtype)
-        check(_UNREDUCED[name](*arguments, address(losses)))
+        losses = empty(inputs.shape if element_shape is None else element_shape, inputs.dtype)
+        check(unreduced(*arguments + (address(losses),)))
         return losses
     loss = c_double()
     if reduction is not None:
-        check(_REDUCED[name](*arguments, byref(loss)))
+        check(reduced(*arguments + (byref(loss),)))
         return loss.value
     grad = empty(inputs.shape, inputs.dtype)
-    check(_AND_GRAD[name](*arguments, byref(loss), address(grad)))
+    check(with_grad(*arguments + (byref(loss), address(grad))))
     return loss.value, grad
 
 
 # ---- Focal loss
 
+_pack_targets = packer(_c.focal_targets)
+
 
 def _focal(function: str, inputs: Any, targets: Any, alpha: float, gamma: float, reduction: str,
            labels: Any, scores: Any, scale: float, row_weights: Any, background: int, ignore: int,
            with_grad: bool) -> Any:
-    number = _reduced(function, reduction, _REDUCTIONS[1:] if with_grad else _REDUCTIONS)
+    number = _reduced(function, reduction, with_grad)
     if (targets is None) == (labels is None):
         raise ValueError(f"vecdet.{function} takes either targets or labels")
     if targets is not None:
-        _, (inputs, targets) = same_floats(function, ("inputs", inputs), ("targets", targets))
+        _, (inputs, targets) = same_floats(function, ("inputs", "targets"), (inputs, targets))
         if targets.shape != inputs.shape:
             raise wrong_shape(function, "targets", targets, f"{list(inputs.shape)}, the shape of "
                               "inputs; pass class labels as labels=")
-    type_, rows, classes, array = _rows(function, inputs)
+    array, rows, classes = _logits(function, inputs)
     if labels is not None:
-        labels = _labels(function, labels, array)
+        labels = integers(function, "labels", labels, rows=rows)
     elif scores is not None:
         raise ValueError(f"vecdet.{function}: scores need labels")
-    scores = _per_row(function, "scores", scores, array)
-    weights = _per_row(function, "row_weights", row_weights, array)
-    chosen = _c.focal_targets(optional(labels), optional(scores), optional(targets))
-    return _run("sigmoid_focal_loss", (
-        type_, address(array), rows, classes, classes, byref(chosen),
-        kept_params(_c.focal_loss_params, alpha, gamma, scale, number, background, ignore)
-        if weights is None else
-        byref(_c.focal_loss_params(alpha, gamma, scale, number, background, ignore,
-                                   address(weights)))), array, None if with_grad else reduction)
+    if scores is not None:
+        scores = float32s(function, "scores", scores, rows=rows)
+    if row_weights is None:
+        params = kept_params(_c.focal_loss_params, alpha, gamma, scale, number, background, ignore)
+    else:
+        row_weights = float32s(function, "row_weights", row_weights, rows=rows)
+        params = byref(_c.focal_loss_params(alpha, gamma, scale, number, background, ignore,
+                                            address(row_weights)))
+    return _run(_SIGMOID_FOCAL, (
+        TYPES[array.dtype], address(array), math.prod(rows), classes, classes,
+        _pack_targets(optional(labels), optional(scores), optional(targets)), params),
+        array, None if with_grad else reduction)
 
 
 def sigmoid_focal_loss(
@@ -176,21 +175,27 @@ def sigmoid_focal_loss_and_grad(
 # ---- Losses of scored labels
 
 
-def _soft(function: str, name: str, params: type, options: Sequence[Any], inputs: Any, labels: Any,
-          scores: Any, reduction: str, scale: float, row_weights: Any, background: int, ignore: int,
-          with_grad: bool) -> Any:
-    number = _reduced(function, reduction, _REDUCTIONS[1:] if with_grad else _REDUCTIONS)
-    type_, rows, classes, array = _rows(function, inputs)
-    labels = _labels(function, labels, array)
-    scores = _per_row(function, "scores", scores, array)
-    weights = _per_row(function, "row_weights", row_weights, array)
-    options = (*options, scale, number, background, ignore)
-    if weights is None:
-        chosen = kept_params(params, *options)
+@functools.lru_cache(maxsize=256)
+def _soft_params(params: Any, options: tuple[Any, ...], *values: Any) -> Any:
+    """Parameters that many calls share."""
+    return byref(params(*options, *values))
+
+
+def _soft(function: str, forms: tuple[Any, Any, Any], params: type, options: tuple[Any, ...],
+          inputs: Any, labels: Any, scores: Any, reduction: str, scale: float, row_weights: Any,
+          background: int, ignore: int, with_grad: bool) -> Any:
+    number = _reduced(function, reduction, with_grad)
+    array, rows, classes = _logits(function, inputs)
+    labels = integers(function, "labels", labels, rows=rows)
+    scores = float32s(function, "scores", scores, rows=rows)
+    if row_weights is None:
+        chosen = _soft_params(params, options, scale, number, background, ignore)
     else:
-        chosen = byref(params(*options, address(weights)))
-    return _run(name, (type_, address(array), rows, classes, classes, address(labels),
-                       address(scores), chosen), array, None if with_grad else reduction)
+        row_weights = float32s(function, "row_weights", row_weights, rows=rows)
+        chosen = byref(params(*options, scale, number, background, ignore, address(row_weights)))
+    return _run(forms, (TYPES[array.dtype], address(array), labels.size, classes, classes,
+                        address(labels), address(scores), chosen), array,
+                None if with_grad else reduction)
 
 
 def quality_focal_loss(
@@ -217,7 +222,7 @@ def quality_focal_loss(
     >>> round(quality_focal_loss([[0.0, 0.0]], [0], [0.5], reduction="sum"), 4)
     0.1733
     """
-    return _soft("quality_focal_loss", "quality_focal_loss", _c.quality_focal_params, (beta,),
+    return _soft("quality_focal_loss", _QUALITY_FOCAL, _c.quality_focal_params, (beta,),
                  inputs, labels, scores, reduction, scale, row_weights, background, ignore, False)
 
 
@@ -234,7 +239,7 @@ def quality_focal_loss_and_grad(
     ignore: int = -2,
 ) -> tuple[float, NDArray[Any]]:
     """The sum or mean of quality_focal_loss, and its gradient with respect to ``inputs``."""
-    return _soft("quality_focal_loss_and_grad", "quality_focal_loss", _c.quality_focal_params,
+    return _soft("quality_focal_loss_and_grad", _QUALITY_FOCAL, _c.quality_focal_params,
                  (beta,), inputs, labels, scores, reduction, scale, row_weights, background, ignore,
                  True)
 
@@ -253,7 +258,7 @@ def varifocal_loss(
     ignore: int = -2,
 ) -> Any:
     """Varifocal loss, https://arxiv.org/abs/2008.13367; otherwise like quality_focal_loss."""
-    return _soft("varifocal_loss", "varifocal_loss", _c.varifocal_params, (alpha, gamma, True),
+    return _soft("varifocal_loss", _VARIFOCAL, _c.varifocal_params, (alpha, gamma, True),
                  inputs, labels, scores, reduction, scale, row_weights, background, ignore, False)
 
 
@@ -277,7 +282,7 @@ def varifocal_loss_and_grad(
         grad_through_factor: whether the gradient treats the focusing factor as a function of the
             logit; if not, as a constant weight.
     """
-    return _soft("varifocal_loss_and_grad", "varifocal_loss", _c.varifocal_params,
+    return _soft("varifocal_loss_and_grad", _VARIFOCAL, _c.varifocal_params,
                  (alpha, gamma, grad_through_factor), inputs, labels, scores, reduction, scale,
                  row_weights, background, ignore, True)
 
@@ -294,7 +299,7 @@ def bce_loss(
     ignore: int = -2,
 ) -> Any:
     """Binary cross entropy with logits; otherwise like quality_focal_loss."""
-    return _soft("bce_loss", "bce_loss", _c.bce_params, (), inputs, labels, scores, reduction,
+    return _soft("bce_loss", _BCE, _c.bce_params, (), inputs, labels, scores, reduction,
                  scale, row_weights, background, ignore, False)
 
 
@@ -310,7 +315,7 @@ def bce_loss_and_grad(
     ignore: int = -2,
 ) -> tuple[float, NDArray[Any]]:
     """The sum or mean of bce_loss, and its gradient with respect to ``inputs``."""
-    return _soft("bce_loss_and_grad", "bce_loss", _c.bce_params, (), inputs, labels, scores,
+    return _soft("bce_loss_and_grad", _BCE, _c.bce_params, (), inputs, labels, scores,
                  reduction, scale, row_weights, background, ignore, True)
 
 
@@ -331,16 +336,14 @@ def softmax_cross_entropy_loss(inputs: ArrayLike, labels: ArrayLike, reduction: 
     """
     function = "softmax_cross_entropy_loss"
     _reduced(function, reduction)
-    array = float32s(function, "inputs", inputs)
-    _, rows, classes, array = _rows(function, array)
-    labels = _labels(function, labels, array)
+    array, rows, classes = _logits(function, inputs, float32s)
+    numbers = integers(function, "labels", labels, rows=rows)
     if reduction == "mean":
-        counted = _counted(labels, ignore)
+        counted = _counted(numbers, ignore)
         scale = scale / counted if counted else float("nan")
     params = kept_params(_c.softmax_cross_entropy_params, 1.0 if scale != scale else scale, ignore)
-    loss = _run("softmax_cross_entropy_loss", (address(array), rows, classes, classes,
-                                               address(labels), params), array, reduction,
-                array.shape[:-1])
+    loss = _run(_SOFTMAX, (address(array), numbers.size, classes, classes, address(numbers),
+                           params), array, reduction, rows)
     return scale if scale != scale else loss
 
 
@@ -363,26 +366,26 @@ def softmax_cross_entropy_loss_and_grad(
         background: the class of negatives.
     """
     function = "softmax_cross_entropy_loss_and_grad"
-    array = float32s(function, "inputs", inputs)
-    _, rows, classes, array = _rows(function, array)
-    labels = _labels(function, labels, array)
+    array, rows, classes = _logits(function, inputs, float32s)
+    numbers = integers(function, "labels", labels, rows=rows)
     mining = None
     if negatives_per_foreground is not None:
         if array.ndim != 3:
             raise wrong_shape(function, "inputs", array, "[images, anchors, classes]")
         mining = byref(_c.hard_negative_mining(len(array), negatives_per_foreground, background))
     params = kept_params(_c.softmax_cross_entropy_params, scale, ignore)
-    return _run("softmax_cross_entropy_loss", (address(array), rows, classes, classes,
-                                               address(labels), mining, params, None), array, None)
+    return _run(_SOFTMAX, (address(array), numbers.size, classes, classes, address(numbers), mining,
+                           params, None), array, None)
 
 
-def _distribution(function: str, inputs: Any, targets: Any, scale: float, row_weights: Any) -> Any:
-    array = float32s(function, "inputs", inputs)
-    _, rows, bins, array = _rows(function, array)
-    places = _per_row(function, "targets", targets, array)
-    weights = _per_row(function, "row_weights", row_weights, array)
-    return array, (address(array), rows, bins, bins, address(places), optional(weights),
-                   scale), (places, weights)
+def _distribution(function: str, inputs: Any, targets: Any, scale: float, row_weights: Any,
+                  reduction: str | None) -> Any:
+    array, rows, bins = _logits(function, inputs, float32s)
+    places = float32s(function, "targets", targets, rows=rows)
+    if row_weights is not None:
+        row_weights = float32s(function, "row_weights", row_weights, rows=rows)
+    return _run(_DISTRIBUTION_FOCAL, (address(array), places.size, bins, bins, address(places),
+                                      optional(row_weights), scale), array, reduction, rows)
 
 
 def distribution_focal_loss(inputs: ArrayLike, targets: ArrayLike, reduction: str = "none", *,
@@ -400,38 +403,33 @@ def distribution_focal_loss(inputs: ArrayLike, targets: ArrayLike, reduction: st
         if rows == 0:
             return float("nan")
         scale = scale / rows
-    array, arguments, _kept = _distribution(function, inputs, targets, scale, row_weights)
-    return _run(function, arguments, array, reduction, array.shape[:-1])
+    return _distribution(function, inputs, targets, scale, row_weights, reduction)
 
 
 def distribution_focal_loss_and_grad(
         inputs: ArrayLike, targets: ArrayLike, *, scale: float = 1.0,
         row_weights: ArrayLike | None = None) -> tuple[float, NDArray[np.float32]]:
     """The sum of distribution_focal_loss, and its gradient with respect to ``inputs``."""
-    array, arguments, _kept = _distribution("distribution_focal_loss_and_grad", inputs, targets,
-                                            scale, row_weights)
-    return _run("distribution_focal_loss", arguments, array, None)
+    return _distribution("distribution_focal_loss_and_grad", inputs, targets, scale, row_weights,
+                         None)
 
 
 # ---- Box losses
 
 
-def _boxes(function: str, *named: Any) -> Any:
-    """Boxes [..., 4] of the same shape and type."""
-    type_, arrays = same_floats(function, *named)
-    first = arrays[0]
-    for (name, _), array in zip(named, arrays):
-        if array.ndim < 1 or array.shape[-1] != 4:
-            raise wrong_shape(function, name, array, "[..., 4]")
-        if array.shape != first.shape:
-            raise wrong_shape(function, name, array, f"{list(first.shape)}, the shape of "
-                              f"{named[0][0]}")
-    return type_, first.size // 4, arrays
+def _boxes(function: str, names: tuple[str, str], inputs: Any, targets: Any) -> Any:
+    """Boxes [..., 4] of the same shape and type: their type, number and arrays."""
+    type_, (a, b) = same_floats(function, names, (inputs, targets))
+    shape = a.shape
+    if shape[-1:] != (4,):
+        raise wrong_shape(function, names[0], a, "[..., 4]")
+    if b.shape != shape:
+        raise wrong_shape(function, names[1], b, "[..., 4]" if b.shape[-1:] != (4,) else
+                          f"{list(shape)}, the shape of {names[0]}")
+    return type_, a.size // 4, a, b
 
 
 def _box_weights(function: str, box_weights: Any, count: int) -> Any:
-    if box_weights is None:
-        return None
     weights = float32s(function, "box_weights", box_weights)
     if weights.size != count:
         raise wrong_shape(function, "box_weights", weights, f"[{count}], one number per box")
@@ -439,29 +437,28 @@ def _box_weights(function: str, box_weights: Any, count: int) -> Any:
 
 
 def _selected(labels: Any, background: int, ignore: int) -> Any:
-    if labels is None:
-        return None
-    return _c.box_selection(address(labels), background, ignore, None, 0)
+    return byref(_c.box_selection(address(labels), background, ignore, None, 0))
 
 
 def _smooth_l1(function: str, inputs: Any, target: Any, reduction: str, beta: float, labels: Any,
                scale: float, box_weights: Any, background: int, ignore: int,
                with_grad: bool) -> Any:
-    _reduced(function, reduction, _REDUCTIONS[1:] if with_grad else _REDUCTIONS)
-    type_, count, (predictions, targets) = _boxes(function, ("input", inputs), ("target", target))
+    _reduced(function, reduction, with_grad)
+    type_, count, predictions, targets = _boxes(function, ("input", "target"), inputs, target)
+    selection = None
     if labels is not None:
         labels = integers(function, "labels", labels, count)
-    weights = _box_weights(function, box_weights, count)
+        selection = _selected(labels, background, ignore)
+    if box_weights is not None:
+        box_weights = _box_weights(function, box_weights, count)
     is_empty = False
     if reduction == "mean":
         counted = count if labels is None else int(np.count_nonzero(
             (labels != background) & (labels != ignore)))
         is_empty = counted == 0
         scale = scale / (4 * max(1, counted))
-    selection = _selected(labels, background, ignore)
-    result = _run("smooth_l1_loss", (type_, address(predictions), address(targets), count,
-                                     None if selection is None else byref(selection), beta, scale,
-                                     optional(weights)), predictions,
+    result = _run(_SMOOTH_L1, (type_, address(predictions), address(targets), count, selection,
+                               beta, scale, optional(box_weights)), predictions,
                   None if with_grad else reduction)
     if is_empty:
         return (float("nan"), result[1]) if with_grad else float("nan")
@@ -515,10 +512,10 @@ def smooth_l1_loss_and_grad(
 
 def _iou_loss(function: str, kind: int, boxes1: Any, boxes2: Any, reduction: str, eps: float,
               with_grad: bool) -> Any:
-    _reduced(function, reduction, _REDUCTIONS[1:] if with_grad else _REDUCTIONS)
-    type_, count, (a, b) = _boxes(function, ("boxes1", boxes1), ("boxes2", boxes2))
+    _reduced(function, reduction, with_grad)
+    type_, count, a, b = _boxes(function, ("boxes1", "boxes2"), boxes1, boxes2)
     scale = 1 / max(1, count) if reduction == "mean" else 1.0
-    return _run("iou_loss", (type_, address(a), address(b), count, kind, eps, scale, None), a,
+    return _run(_IOU, (type_, address(a), address(b), count, kind, eps, scale, None), a,
                 None if with_grad else reduction, a.shape[:-1])
 
 
@@ -571,25 +568,26 @@ def _regression(function: str, deltas: Any, anchors: Any, targets: Any, matches:
                 scale: float, box_weights: Any, background: int, ignore: int,
                 with_grad: bool) -> Any:
     kind = choice(_BOX_LOSSES, function, "loss", loss)
-    type_, (codes, priors, truth) = same_floats(function, ("deltas", deltas), ("anchors", anchors),
-                                                ("targets", targets))
+    type_, (codes, priors, truth) = same_floats(function, ("deltas", "anchors", "targets"),
+                                                (deltas, anchors, targets))
     codes = box_rows(function, "deltas", codes)
     priors, truth = box_rows(function, "anchors", priors), box_rows(function, "targets", truth)
-    count = len(codes)
+    count, selection = len(codes), None
     if matches is not None:
         matches = integers(function, "matches", matches, count)
     if labels is not None:
         labels = integers(function, "labels", labels, count)
-    selection = _selected(labels, background, ignore)
-    if labels is None and matches is not None:
+        selection = _selected(labels, background, ignore)
+    elif matches is not None:
         selection = _selected(matches, -1, -2)
     params = kept_params(_c.regression_loss_params, kind, beta, eps, scale,
-                         coder_params(function, weights, size_limit))
-    factors = _box_weights(function, box_weights, count)
-    return _run("regression_loss", (
+                         coder_params(function, weights, size_limit)[0])
+    if box_weights is not None:
+        box_weights = _box_weights(function, box_weights, count)
+    return _run(_REGRESSION, (
         type_, address(codes), count, address(priors), len(priors), address(truth), len(truth),
-        optional(matches), None if selection is None else byref(selection), params,
-        optional(factors)), codes, None if with_grad else "sum")
+        optional(matches), selection, params, optional(box_weights)), codes,
+        None if with_grad else "sum")
 
 
 def regression_loss(

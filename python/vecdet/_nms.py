@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _c
 from ._arrays import (address, box_rows, choice, empty, float32, float64, int64, integers,
-                      kept_params, numbers_per_box, optional, same_floats)
+                      kept_params, named, numbers_per_box, optional, same_floats)
 from ._library import check, library
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _params(function: str, threshold: float, overlap: str) -> Any:
 
 
 def _boxes_and_scores(function: str, boxes: Any, scores: Any) -> Any:
-    type_, (boxes, scores) = same_floats(function, ("boxes", boxes), ("scores", scores))
+    type_, (boxes, scores) = same_floats(function, ("boxes", "scores"), (boxes, scores))
     boxes = box_rows(function, "boxes", boxes)
     numbers_per_box(function, "scores", scores, len(boxes))
     return type_, boxes, scores
@@ -157,6 +157,12 @@ class MergedBoxes(NamedTuple):
         return [self.members[a:b] for a, b in zip(ends[:-1], ends[1:])]
 
 
+def group_lists(merged: MergedBoxes) -> list[list[int]]:
+    """The members of each group as lists, which take less time than arrays."""
+    ends, members = merged.offsets.tolist(), merged.members.tolist()
+    return [members[a:b] for a, b in zip(ends, ends[1:])]
+
+
 def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
                 match_threshold: float = 0.5, overlap: str = "ios", *, transitive: bool = False,
                 rechecks: bool = True) -> MergedBoxes:
@@ -180,19 +186,23 @@ def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = No
     >>> [group.tolist() for group in merged.groups()]
     [[1, 0], [2]]
     """
-    type_, corners, numbers = _boxes_and_scores("merge_boxes", boxes, scores)
-    total = len(numbers)
+    type_, corners, confidences = _boxes_and_scores("merge_boxes", boxes, scores)
+    total = len(confidences)
     classes = None if idxs is None else integers("merge_boxes", "idxs", idxs, total)
     by = (_c.NMS_POSITIVE_AREA,
           _c.NMS_SMALLER_AREA)[choice(_OVERLAPS, "merge_boxes", "overlap", overlap)]
     params = kept_params(_c.merge_params, by, match_threshold, transitive, rechecks)
-    real: Any = float64 if type_ == _c.FLOAT64 else float32
-    merged, best = empty((total, 4), real), empty(total, real)
-    members, offsets = empty(total, int64), empty(total + 1, int64)
+    # Two arrays of results, because allocations and addresses cost most of a small call.
+    floats = empty(5 * total, float64 if type_ == _c.FLOAT64 else float32)
+    numbers = empty(2 * total + 1, int64)
+    rectangles, members = address(floats), address(numbers)
     count = c_int64()
     check(library.vecdet_merge_boxes(
-        type_, address(corners), address(numbers), optional(classes), None, total, params,
-        None, address(merged), address(best), address(members), address(offsets), byref(count)))
+        type_, address(corners), address(confidences), optional(classes), None, total, params, None,
+        rectangles, rectangles + 4 * total * floats.itemsize, members, members + 8 * total,
+        byref(count)))
     groups = count.value
-    return MergedBoxes(merged[:groups], best[:groups], members[:offsets.item(groups)],
-                       offsets[:groups + 1])
+    ends = numbers[total:total + groups + 1]
+    return named(MergedBoxes, (
+        floats[:4 * groups].reshape(groups, 4), floats[4 * total:4 * total + groups],
+        numbers[:ends.item(groups)], ends))

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import functools
 from ctypes import byref, c_double
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _c
-from ._arrays import (TYPES, address, choice, empty, floats, int64, integers, kept_params,
-                      same_small_floats, wrong_shape)
+from ._arrays import (TYPES, address, choice, empty, empty_like, floats, int64, integers,
+                      kept_params, same_small_floats, wrong_shape)
 from ._library import check, library
-from ._targets import Truth
+from ._packed import packer
+from ._targets import Truth, is_list
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -22,42 +24,43 @@ _CLASS_COSTS = ("focal", "softmax")
 _CLASS_LOSSES = ("focal", "varifocal", "cross_entropy")
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, (list, tuple))
+_match_queries = library.vecdet_match_queries
+_set_loss_and_grad = library.vecdet_set_loss_and_grad
+_pack_outputs = packer(_c.detr_outputs)
+_pack_layer = packer(_c.set_loss_layer)
 
 
 @functools.lru_cache(maxsize=64)
 def _layer_names(layers: int) -> list[str]:
     """The arguments in messages."""
-    return [f"{name}[{k}]" for name in ("logits", "boxes") for k in range(layers)]
+    return [f"{name}[{k}]" for name in ("logits", "boxes", "matches") for k in range(layers)]
 
 
 class _Layers:
     """The outputs of decoder layers, all of one type."""
 
     def __init__(self, function: str, logits: Any, boxes: Any, images: int) -> None:
-        parts = list(logits) if _is_list(logits) else [logits]
-        box_parts = list(boxes) if _is_list(boxes) else [boxes]
+        parts = (*logits,) if is_list(logits) else (logits,)
+        box_parts = (*boxes,) if is_list(boxes) else (boxes,)
         if not parts:
             raise ValueError(f"vecdet.{function}: logits is empty, expected one array per layer")
-        if len(box_parts) != len(parts):
+        self.count = count = len(parts)
+        if len(box_parts) != count:
             raise ValueError(f"vecdet.{function}: boxes has {len(box_parts)} layers, expected "
-                             f"{len(parts)}, as in logits")
-        count = len(parts)
-        names = _layer_names(count)
-        self.type, arrays = same_small_floats(function, *zip(names, parts + box_parts))
+                             f"{count}, as in logits")
+        self.names = names = _layer_names(count)
+        self.type, arrays = same_small_floats(function, names, parts + box_parts)
         self.logits, self.boxes = arrays[:count], arrays[count:]
-        self.arguments = []
-        for k, (own, corners) in enumerate(zip(self.logits, self.boxes)):
-            shape = own.shape
+        self.fields = []  # of each layer's detr_outputs
+        for k, own in enumerate(self.logits):
+            corners, shape = arrays[count + k], own.shape
             if len(shape) != 3 or shape[0] != images:
                 raise wrong_shape(function, names[k], own, f"[{images}, queries, classes], the "
                                   "images of targets")
             _, queries, classes = shape
             if corners.shape != (images, queries, 4):
                 raise wrong_shape(function, names[count + k], corners, f"{[images, queries, 4]}")
-            self.arguments.append(
-                _c.detr_outputs(address(own), address(corners), queries, classes))
+            self.fields.append((address(own), address(corners), queries, classes))
 
 
 def match_queries(
@@ -101,14 +104,12 @@ def match_queries(
     function = "match_queries"
     truth = Truth(function, targets, classes, name="targets")
     layers = _Layers(function, logits, boxes, truth.images)
-    count = len(layers.arguments)
     params = kept_params(
         _c.query_match_params, choice(_CLASS_COSTS, function, "class_cost", class_cost), alpha,
         gamma, epsilon, class_weight, l1_weight, giou_weight, groups)
-    matches = empty((count, max(0, groups), len(truth.boxes)), int64)
-    check(library.vecdet_match_queries(
-        layers.type, (_c.detr_outputs * count)(*layers.arguments), count, byref(truth.argument),
-        params, None, address(matches)))
+    matches = empty((layers.count, max(0, groups), truth.count), int64)
+    check(_match_queries(layers.type, b"".join(starmap(_pack_outputs, layers.fields)),
+                         layers.count, truth.argument, params, None, address(matches)))
     return matches
 
 
@@ -181,28 +182,28 @@ def set_loss_and_grad(
     function = "set_loss_and_grad"
     truth = Truth(function, targets, classes, name="targets")
     layers = _Layers(function, logits, boxes, truth.images)
-    count = len(layers.arguments)
+    count = layers.count
     if len(matches) != count:
         raise ValueError(f"vecdet.{function}: matches has {len(matches)} layers, expected {count}, "
                          "as in logits")
-    used = [integers(function, f"matches[{k}]", part) for k, part in enumerate(matches)]
-    for k, part in enumerate(used):
-        if part.ndim != 2 or part.shape[1] != len(truth.boxes):
-            raise wrong_shape(function, f"matches[{k}]", part,
-                              f"[groups, {len(truth.boxes)}], the boxes of all targets")
     params = kept_params(
         _c.set_loss_params, choice(_CLASS_LOSSES, function, "class_loss", class_loss), alpha, gamma,
         no_object_weight, class_weight, l1_weight, giou_weight, num_boxes, scale)
-    grads = [[empty(array.shape, array.dtype) for array in arrays]
-             for arrays in (layers.logits, layers.boxes)]
-    parts = (_c.set_loss_layer * count)(*(
-        _c.set_loss_layer(outputs, address(part), len(part), address(logits_grad),
-                          address(boxes_grad))
-        for outputs, part, logits_grad, boxes_grad in zip(layers.arguments, used, *grads)))
+    used, packed, logits_grads, boxes_grads = [], [], [], []
+    for k, part in zip(range(count), matches):  # an array's iterator ends with an exception
+        part = integers(function, layers.names[2 * count + k], part)
+        if part.ndim != 2 or part.shape[1] != truth.count:
+            raise wrong_shape(function, f"matches[{k}]", part,
+                              f"[groups, {truth.count}], the boxes of all targets")
+        logits_grad, boxes_grad = empty_like(layers.logits[k]), empty_like(layers.boxes[k])
+        used.append(part)  # to which the fields point
+        logits_grads.append(logits_grad)
+        boxes_grads.append(boxes_grad)
+        packed.append(_pack_layer(*layers.fields[k], address(part), len(part),
+                                  address(logits_grad), address(boxes_grad)))
     losses = empty((count, 3))
-    check(library.vecdet_set_loss_and_grad(layers.type, parts, count, byref(truth.argument),
-                                           params, None, address(losses)))
-    logits_grads, boxes_grads = grads
-    if _is_list(logits):
+    check(_set_loss_and_grad(layers.type, b"".join(packed), count, truth.argument, params, None,
+                             address(losses)))
+    if is_list(logits):
         return losses, logits_grads, boxes_grads
     return losses, logits_grads[0], boxes_grads[0]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ctypes import byref, c_int
+from operator import index
 
 from ._arrays import choice
 from ._library import check, library
@@ -14,7 +15,7 @@ _ISAS = ("baseline", "avx2", "avx512")
 def set_threads(threads: int) -> None:
     """Sets the number of threads of all later calls: 1 is only the calling thread, 0 (the default)
     one per processor, which is also the maximum. Results do not depend on it."""
-    check(library.vecdet_set_threads(threads))
+    check(library.vecdet_set_threads(index(threads)))
 
 
 def active_isa() -> str:

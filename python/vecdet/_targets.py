@@ -4,33 +4,40 @@
 from __future__ import annotations
 
 import functools
+import operator
 from ctypes import byref, c_int64, c_void_p
+from operator import index
 from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
 from . import _c
-from ._arrays import (address, as_array, choice, empty, float32, float32s, int64, integers, joined,
-                      offsets_of, optional, wrong_shape)
-from ._boxes import with_floats
+from ._arrays import (address, choice, empty, float32, float32s, int64, integers, ndarray,
+                      real_numbers, shape_error, wrong_shape)
 from ._library import check, library
+from ._packed import (bytes_address, doubles_of, grid_sizes_of, integers_packed, joined,
+                      level_numbers_of, offsets_of, packer)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _SHAPES = ("retinanet", "rpn", "fcos")
 
+_match_anchors = library.vecdet_match_anchors
+_pack_truth = packer(_c.ground_truth)
+_pack_shapes = packer(_c.anchor_shapes)
 
-def grid_sizes(function: str, sizes: Any) -> NDArray[np.int64]:
-    """(height, width) of each level."""
-    array = np.ascontiguousarray(sizes)
-    if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(f"vecdet.{function}: level_sizes has {array.dtype}, expected integers")
-    if array.dtype is not int64:
-        array = array.astype(int64)
-    if array.ndim != 2 or array.shape[1] != 2:
-        raise wrong_shape(function, "level_sizes", array, "[levels, 2]: (height, width) per level")
-    return array
+
+def _anchor_table(shapes: Any) -> tuple[bytes, list[bytes]]:
+    """The sizes and ratios of each level as the C functions take them, and their memory."""
+    table: list[bytes] = []
+    memory: list[bytes] = []
+    for sizes, ratios in shapes:
+        own, others = doubles_of(sizes), doubles_of(ratios)
+        memory += own, others
+        table.append(_pack_shapes(bytes_address(own), len(own) // 8, bytes_address(others),
+                                  len(others) // 8))
+    return b"".join(table), memory
 
 
 def make_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[int]],
@@ -49,28 +56,22 @@ def make_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[int]]
     [[-8.0, -8.0, 8.0, 8.0], [8.0, -8.0, 24.0, 8.0]]
     """
     function = "make_anchors"
-    grids = grid_sizes(function, level_sizes)
-    levels = len(grids)
-    kept = []  # the memory that the shapes point to
+    grids, levels = grid_sizes_of(function, level_sizes)
     if isinstance(shapes, str):
         choice(_SHAPES, function, "shapes", shapes)
         if levels != 5:
-            raise wrong_shape(function, "level_sizes", grids, f"[5, 2], the levels of {shapes!r}")
+            raise shape_error(function, "level_sizes", (levels, 2),
+                              f"[5, 2], the levels of {shapes!r}")
         table = getattr(library, f"vecdet_anchor_shapes_{shapes}")()
     else:
         if len(shapes) != levels:
             raise ValueError(f"vecdet.{function}: shapes has {len(shapes)} levels, expected "
                              f"{levels}, as in level_sizes")
-        table = (_c.anchor_shapes * levels)()
-        for at, (sizes, ratios) in zip(table, shapes):
-            own = [np.ascontiguousarray(numbers, np.float64) for numbers in (sizes, ratios)]
-            kept.append(own)
-            at.sizes, at.size_count = address(own[0]), own[0].size
-            at.ratios, at.ratio_count = address(own[1]), own[1].size
+        table, _memory = _anchor_table(shapes)
     count = c_int64()
-    check(library.vecdet_count_anchors(table, address(grids), levels, byref(count)))
+    check(library.vecdet_count_anchors(table, grids, levels, byref(count)))
     out = empty((count.value, 4), float32)
-    check(library.vecdet_make_anchors(table, _c.grid_size(*image_size), address(grids), levels,
+    check(library.vecdet_make_anchors(table, _c.grid_size(*image_size), grids, levels,
                                       address(out), count.value))
     return out
 
@@ -83,12 +84,12 @@ def make_ssd_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[i
     >>> make_ssd_anchors((300, 300), sizes).shape
     (8732, 4)
     """
-    grids = grid_sizes("make_ssd_anchors", level_sizes)
+    grids, levels = grid_sizes_of("make_ssd_anchors", level_sizes)
     count = c_int64()
-    check(library.vecdet_count_ssd_anchors(None, address(grids), len(grids), byref(count)))
+    check(library.vecdet_count_ssd_anchors(None, grids, levels, byref(count)))
     out = empty((count.value, 4), float32)
-    check(library.vecdet_make_ssd_anchors(None, _c.grid_size(*image_size), address(grids),
-                                          len(grids), address(out), count.value))
+    check(library.vecdet_make_ssd_anchors(None, _c.grid_size(*image_size), grids, levels,
+                                          address(out), count.value))
     return out
 
 
@@ -99,13 +100,11 @@ def make_points(level_sizes: Sequence[Sequence[int]],
     >>> make_points([(1, 2)], [8]).tolist()
     [[4.0, 4.0], [12.0, 4.0]]
     """
-    grids = grid_sizes("make_points", level_sizes)
-    steps = np.ascontiguousarray(strides, np.float64)
-    if steps.shape != (len(grids),):
-        raise wrong_shape("make_points", "strides", steps, f"[{len(grids)}], one per level")
-    out = empty((sum(height * width for height, width in grids.tolist()), 2), float32)
-    check(library.vecdet_make_points(address(grids), address(steps), len(grids), address(out),
-                                     len(out)))
+    grids, levels = grid_sizes_of("make_points", level_sizes)
+    steps = level_numbers_of("make_points", "strides", strides, levels)
+    sides = memoryview(grids).cast("q").tolist()
+    out = empty((sum(map(operator.mul, sides[::2], sides[1::2])), 2), float32)
+    check(library.vecdet_make_points(grids, steps, levels, address(out), len(out)))
     return out
 
 
@@ -134,51 +133,74 @@ class Truth:
     """Ground truth as the C functions take it: arrays of one image, or lists with one per image.
     `name` is the argument that holds the boxes, in messages."""
 
+    __slots__ = ("is_batch", "images", "count", "argument", "_memory")
+
     def __init__(self, function: str, boxes: Any, classes: Any = None, regions: Any = None,
                  name: str = "boxes") -> None:
-        self._name = name
-        self.is_batch = isinstance(boxes, (list, tuple)) and not _is_box_list(boxes)
-        self.images = len(boxes) if self.is_batch else 1
-        self.boxes, self.offsets = self._joined(function, name, boxes)
-        self.classes = self.regions = region_offsets = None
+        self.is_batch = is_batch = is_list(boxes) and not _is_box_list(boxes)
+        self.images = images = len(boxes) if is_batch else 1
+        corners, count, counts, offsets, memory = _joined_boxes(function, name, boxes, is_batch)
+        self.count = count  # the boxes of all images
+        labels = areas = area_count = area_ends = 0
+        labels_memory = area_offsets = area_memory = None
         if classes is not None:
-            self.classes = self._joined_classes(function, classes)
+            if is_batch:
+                _check_images(function, "classes", classes, images, name)
+                parts = []
+                for own, part in zip(counts, classes):
+                    parts.append(integers(function, "classes", part, own))
+                labels, labels_memory = joined(parts)
+            else:
+                labels_memory = integers(function, "classes", classes, count)
+                labels = address(labels_memory)
         if regions is not None:
-            self.regions, region_offsets = self._joined(function, "regions", regions)
-        self._region_offsets = region_offsets
-        self.argument = _c.ground_truth(
-            address(self.boxes), len(self.boxes), optional(self.classes), address(self.offsets),
-            self.images, optional(self.regions), 0 if self.regions is None else len(self.regions),
-            optional(region_offsets))
+            if is_batch:
+                _check_images(function, "regions", regions, images, name)
+            areas, area_count, _, area_offsets, area_memory = _joined_boxes(
+                function, "regions", regions, is_batch)
+            area_ends = bytes_address(area_offsets)
+        self._memory = memory, offsets, labels_memory, area_memory, area_offsets
+        self.argument = _pack_truth(corners, count, labels, bytes_address(offsets), images, areas,
+                                    area_count, area_ends)
 
-    def _check_images(self, function: str, name: str, parts: Any) -> None:
-        if len(parts) != self.images:
-            raise ValueError(f"vecdet.{function}: {name} has {len(parts)} images, expected "
-                             f"{self.images}, as in {self._name}")
+    def shape(self, count: int) -> Any:
+        """Of a result with one entry per anchor or point."""
+        return (self.images, count) if self.is_batch else count
 
-    def _joined(self, function: str, name: str, boxes: Any) -> Any:
-        if not self.is_batch:
-            array = _box_array(function, name, boxes)
-            return array, np.array((0, len(array)), int64)
-        self._check_images(function, name, boxes)
-        arrays = [_box_array(function, name, part) for part in boxes]
-        return joined(arrays, (0, 4), float32), offsets_of(arrays)
 
-    def _joined_classes(self, function: str, classes: Any) -> Any:
-        if not self.is_batch:
-            return integers(function, "classes", classes, len(self.boxes))
-        self._check_images(function, "classes", classes)
-        ends = self.offsets.tolist()
-        return joined([integers(function, "classes", part, end - begin)
-                       for part, begin, end in zip(classes, ends, ends[1:])], 0, int64)
+def is_list(value: Any) -> bool:
+    return type(value) is not ndarray and isinstance(value, (list, tuple))
 
-    def result(self, count: int, dtype: Any) -> NDArray[Any]:
-        return empty((self.images, count) if self.is_batch else count, dtype)
+
+def _check_images(function: str, argument: str, value: Any, images: int, name: str) -> None:
+    if len(value) != images:
+        raise ValueError(f"vecdet.{function}: {argument} has {len(value)} images, expected "
+                         f"{images}, as in {name}")
+
+
+def _joined_boxes(function: str, name: str, boxes: Any, is_batch: bool) -> Any:
+    """The boxes of all images: their address, number, numbers per image, offsets, and memory."""
+    if not is_batch:
+        array = _box_array(function, name, boxes)
+        count = len(array)
+        return address(array), count, None, integers_packed(0, count), array
+    arrays, ends, counts, count = [], [0], [], 0
+    for part in boxes:
+        array = _box_array(function, name, part)
+        arrays.append(array)
+        counts.append(len(array))
+        count += len(array)
+        ends.append(count)
+    corners, memory = joined(arrays)
+    return corners, count, counts, integers_packed(*ends), memory
 
 
 def _box_array(function: str, name: str, boxes: Any) -> NDArray[np.float32]:
-    array = float32s(function, name, with_floats(boxes, function, name), "[M, 4]", 4)
-    if array.ndim != 2:
+    array = float32s(function, name, boxes, convert=real_numbers)
+    shape = array.shape
+    if len(shape) != 2 or shape[1] != 4:
+        if array.size == 0 and shape[-1:] != (4,):
+            return array.reshape(0, 4)
         raise wrong_shape(function, name, array, "[M, 4]")
     return array
 
@@ -192,13 +214,13 @@ def _is_box_list(boxes: Any) -> bool:
     return len(boxes) > 0
 
 
+_CODER = library.vecdet_coder_params_default()  # on which matches do not depend
+
+
 @functools.lru_cache(maxsize=256)
-def _matcher_params(**fields: Any) -> Any:
+def _matcher_params(*fields: Any) -> Any:
     """Parameters that many calls share."""
-    params = library.vecdet_matcher_params_retinanet()
-    for name, value in fields.items():
-        setattr(params, name, value)
-    return byref(params)
+    return byref(_c.matcher_params(*fields, _CODER))
 
 
 def match_anchors(
@@ -248,19 +270,15 @@ def match_anchors(
     >>> matches.tolist(), labels.tolist(), ious.round(3).tolist()
     ([0, -1], [7, -1], [0.800000011920929, 0.0])
     """
-    index = anchors if isinstance(anchors, AnchorIndex) else AnchorIndex(anchors)
+    held = anchors if isinstance(anchors, AnchorIndex) else AnchorIndex(anchors)
     truth = Truth("match_anchors", boxes, classes, regions)
-    params = _matcher_params(
-        high_threshold=high_threshold, low_threshold=low_threshold,
-        allow_low_quality=allow_low_quality, skip_untouched=skip_untouched, force_best=force_best,
-        empty=empty_iou_is_zero, region_threshold=region_threshold, ignore_matched=ignore_matched,
-        background=background, ignore=ignore)
-    count = len(index)
-    matches, labels = truth.result(count, int64), truth.result(count, int64)
-    ious = truth.result(count, float32)
-    check(library.vecdet_match_anchors(index._handle, byref(truth.argument), params, None,
-                                       address(matches), address(labels), address(ious), None,
-                                       None))
+    params = _matcher_params(high_threshold, low_threshold, allow_low_quality, skip_untouched,
+                             force_best, empty_iou_is_zero, region_threshold, ignore_matched,
+                             background, ignore)
+    shape = truth.shape(len(held))
+    matches, labels, ious = empty(shape, int64), empty(shape, int64), empty(shape, float32)
+    check(_match_anchors(held._handle, truth.argument, params, None, address(matches),
+                         address(labels), address(ious), None, None))
     return matches, labels, ious
 
 
@@ -275,10 +293,11 @@ def assign_atss(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes:
         candidates: the number of candidates per level.
     """
     array = float32s("assign_atss", "anchors", anchors, "[N, 4]", 4)
-    grids, truth = grid_sizes("assign_atss", level_sizes), Truth("assign_atss", boxes)
-    matches = truth.result(len(array), np.int64)
-    check(library.vecdet_assign_atss(address(array), len(array), address(grids), len(grids),
-                                     byref(truth.argument), candidates, None, address(matches)))
+    grids, levels = grid_sizes_of("assign_atss", level_sizes)
+    truth = Truth("assign_atss", boxes)
+    matches = empty(truth.shape(len(array)), int64)
+    check(library.vecdet_assign_atss(address(array), len(array), grids, levels,
+                                     truth.argument, index(candidates), None, address(matches)))
     return matches
 
 
@@ -294,10 +313,11 @@ def assign_fcos(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes:
         radius: the maximum distance of an anchor's centre from its box's, in anchor widths.
     """
     array = float32s("assign_fcos", "anchors", anchors, "[N, 4]", 4)
-    grids, truth = grid_sizes("assign_fcos", level_sizes), Truth("assign_fcos", boxes)
-    matches = truth.result(len(array), np.int64)
-    check(library.vecdet_assign_fcos(address(array), len(array), address(grids), len(grids),
-                                     byref(truth.argument), radius, None, address(matches)))
+    grids, levels = grid_sizes_of("assign_fcos", level_sizes)
+    truth = Truth("assign_fcos", boxes)
+    matches = empty(truth.shape(len(array)), int64)
+    check(library.vecdet_assign_fcos(address(array), len(array), grids, levels,
+                                     truth.argument, radius, None, address(matches)))
     return matches
 
 
@@ -326,11 +346,12 @@ def assign_task_aligned(
     """
     function = "assign_task_aligned"
     truth = Truth(function, boxes, classes)
-    grids = grid_sizes(function, level_sizes)
+    grids, levels = grid_sizes_of(function, level_sizes)
     at = float32s(function, "points", points, "[N, 2]", 2)
     probabilities = float32s(function, "scores", scores)
     corners = float32s(function, "predicted", predicted, "[..., N, 4]", 4)
-    matches, targets = truth.result(len(at), np.int64), truth.result(len(at), np.float32)
+    shape = truth.shape(len(at))
+    matches, targets = empty(shape, int64), empty(shape, float32)
     if probabilities.shape[:-1] != matches.shape:
         raise wrong_shape(function, "scores", probabilities,
                           f"{list(matches.shape)} and the classes")
@@ -338,8 +359,8 @@ def assign_task_aligned(
         raise wrong_shape(function, "predicted", corners, f"{[*matches.shape, 4]}")
     check(library.vecdet_assign_task_aligned(
         address(probabilities), address(corners), probabilities.shape[-1], address(at), len(at),
-        address(grids), len(grids), byref(truth.argument), top, alpha, beta, None,
-        address(matches), address(targets)))
+        grids, levels, truth.argument, index(top), alpha, beta, None, address(matches),
+        address(targets)))
     return matches, targets
 
 
@@ -352,8 +373,8 @@ def count_foreground(labels: ArrayLike, background: int = -1, ignore: int = -2) 
     """
     array = integers("count_foreground", "labels", labels)
     count = c_int64()
-    check(library.vecdet_count_foreground(address(array), array.size, background, ignore,
-                                          byref(count)))
+    check(library.vecdet_count_foreground(address(array), array.size, index(background),
+                                          index(ignore), byref(count)))
     return count.value
 
 
@@ -381,18 +402,22 @@ def sample_balanced(
     function = "sample_balanced"
     if isinstance(labels, np.ndarray) and labels.ndim < 2:
         raise wrong_shape(function, "labels", labels, "a list with one array per image")
-    parts = [integers(function, "labels", as_array(function, "labels", part)) for part in labels]
-    flat = [part.reshape(-1) for part in parts]
-    all_labels, begins = joined(flat, 0, int64), offsets_of(flat)
+    parts = []
+    for part in labels:
+        array = integers(function, "labels", part)
+        parts.append(array if array.ndim == 1 else array.reshape(-1))
+    begins = offsets_of(parts)
+    all_labels, _memory = joined(parts)
     params = byref(_c.balanced_sample_params(size, positive_share, seed, background, ignore))
     images = len(parts)
-    indices = empty(min(len(all_labels), max(0, size) * images), int64)
-    offsets, positives = empty(images + 1, int64), empty(images, int64)
+    indices = empty(min(begins[images], max(0, size) * images), int64)
+    counts = empty(2 * images + 1, int64)  # offsets, then positives
+    ends = address(counts)
     check(library.vecdet_sample_balanced(
-        address(all_labels), address(begins), images, params, None, address(indices),
-        address(offsets), address(positives)))
-    found, ends = [], offsets.tolist()
-    for begin, a, b, count in zip(begins.tolist(), ends, ends[1:], positives.tolist()):
+        all_labels, integers_packed(*begins), images, params, None, address(indices), ends,
+        ends + 8 * (images + 1)))
+    found, numbers = [], counts.tolist()
+    for begin, a, b, count in zip(begins, numbers, numbers[1:], numbers[images + 1:]):
         own = indices[a:b]
         if begin:
             own -= begin

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _nms
-from ._arrays import choice, float32s
+from ._arrays import choice, float32s, int64
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -31,16 +31,17 @@ def _overlap(function: str, match_metric: str) -> str:
     return ("iou", "ios")[choice(_METRICS, f"sahi.{function}", "match_metric", match_metric)]
 
 
-def _columns(function: str, predictions: Any) -> tuple[Any, Any, Any]:
+def _columns(function: str, predictions: Any, by_category: bool) -> tuple[Any, Any, Any]:
+    """Boxes, scores and, if they are used, categories."""
     rows = float32s(f"sahi.{function}", "predictions", predictions, "[N, 6]", 6)
-    categories = np.round(rows[:, 5]).astype(np.int64)
-    return rows[:, :4], rows[:, 4], categories
+    return (rows[:, :4].copy(), rows[:, 4].copy(),
+            np.rint(rows[:, 5]).astype(int64) if by_category else None)
 
 
 def _suppressed(function: str, predictions: Any, match_metric: str, match_threshold: float,
                 by_category: bool) -> list[int]:
-    boxes, scores, categories = _columns(function, predictions)
-    idxs = categories if by_category else np.zeros(len(boxes), np.int64)
+    boxes, scores, categories = _columns(function, predictions, by_category)
+    idxs = np.zeros(len(boxes), int64) if categories is None else categories
     return _nms.sahi_nms(boxes, scores, idxs, match_threshold,
                          _overlap(function, match_metric) == "ios").tolist()
 
@@ -59,10 +60,10 @@ def batched_nms(predictions: ArrayLike, match_metric: str = "IOU",
 
 def _merged(function: str, predictions: Any, match_metric: str, match_threshold: float,
             by_category: bool, transitive: bool) -> dict[int, list[int]]:
-    boxes, scores, categories = _columns(function, predictions)
-    merged = _nms.merge_boxes(boxes, scores, categories if by_category else None, match_threshold,
+    boxes, scores, categories = _columns(function, predictions, by_category)
+    merged = _nms.merge_boxes(boxes, scores, categories, match_threshold,
                               _overlap(function, match_metric), transitive=transitive)
-    return {group[0]: group[1:] for group in (part.tolist() for part in merged.groups())}
+    return {group[0]: group[1:] for group in _nms.group_lists(merged)}
 
 
 def greedy_nmm(object_predictions_as_tensor: ArrayLike, match_metric: str = "IOU",

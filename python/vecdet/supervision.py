@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 import numpy as np
 
 from . import _nms
-from ._arrays import choice, floats, wrong_shape
+from ._arrays import choice, floats, int64, wrong_shape
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -29,13 +29,17 @@ if TYPE_CHECKING:
 _METRICS = ("IOU", "IOS")
 
 
-def _columns(function: str, predictions: Any) -> tuple[Any, Any, Any]:
+def _rows(function: str, predictions: Any) -> Any:
     rows = floats(f"supervision.{function}", "predictions", predictions)
     if rows.ndim != 2 or rows.shape[1] not in (5, 6):
         raise wrong_shape(f"supervision.{function}", "predictions", rows, "[N, 5] or [N, 6]")
-    categories = (rows[:, 5].astype(np.int64) if rows.shape[1] == 6 else
-                  np.zeros(len(rows), np.int64))
-    return rows[:, :4], rows[:, 4], categories
+    return rows
+
+
+def _columns(function: str, predictions: Any) -> tuple[Any, Any, Any]:
+    rows = _rows(function, predictions)
+    categories = rows[:, 5].astype(int64) if rows.shape[1] == 6 else np.zeros(len(rows), int64)
+    return rows[:, :4].copy(), rows[:, 4].copy(), categories
 
 
 def box_non_max_suppression(predictions: ArrayLike, iou_threshold: float = 0.5,
@@ -60,14 +64,13 @@ def box_non_max_merge(predictions: ArrayLike, iou_threshold: float = 0.5,
     boxes, scores, categories = _columns("box_non_max_merge", predictions)
     overlap = ("iou", "ios")[choice(_METRICS, function, "overlap_metric", overlap_metric)]
     merged = _nms.merge_boxes(boxes, scores, categories, iou_threshold, overlap, rechecks=False)
-    groups = [group.tolist() for group in merged.groups()]
-    return sorted(groups, key=lambda group: categories[group[0]])  # stable
+    classes = categories.tolist()
+    return sorted(_nms.group_lists(merged), key=lambda group: classes[group[0]])  # stable
 
 
 def merged_score(predictions: ArrayLike, group: Sequence[int]) -> float:
     """The mean of the scores of a group's members, weighted by their areas. supervision computes it
     pair by pair, with the area of the box as merged so far; for two members, it is the same."""
-    boxes, scores, _ = _columns("merged_score", predictions)
-    own = boxes[list(group)].astype(np.float64)
+    own = _rows("merged_score", predictions)[list(group)].astype(np.float64)
     areas = (own[:, 2] - own[:, 0]) * (own[:, 3] - own[:, 1])
-    return float((areas * scores[list(group)]).sum() / areas.sum())
+    return float((areas * own[:, 4]).sum() / areas.sum())

@@ -3,6 +3,7 @@
 processes."""
 import array
 import concurrent.futures
+import ctypes
 import multiprocessing
 import threading
 import time
@@ -10,8 +11,9 @@ import unittest
 
 import numpy as np
 import vecdet
+from vecdet import _c
 from vecdet._arrays import TYPES
-from vecdet._c import BFLOAT16
+from vecdet._packed import bytes_address, joined, packer
 from support import generator, nms, some_boxes
 
 try:
@@ -70,7 +72,7 @@ class Inputs(unittest.TestCase):
         rounded = [values.view(np.uint32) >> 16 for values in (self.boxes, self.scores)]
         self.expected = nms(*((bits << 16).view(np.float32) for bits in rounded), 0.3).tolist()
         bits = np.dtype(np.uint16)
-        TYPES[bits] = BFLOAT16
+        TYPES[bits] = _c.BFLOAT16
         self.addCleanup(TYPES.pop, bits)
         self.check(*(values.astype(bits) for values in rounded))
         one = np.full((1, 3, 100), 0x3f80, bits)  # 1, and one class
@@ -115,6 +117,44 @@ class Inputs(unittest.TestCase):
         self.assertTrue(np.array_equal(self.scores, before[1]))
 
 
+class SmallArguments(unittest.TestCase):
+    """Lists of numbers, offsets and structs are packed without NumPy."""
+
+    def test_lists_and_arrays(self):
+        expected = vecdet.make_points(np.array([[2, 3], [1, 2]]), np.array([8.0, 16.0]))
+        for levels in ([(2, 3), (1, 2)], ([2, 3], [1, 2]), [(2, np.int64(3)), [1, 2]],
+                       np.array([[2, 3], [1, 2]], np.int32), [np.array([2, 3]), (1, 2)]):
+            for strides in ([8, 16], (8.0, np.float32(16)), np.array([8, 16])):
+                self.assertEqual(vecdet.make_points(levels, strides).tolist(), expected.tolist())
+        output = np.zeros((2, 6, 100), np.float32)
+        output[:, :, 7] = 32, 32, 8, 8, 0.9, 0
+        transforms = [vecdet.LetterboxTransform.centred((64, 32), (64, 64)),
+                      vecdet.LetterboxTransform.top_left((32, 64), (64, 64))]
+        expected = [found.boxes.tolist() for found in vecdet.postprocess_yolo(
+            output, "yolov8", np.array(transforms))]
+        self.assertEqual(expected, [[[12, 28, 20, 36]], [[28, 28, 36, 32]]])
+        for given in (transforms, tuple(map(list, transforms)), [transforms[0], np.array(
+                transforms[1])]):
+            found = vecdet.postprocess_yolo(output, "yolov8", given)
+            self.assertEqual([image.boxes.tolist() for image in found], expected)
+
+    def test_structs(self):
+        for struct, fields in ((_c.ground_truth, 8), (_c.features, 6), (_c.byte_image, 4),
+                               (_c.roi_boxes, 3), (_c.letterbox_transform, 6)):
+            numbers = list(range(1, fields + 1))
+            copied = struct.from_buffer_copy(packer(struct)(*numbers))
+            self.assertEqual([getattr(copied, name) for name, _ in struct._fields_], numbers)
+        layer = _c.set_loss_layer.from_buffer_copy(packer(_c.set_loss_layer)(*range(1, 9)))
+        self.assertEqual((layer.outputs.classes, layer.matches, layer.boxes_grad), (4, 5, 8))
+
+    def test_memory(self):
+        for text in (b"", b"seven", bytes(range(250))):
+            self.assertEqual(ctypes.string_at(bytes_address(text), len(text)), text)
+        parts = [some_boxes(3), some_boxes(0), some_boxes(2)]
+        address, _memory = joined(parts)
+        self.assertEqual(ctypes.string_at(address, 80), np.concatenate(parts).tobytes())
+
+
 class Mistakes(unittest.TestCase):
     """Each is an error that names the function, the argument and what was expected."""
 
@@ -146,6 +186,25 @@ class Mistakes(unittest.TestCase):
                    scores, 0.5)
         self.fails(ValueError, r"match_threshold", vecdet.merge_boxes, boxes, scores,
                    match_threshold=0)
+
+    def test_numbers(self):
+        boxes = some_boxes(3)
+        for levels in (None, "4", b"4", 2.5, [4]):
+            self.fails(TypeError, r"cannot be interpreted as an integer", vecdet.pyramid_levels,
+                       boxes, levels)
+        self.assertEqual(len(vecdet.pyramid_levels(boxes, np.int64(4))), 3)
+        self.fails(TypeError, r"nms: boxes.dtype is object", vecdet.nms, None, np.ones(3), 0.5)
+        self.fails(TypeError, r"scores.dtype is object", vecdet.bce_loss, np.ones((1, 2)), [0],
+                   None)
+        self.fails(TypeError, r"level_sizes has float64, expected integers", vecdet.make_points,
+                   [(2.0, 3.0)], [8])
+        self.fails(ValueError, r"level_sizes.shape is \[1, 3\]", vecdet.make_points, [(2, 3, 4)],
+                   [8])
+        self.fails(ValueError, r"strides.shape is \[2\], expected \[1\]", vecdet.make_points,
+                   [(2, 3)], [8, 16])
+        self.fails(ValueError, r"proposals.shape is \[1, 3, 4\], expected \[N, 4\]",
+                   vecdet.postprocess_box_head, np.ones((3, 2)), np.ones((3, 8)), [boxes[None]],
+                   [(9, 9)])
 
     def test_raw_outputs(self):
         output = generator.random((1, 84, 8400), np.float32)
