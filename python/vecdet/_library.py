@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from typing import Any
 
 from ._c import FUNCTIONS, INVALID_ARGUMENT, OUT_OF_MEMORY
@@ -13,10 +14,12 @@ from ._c import FUNCTIONS, INVALID_ARGUMENT, OUT_OF_MEMORY
 _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libvecdet.so.0")
 
 
-# ctypes converts an int to a pointer in half the time that an integer type takes, and a pointer is
-# passed in the place of an integer. It would also take None and text for a pointer, so callers pass
+# ctypes converts an int to a pointer in half the time that an integer type takes, and 64-bit Linux
+# passes both in the same place. It would also take None and text for a pointer, so callers pass
 # ints that the package computed, and operator.index() of a user's.
-_AS_POINTERS: dict[Any, Any] = {ctypes.c_int: ctypes.c_void_p, ctypes.c_int64: ctypes.c_void_p}
+_PASSED_AS: dict[Any, Any] = (
+    {ctypes.c_int: ctypes.c_void_p, ctypes.c_int64: ctypes.c_void_p}
+    if sys.platform == "linux" and ctypes.sizeof(ctypes.c_void_p) == 8 else {})
 
 
 def _load() -> ctypes.CDLL:
@@ -30,7 +33,7 @@ def _load() -> ctypes.CDLL:
     for name, (result, arguments) in functions.items():
         function = getattr(library, name)
         function.restype = result
-        function.argtypes = [_AS_POINTERS.get(kind, kind) for kind in arguments]
+        function.argtypes = [_PASSED_AS.get(kind, kind) for kind in arguments]
     return library
 
 
