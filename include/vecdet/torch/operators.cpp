@@ -247,7 +247,8 @@ TORCH_LIBRARY(vecdet, m) {
       "centerness=None, float size_limit=4.135166556742356, float min_size=0.0) -> (Tensor, "
       "Tensor, Tensor, Tensor)");
   operators::postprocess::define_autocast<0, 1, 11>(m);
-  operators::convert_boxes::define(m, "convert_boxes(Tensor boxes, int in_fmt, int out_fmt) -> Tensor");
+  operators::convert_boxes::define(
+      m, "convert_boxes(Tensor boxes, int in_fmt, int out_fmt) -> Tensor");
   operators::convert_boxes::define_shapes<&aten::meta::convert_boxes>(m);
   operators::clip_boxes::define(m, "clip_boxes(Tensor boxes, float[] image_size) -> Tensor");
   operators::clip_boxes::define_shapes<&aten::meta::clip_boxes>(m);
