@@ -193,10 +193,22 @@ TEST_CASE("load generator: samples are given by their seed") {
   simulated system([](std::size_t) { return 1; });
   params.least_queries = 80;
   CHECK(run_offline(system, params).samples == 80);
+  std::vector<std::size_t> order;
   std::vector<int> uses(10);
   for (const auto& batch : system.queries)
-    for (const std::size_t sample : batch) ++uses[sample];
+    for (const std::size_t sample : batch) {
+      order.push_back(sample);
+      ++uses[sample];
+    }
   CHECK(uses == std::vector<int>(10, 8));
+  // In an order that differs between passes and seeds.
+  CHECK_FALSE(std::equal(order.begin(), order.begin() + 10, order.begin() + 10));
+  simulated same([](std::size_t) { return 1; }), other([](std::size_t) { return 1; });
+  run_offline(same, params);
+  CHECK(same.queries == system.queries);
+  params.sample_seed = 2;
+  run_offline(other, params);
+  CHECK(other.queries != system.queries);
 }
 
 TEST_CASE("load generator: a server's queue") {
@@ -209,6 +221,7 @@ TEST_CASE("load generator: a server's queue") {
   CHECK(result.latencies.size() == 2000);
   CHECK_FALSE(result.is_late);
   CHECK(result.latencies.front() >= 1.1 - 1e-9);
+  CHECK(std::is_sorted(result.latencies.begin(), result.latencies.end()));
   std::set<std::size_t> sizes;
   for (const auto& batch : system.queries) sizes.insert(batch.size());
   CHECK(sizes == std::set<std::size_t>{1, 2, 3, 4});
@@ -240,13 +253,18 @@ TEST_CASE("load generator: a server's run ends once its percentile is above the 
 TEST_CASE("load generator: the highest rate of a queue with a known answer") {
   // Random arrivals and service times, one server: the time in the system is exponentially
   // distributed with mean 1 / (service rate - rate). Its 99th percentile is ln(100) times that.
-  for (const double bound : {0.1, 0.4}) {
+  for (const double bound : {0.1, 0.15, 0.2, 0.3, 0.4}) {
     load_params params = short_run(0, 200'000);
     params.largest_batch = 1;
     params.bound = bound;
     simulated system(exponential(0.01, 5));
     int runs = 0;
-    const load_result found = find_server_rate(system, params, [&](const load_result&) { ++runs; });
+    double highest = 0;
+    const load_result found = find_server_rate(system, params, [&](const load_result& run) {
+      ++runs;
+      if (!run.is_late) highest = std::max(highest, run.rate);
+    });
+    CHECK(found.rate == highest);
     const double expected = 100 - std::log(100) / bound;
     CHECK(found.rate == doctest::Approx(expected).epsilon(0.05));
     CHECK_FALSE(found.is_late);
@@ -271,6 +289,10 @@ TEST_CASE("load generator: the highest rate with batches") {
   const load_result none = find_server_rate(system, params, ignore);
   CHECK(none.rate == 0);
   CHECK(none.queries == 0);
+  // So have systems on which more than one sample in a hundred is late.
+  int calls = 0;
+  simulated rare([&](std::size_t) { return ++calls % 20 == 0 ? 0.1 : 0.001; });
+  CHECK(find_server_rate(rare, params, ignore).rate == 0);
 }
 
 TEST_CASE("load generator: the rate is halved while it is too high") {
@@ -286,6 +308,7 @@ TEST_CASE("load generator: the rate is halved while it is too high") {
       find_server_rate(system, params, [&](const load_result& run) { rates.push_back(run.rate); });
   REQUIRE(rates.size() > 2);
   CHECK(found.rate > 0);
+  CHECK(rates[0] == doctest::Approx(500));  // half of what it does one by one
   CHECK(rates[1] == doctest::Approx(rates[0] / 2));
   CHECK(found.rate < rates.front());
 }
