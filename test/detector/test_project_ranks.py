@@ -44,6 +44,14 @@ class Projection(unittest.TestCase):
         self.assertEqual(sorted(run.compute), [1.75, 1.75, 2.25, 2.25])  # the first three are left out
         self.assertAlmostEqual(run.share(), 1.0 / 9.0)
 
+    def test_what_was_measured_on_four(self):
+        # 2 x 3 passes of a quarter of 4 and of 404 MB, with the same latency and bandwidth.
+        self.start.update(ranks=4, all_reduce=[[4_000_000, 0.066], [404_000_000, 0.666]])
+        self.write()
+        run = project_ranks.Run(self.log)
+        self.assertAlmostEqual(run.latency, 0.010)
+        self.assertAlmostEqual(run.bandwidth / 1e9, 1)
+
     def test_the_ring(self):
         # Four processes: 2 x 3 passes, each of a quarter.
         self.assertAlmostEqual(project_ranks.ring(4, 4e8, 0.01, 1e9), 6 * (0.01 + 0.1))
@@ -76,6 +84,8 @@ class Projection(unittest.TestCase):
         self.assertAlmostEqual(run.exposed(2, 0, 1e9, 4), 0.2, places=6)
         # The losses' message has a latency of its own.
         self.assertAlmostEqual(run.exposed(2, 0.01, 1e12, 4), 0.01, places=3)
+        # That message holds two losses for each step, and whether to stop.
+        self.assertAlmostEqual(run.messages(2, 0, 1, 4), (800_000_000 + 8 * 9) / 4)
         # Four draws of 1.75 or 2.25 s have a mean of 2 and a standard deviation of 0.125; the
         # larger of two such sums is about 0.56 of it above, and sums of many draws lie closer.
         self.assertAlmostEqual(run.slowest(1, 4), 2.0, delta=0.03)
@@ -84,7 +94,8 @@ class Projection(unittest.TestCase):
         self.assertLess(run.slowest(64, 4), run.slowest(64))
         text = self.run_script("--ranks", "2", "--latency", "0", "--gigabits", "8", "--average-steps", "4").stdout
         self.assertIn("an average every 4 steps", text)
-        self.assertIn("| 2 | 0.2000 s | 0.2000 s | 2.2000 s | 9.1 % | 90.9 % | ", text)
+        with_slowest = 100 * 2 / (run.slowest(2, 4) + 0.2)
+        self.assertIn(f"| 2 | 0.2000 s | 0.2000 s | 2.2000 s | 9.1 % | 90.9 % | {with_slowest:.1f} % |", text)
 
     def test_the_last_run_of_a_log_counts(self):
         self.steps += [{**self.start, "event": "resume", "bucket_bytes": [8, 9]}]
