@@ -156,6 +156,10 @@ TEST_CASE("load generator: warm-up is not measured") {
   simulated server(slow_at_first);
   params.bound = 1000;
   CHECK(run_server(server, params, 0.01).latencies.back() < 10);
+  calls = 0;
+  simulated searched(slow_at_first);
+  params.bound = 50;
+  CHECK(find_server_rate(searched, params, ignore).rate > 0);
 }
 
 TEST_CASE("load generator: latencies of streams") {
@@ -193,22 +197,23 @@ TEST_CASE("load generator: samples are given by their seed") {
   simulated system([](std::size_t) { return 1; });
   params.least_queries = 80;
   CHECK(run_offline(system, params).samples == 80);
-  std::vector<std::size_t> order;
   std::vector<int> uses(10);
   for (const auto& batch : system.queries)
-    for (const std::size_t sample : batch) {
-      order.push_back(sample);
-      ++uses[sample];
-    }
+    for (const std::size_t sample : batch) ++uses[sample];
   CHECK(uses == std::vector<int>(10, 8));
-  // In an order that differs between passes and seeds.
-  CHECK_FALSE(std::equal(order.begin(), order.begin() + 10, order.begin() + 10));
-  simulated same([](std::size_t) { return 1; }), other([](std::size_t) { return 1; });
-  run_offline(same, params);
-  CHECK(same.queries == system.queries);
-  params.sample_seed = 2;
-  run_offline(other, params);
-  CHECK(other.queries != system.queries);
+
+  // Each pass, and each seed, has an order of its own.
+  const auto order_of = [&](std::uint64_t seed) {
+    simulated offline([](std::size_t) { return 1; });
+    params.sample_seed = seed;
+    params.largest_batch = 10;
+    run_offline(offline, params);
+    return offline.queries;
+  };
+  const auto order = order_of(1);
+  CHECK(order == order_of(1));
+  CHECK(order[0] != order[1]);
+  CHECK(order[0] != order_of(2)[0]);
 }
 
 TEST_CASE("load generator: a server's queue") {
@@ -248,6 +253,16 @@ TEST_CASE("load generator: a server's run ends once its percentile is above the 
     CHECK(found.is_late == (late == 10));
     if (!found.is_late) CHECK(percentile(found.latencies, 99) < params.bound);
   }
+  // A percentile equal to the bound is within it.
+  const auto run = [&] {
+    simulated same([](std::size_t) { return 1.0; });
+    return run_server(same, params, 0.5);
+  };
+  params.bound = 1e9;
+  params.bound = percentile(run().latencies, 99);
+  CHECK_FALSE(run().is_late);
+  params.bound = std::nextafter(params.bound, 0);
+  CHECK(run().is_late);
 }
 
 TEST_CASE("load generator: the highest rate of a queue with a known answer") {
@@ -289,10 +304,11 @@ TEST_CASE("load generator: the highest rate with batches") {
   const load_result none = find_server_rate(system, params, ignore);
   CHECK(none.rate == 0);
   CHECK(none.queries == 0);
-  // So have systems on which more than one sample in a hundred is late.
-  int calls = 0;
-  simulated rare([&](std::size_t) { return ++calls % 20 == 0 ? 0.1 : 0.001; });
-  CHECK(find_server_rate(rare, params, ignore).rate == 0);
+  // Nor have those that two in a hundred do not meet: no rate is tried.
+  int calls = 0, runs = 0;
+  simulated some([&](std::size_t) { return ++calls % 50 == 0 ? 0.1 : 0.01; });
+  CHECK(find_server_rate(some, params, [&](const load_result&) { ++runs; }).rate == 0);
+  CHECK(runs == 0);
 }
 
 TEST_CASE("load generator: the rate is halved while it is too high") {
@@ -304,11 +320,15 @@ TEST_CASE("load generator: the rate is halved while it is too high") {
   int calls = 0;
   simulated system([&](std::size_t) { return ++calls % 125 == 0 ? 1.2 : 0.001; });
   std::vector<double> rates;
-  const load_result found =
-      find_server_rate(system, params, [&](const load_result& run) { rates.push_back(run.rate); });
+  double highest = 0;
+  const load_result found = find_server_rate(system, params, [&](const load_result& run) {
+    rates.push_back(run.rate);
+    if (!run.is_late) highest = std::max(highest, run.rate);
+  });
   REQUIRE(rates.size() > 2);
-  CHECK(found.rate > 0);
   CHECK(rates[0] == doctest::Approx(500));  // half of what it does one by one
   CHECK(rates[1] == doctest::Approx(rates[0] / 2));
-  CHECK(found.rate < rates.front());
+  CHECK(*std::max_element(rates.begin(), rates.end()) == rates[0]);
+  CHECK(found.rate > 0);
+  CHECK(found.rate == highest);
 }

@@ -208,6 +208,38 @@ TEST_CASE("optimisation: the learning rate of each step") {
   CHECK(params.rate_at(5, 100) == doctest::Approx(0.5005));
 }
 
+TEST_CASE("optimisation: weights are averaged with all that the optimiser keeps for them") {
+  for (const bool is_adamw : {false, true}) {
+    for (const double momentum : {0.0, 0.9}) {
+      optimisation params;
+      params.optimiser = is_adamw ? optimiser_kind::adamw : optimiser_kind::sgd;
+      params.momentum = momentum;
+      params.weight_decay = 0;
+      torch::nn::Linear layer(3, 2);
+      const auto optimiser = make_optimiser(*layer, params);
+      layer(at::ones({1, 3})).sum().backward();  // gradients of 1
+      optimiser->step();
+      // After one step, the momentum is the gradient, and AdamW's moments are 0.1 and 0.001 of it
+      // and of its square.
+      std::vector<double> expected;
+      if (is_adamw)
+        expected = {0.1, 0.001};
+      else if (momentum > 0)
+        expected = {1};
+      CAPTURE(expected.size());
+      CHECK(state_tensors(params) == static_cast<std::int64_t>(expected.size()));
+      const std::vector<at::Tensor> tensors = trained_state(*optimiser, params);
+      REQUIRE(tensors.size() == 2 * (1 + expected.size()));
+      for (std::size_t weight = 0; weight < 2; ++weight) {
+        const std::size_t first = weight * (1 + expected.size());
+        CHECK(tensors[first].is_same(weight == 0 ? layer->weight : layer->bias));
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          CHECK(at::allclose(tensors[first + 1 + i], at::full_like(tensors[first], expected[i])));
+      }
+    }
+  }
+}
+
 TEST_CASE("training: reproducible, also after resuming") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);  // 12 to train: 3 steps an epoch
