@@ -2,7 +2,7 @@
 // Non-maximum merging: boxes that NMS would suppress are merged into the box that would suppress
 // them, as SAHI and supervision do for the detections of a sliced image.
 //
-// greedy going down the scores, an untaken box takes all untaken boxes that match it
+//   greedy       going down the scores, an untaken box takes all untaken boxes that match it
 //   transitive   a taken box takes its own matches, too, for the group of the box that took it
 //
 // Two boxes match if their IoU, or their intersection over the smaller area (IoS), is at least the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns the head outputs of a dense detector into detections, in one call per batch of images:
 //
-// per image and level, select the best k of the scores above a threshold (filter_topk)
+//   per image and level, select the best k of the scores above a threshold    (filter_topk)
 //   decode boxes from their anchors, clip them to the image, remove small boxes
 //   apply NMS per class, and keep the best detections of each image           (batched_nms)
 //
