@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache of anchors, with their anchor_index, for the most recently used image shapes. Training
-// and detection use a few shapes again and again.
+// A cache of anchors and their anchor_index for the most recently used image shapes, because
+// training and detection use a few shapes again and again.
 #pragma once
 
 #include <vecdet/anchors.hpp>
@@ -30,13 +30,13 @@ class cached_anchors {
 /// A least-recently-used cache. Only one call at a time may use it.
 class anchor_cache {
  public:
-  /// Keeps the anchors of up to `capacity` image shapes, 1 or more, and evicts the least recently
+  /// Keeps the anchors of up to `capacity` (1 or more) image shapes and evicts the least recently
   /// used.
   /// @throws std::invalid_argument if make_anchors() would, or if `capacity` is below 1.
   explicit anchor_cache(std::vector<anchor_shapes> shapes, index_t capacity = 16);
 
   /// The result of make_anchors() for these sizes. The reference is valid until `capacity` other
-  /// shapes have been requested. If it throws std::invalid_argument, the cache is unchanged.
+  /// shapes have been requested. If the call throws std::invalid_argument, the cache is unchanged.
   const cached_anchors& anchors(grid_size image, vector_view<const grid_size> features);
 
  private:

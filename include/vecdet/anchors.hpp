@@ -5,7 +5,7 @@
 // RetinaNet, arXiv 1708.02002, section 4; Faster R-CNN, arXiv 1506.01497, section 3.1.1; FCOS,
 // arXiv 1904.01355; SSD, arXiv 1512.02325, section 2.2.
 //
-// The anchors of a level are ordered by row, column, ratio and size, the size varying fastest. An
+// The anchors of a level are ordered by row, column, ratio and size; the size varies fastest. An
 // anchor with size s and ratio r (height to width) is s sqrt(r) high and s / sqrt(r) wide. Its
 // corners, relative to the location, are rounded half to even to whole pixels. Locations are
 // multiples of the stride, which is image / features rounded down. Everything is computed in float

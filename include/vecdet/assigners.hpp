@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assigners choose the ground-truth box that each point of a detector should predict, if the
-// detector does not match anchors by IoU thresholds. They are ATSS, Zhang et al., arXiv 1912.02424,
+// Assigners choose the ground-truth box that each point of a detector should predict, for detectors
+// that do not match anchors by IoU thresholds. They are ATSS, Zhang et al., arXiv 1912.02424,
 // algorithm 1; the task-aligned assigner, Feng et al., arXiv 2108.07755, section 3.3, in YOLOv8's
 // form; and FCOS's assigner, Tian et al., arXiv 1904.01355, section 3, with torchvision's centre
 // sampling.
 //
-// ATSS. On each level, the candidates of a box are the k anchors whose centres are nearest to its
-// own. A candidate is positive if its IoU is at least the mean plus the standard deviation (with
-// n - 1) of all candidates' IoUs and its centre is inside the box by more than 0.01. An anchor that
-// is positive for several boxes is assigned to the one with the greatest IoU.
+// ATSS. On each level, the candidates of a box are the k anchors whose centres are nearest to the
+// box's centre. A candidate is positive if its centre is inside the box by more than 0.01 and its
+// IoU is at least the mean plus the standard deviation (with n - 1) of the IoUs of all the box's
+// candidates. An anchor that is positive for several boxes is assigned to the one with the greatest
+// IoU.
 //
 // Task-aligned. The candidates of a box are the `top` points with the greatest metric above 0 among
 // those inside the box by more than 1e-9:
@@ -17,15 +18,15 @@
 //
 // A point that is a candidate of several boxes is assigned to the box with the greatest overlap
 // among all boxes that contain it, even if it is not a candidate of that box. Its target is its
-// metric times the greatest overlap of its box, divided by the greatest metric of its box + 1e-9.
-// Both maxima are over the box's points.
+// metric times the greatest overlap of its box, divided by (the greatest metric of its box + 1e-9).
+// Both maxima are over the points that are assigned to the box.
 //
-// FCOS. An anchor is assigned to the smallest box that satisfies three conditions. The box contains
-// the anchor's centre. The distance of the two centres is below `radius` anchor widths on both
-// axes. The distance to the box's farthest side is above 4 anchor widths (except on the first
-// level) and below 8 (except on the last level).
+// FCOS. An anchor is assigned to the smallest box that satisfies three conditions: the box contains
+// the anchor's centre; the two centres are less than `radius` anchor widths apart on both axes; and
+// the distance from the anchor's centre to the box's farthest side is above 4 anchor widths (except
+// on the first level) and below 8 (except on the last level).
 //
-// All ties are broken by lower index: distances, metrics, IoUs and overlaps. (The order of ties in
+// Ties of distances, metrics, IoUs and overlaps are broken by lower index. (The order of ties in
 // torch's topk is unspecified.)
 //
 // No matrix of points x boxes is built. The points of a level form a grid, so each box is compared
@@ -38,11 +39,11 @@
 // 2e-5 relative plus 1e-9 absolute, because the CIoU of boxes that hardly touch is a difference of
 // larger numbers.
 //
-// NaN and infinity. A box with a NaN coordinate has no points. A NaN score or prediction has no
-// metric above 0. In ATSS, a box matches nothing if one of its candidates has a NaN IoU, e.g.
-// 0/0 of empty boxes, which makes its threshold NaN; if its centre is infinite; or if it has only
-// one candidate. In FCOS, a box matches nothing if a coordinate or its area is infinite. An
-// infinite overlap does not match either. Points with NaN do not form a grid.
+// NaN and infinity. A box with a NaN coordinate has no points. A NaN score or prediction never
+// makes a point a candidate. In ATSS, a box matches nothing if its centre is infinite, if it has
+// only one candidate, or if a candidate has a NaN IoU, e.g. 0/0 of empty boxes, which makes the
+// threshold NaN. In FCOS, a box matches nothing if a coordinate or its area is infinite. An
+// infinite overlap does not match either. Points with NaN coordinates do not form a grid.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, points do not
 // form a grid, there are ignore regions, offsets do not ascend from 0 to the number of boxes, or a
@@ -80,8 +81,8 @@ struct task_aligned_predictions {
   lasting<boxes_view<const float>> boxes;  ///< Corners.
 };
 
-/// Scratch memory for assigners. ATSS uses 8 bytes per point and 12 per possible candidate of every
-/// box of the batch on every level. FCOS uses 8 bytes per point and 4 per point and image. The
+/// Scratch memory for assigners. ATSS uses 8 bytes per point, and 12 bytes per candidate of each
+/// box on each level. FCOS uses 8 bytes per point, and 4 bytes per point of each image. The
 /// task-aligned assigner uses 24 bytes per candidate (`top` per box) and 32 per box. The memory
 /// grows to the needs of the largest call and is reused. Only one call at a time may use it.
 class assigner_workspace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples the anchors or proposals that a two-stage detector trains on: a fixed number per image,
-// of which at most a given share is positive, drawn at random without replacement.
+// drawn at random without replacement. At most a given share of them is positive.
 //
 // Girshick: "Fast R-CNN", arXiv 1504.08083, section 2.3; Ren et al.: "Faster R-CNN", arXiv
 // 1506.01497, section 3.1.3; torchvision's BalancedPositiveNegativeSampler. An image with P
@@ -11,7 +11,7 @@
 //
 // Both are drawn by Knuth's algorithm S (The Art of Computer Programming, volume 2, 3.4.2), so all
 // subsets are equally likely. The random numbers (SplitMix64) depend only on the seed and the
-// image's index: the sample is the same for any number of threads and on every machine. Use a
+// image's index, so the sample is the same on any number of threads and on every machine. Use a
 // different seed for every training step.
 //
 // Labels are matches or classes. The parameters define `background` and `ignore`; every other label
@@ -30,7 +30,8 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Usual values: 256 with half of them positive for an RPN, 512 with a quarter for a box head.
+/// Usual values: for an RPN, 256 with half of them positive; for a box head, 512 with a quarter of
+/// them positive.
 struct balanced_sample_params {
   index_t size = 256;           ///< sample size per image; 0 or more
   double positive_share = 0.5;  ///< greatest share of positives; in [0, 1]
@@ -39,8 +40,8 @@ struct balanced_sample_params {
 };
 
 /// The sample of image k is [offsets[k], offsets[k + 1]) of `indices`, which index the labels. The
-/// first positives[k] of them are positives, the rest negatives; both ascend. The memory belongs to
-/// the workspace and is valid until its next use.
+/// first positives[k] of them are positives, the rest negatives. Both parts ascend. The memory
+/// belongs to the workspace and is valid until its next use.
 struct balanced_sample {
   vector_view<const index_t> indices;
   vector_view<const index_t> offsets;

@@ -3,7 +3,7 @@
 //
 // Girshick et al.: "Rich feature hierarchies for accurate object detection", arXiv 1311.2524,
 // appendix C, with weights as in torchvision's and detectron2's coders. With centres (x, y) and
-// sizes (w, h), where a box is x2 - x1 wide:
+// sizes (w, h), where w = x2 - x1:
 //
 //   dx = wx (gx - ax) / aw      gx = ax + aw dx / wx
 //   dy = wy (gy - ay) / ah      gy = ay + ah dy / wy
@@ -20,15 +20,15 @@
 // anchors of float.
 //
 // Accuracy in float, if the weights are floats: deltas and distances are within 4 ulp of the exact
-// value, even if coordinates cancel. Corners are within 4 ulp of the largest number that they are
-// computed from: the centre, the size or the anchor's corners. (On the x86-64 baseline, which has
+// value, even if coordinates cancel. The error of a corner is within 4 ulp of the largest number in
+// its computation: the centre, the size or the anchor's corners. (On the x86-64 baseline, which has
 // no fused multiply-add, corners are within 6 ulp, or 64 if dw or dh is large and not clamped.)
-// Other weights are rounded to float, which adds one ulp. bfloat16 results are such floats rounded
-// once.
+// Other weights are rounded to float, which adds one ulp. bfloat16 results are these floats,
+// rounded once.
 //
 // Degenerate boxes are data: an anchor or target with size 0 or swapped corners gives the
-// infinities and NaN of the formulas. NaN stays NaN, through clamping and clipping as well. Without
-// a clamp, exp may overflow to infinity.
+// infinities and NaN of the formulas. NaN stays NaN through clamping and clipping. Without a clamp,
+// exp may overflow to infinity.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, an output
 // shares memory with an input in a way not allowed above, a weight is outside [1e-35, 1e35], the
@@ -156,10 +156,9 @@ void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors,
 
 /// The same for a head's levels in place, float or bfloat16, for all images at once: N x A*4 x H x
 /// W, or channels last. `anchors` are those of one image, in the order of head_levels.hpp; `boxes`
-/// receives the boxes of all images in that order. Boxes are clipped to their image: `images` is a
-/// list with one size per image, or one image_size for all; empty: no clipping. Results are
-/// bit-identical to those of deltas in one array. decode_distances() does the same with distances
-/// and distance_params.
+/// receives the boxes of all images in that order. `images` holds the sizes to clip to, one per
+/// image or one for all; empty: no clipping. Results are bit-identical to those of deltas in one
+/// array. decode_distances() does the same with distances and distance_params.
 template <class T>
 void decode_boxes(const head_view<T>& deltas, boxes_view<const float> anchors,
                   const image_sizes_view& images, boxes_view<float> boxes,

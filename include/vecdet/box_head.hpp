@@ -7,11 +7,11 @@
 //   apply NMS per class, and keep the best detections of each image
 //
 // Girshick: "Fast R-CNN", arXiv 1504.08083, as in torchvision's Faster R-CNN
-// (postprocess_detections). Ties of scores are broken by lower proposal, then lower class. A row
-// with a NaN logit gives no detections.
+// (postprocess_detections). Ties of scores are broken by lower proposal index, then by lower class.
+// A row with a NaN logit gives no detections.
 //
-// Proposals come from postprocess() with postprocess_params::rpn(). The inputs of the box head are
-// the features that roi_align.hpp pools for them.
+// Proposals come from postprocess() with postprocess_params::rpn(). roi_align.hpp pools the
+// features that are the inputs of the box head.
 #pragma once
 
 #include <vecdet/postprocess.hpp>

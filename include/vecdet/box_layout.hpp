@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets structs of four numbers serve as boxes. Specialise box_layout for a struct in one line, and
-// containers of that struct convert to boxes_view:
+// Lets structs of four numbers serve as boxes. Specialise box_layout for a struct in one line;
+// containers of that struct then convert to boxes_view:
 //
 //   template <> struct vecdet::box_layout<my_box> : vecdet::box_numbers<float> {};
 //

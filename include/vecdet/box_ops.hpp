@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Box operations as in torchvision.ops: conversion between formats, clipping to an image, areas and
-// removal of small boxes. Also conversions between rows of detections and separate boxes, scores
-// and classes.
+// removal of small boxes. Detection rows can be split into boxes, scores and classes, and joined
+// again.
 //
-// Boxes are N x 4 of float, bfloat16 or double. Output boxes may reuse the input's memory; other
-// outputs share no memory with the input or with each other. Each operation rounds once; NaN stays
-// NaN. Every function throws std::invalid_argument, and writes nothing, if sizes differ, an output
-// shares memory in another way, a class is not an integer of at most 2^53 in magnitude, an image's
-// size is negative or not a finite float, or min_size is outside [0, 1e35].
+// Boxes are N x 4 of float, bfloat16 or double. Output boxes may reuse the input's memory. Other
+// outputs may not share memory with the input or with each other. Each operation rounds once; NaN
+// stays NaN. Every function throws std::invalid_argument, and writes nothing, if sizes differ, an
+// output shares memory in another way, a class is not an integer of at most 2^53 in magnitude, an
+// image's size is negative or not a finite float, or min_size is outside [0, 1e35].
 #pragma once
 
 #include <vecdet/box_format.hpp>
@@ -56,13 +56,13 @@ index_t large_boxes(const Boxes& boxes, double min_size, vector_view<index_t> in
                     threading policy = threading::parallel);
 
 /// Splits `detections`, rows of x1 y1 x2 y2 score and possibly more columns, into boxes and scores
-/// for NMS. This is one pass over memory and takes a few percent of the time of NMS.
+/// for NMS. This takes one pass over memory, a few percent of the time of NMS.
 template <class T>
 void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
                       vector_view<value_of<T>> scores, threading policy = threading::parallel);
 
-/// The same with the class after the score: an integer of at most 2^53 in magnitude, as in
-/// nms_groups::classes.
+/// The same for rows with the class after the score. A class is an integer of at most 2^53 in
+/// magnitude, as in nms_groups::classes.
 template <class T>
 void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
                       vector_view<value_of<T>> scores, vector_view<index_t> classes,

@@ -10,17 +10,16 @@
 //
 // In float, Winograd's minimal filtering (Lavin and Gray: "Fast Algorithms for Convolutional Neural
 // Networks", arXiv 1509.09308) computes a tile of 4 x 4 outputs from 6 x 6 inputs with 36
-// multiplications for each pair of channels, where a direct convolution takes 144:
+// multiplications per pair of channels, where a direct convolution takes 144:
 //
 //   output tile = A^T [ sum over c of (G weights G^T) . (B^T input tile B) ] A
 //
 // A, B and G are the transforms for the interpolation points 0, 1, -1, 1/2, -2 and infinity.
-// conv3x3_tile::f2x2 computes tiles of 2 x 2 outputs with 16 multiplications. These are 1.8 times
-// as many multiplications per output, but the result is more accurate. The gradient of the input is
-// the same convolution with the weights rotated by 180 degrees and input and output channels
-// exchanged. The gradient of the weights is G^T [ sum over tiles of (A gradient tile A^T) . (B^T
-// input tile B) ] G. double is computed by direct convolution. It is slow and meant for checking
-// gradients.
+// conv3x3_tile::f2x2 computes tiles of 2 x 2 outputs with 16 multiplications, 1.8 times as many per
+// output. It is more accurate. The gradient of the input is the same convolution with the weights
+// rotated by 180 degrees and input and output channels exchanged. The gradient of the weights is
+// G^T [ sum over tiles of (A gradient tile A^T) . (B^T input tile B) ] G. double is computed by
+// direct convolution. It is slow and meant for checking gradients.
 //
 //   input, output  images x channels x height x width, each in NCHW or NHWC: one map, or the levels
 //                  of a pyramid, which share the weights in one call. A head_view has anchors x
@@ -35,7 +34,7 @@
 // reads), plus |bias|. On random and adversarial data, the error of an output is at most (C + 100)
 // 2^-23 M, or (C + 40) 2^-23 M with f2x2. The same bound holds for the gradient of the input. For
 // inputs after a ReLU and 256 channels, errors are below 2.5e-5 of the mean magnitude with f4x4 and
-// 4e-6 with f2x2. The gradient of the weights is as accurate for about a hundred tiles; its
+// 4e-6 with f2x2. The gradient of the weights is equally accurate for about a hundred tiles; its
 // relative error grows with the square root of the number of tiles. The gradient of the bias is
 // summed in double.
 //
@@ -75,9 +74,9 @@ enum class conv3x3_use {
 };
 
 /// Transformed weights, G weights G^T. Transform them again only when the weights change: once for
-/// inference, once per step and use in training. They take 4 times the memory of the weights (16 /
-/// 9 times for f2x2), with the output channels rounded up to a multiple of 32. T is float or
-/// double.
+/// inference; in training, once per step for each conv3x3_use. They take 4 times the memory of the
+/// weights (16 / 9 times for f2x2), after the output channels are rounded up to a multiple of 32. T
+/// is float or double.
 template <class T>
 class conv3x3_weights {
  public:
@@ -117,10 +116,10 @@ struct conv3x3_params {
 };
 
 /// Scratch memory. It grows to the needs of the largest call and is reused. Its size depends on the
-/// caches, not on the layer: conv3x3() and conv3x3_input_grad() take at most 4 MiB per thread; 8
-/// MiB per thread on one to three threads if the transformed weights take more than 4 MiB; 12 MiB
-/// per thread if they take more than 32 MiB. conv3x3_weight_grad() takes at most 24 MiB for all
-/// threads together. Only one call at a time may use it.
+/// caches, not on the layer. conv3x3() and conv3x3_input_grad() take at most 4 MiB per thread. If
+/// the transformed weights take more than 4 MiB, this is 8 MiB per thread on one to three threads;
+/// if they take more than 32 MiB, it is 12 MiB per thread. conv3x3_weight_grad() takes at most 24
+/// MiB for all threads together. Only one call at a time may use it.
 class conv3x3_workspace {
   friend detail::workspace_access;
   detail::conv3x3_buffers buffers_;
@@ -141,8 +140,8 @@ void conv3x3(const head_view<T>& input, const conv3x3_weights<std::remove_const_
 
 /// Writes the gradient with respect to the input to `grad`. `upstream` is the gradient with respect
 /// to the output. If ReLU was fused, `relu_output` is the output, and the gradient passes where the
-/// output is above 0. If not, `relu_output` is empty (no images). `weights` are transformed for
-/// conv3x3_use::input_grad.
+/// output is above 0. Otherwise leave `relu_output` empty (no images). `weights` are transformed
+/// for conv3x3_use::input_grad.
 template <class T>
 void conv3x3_input_grad(feature_view<T> upstream,
                         feature_view<const std::remove_const_t<T>> relu_output,

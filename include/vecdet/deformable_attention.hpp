@@ -22,21 +22,21 @@
 // Points, weights and their gradients are float, or double if the value is double, because bfloat16
 // cannot distinguish neighbouring locations of a wide level.
 //
-// Points may have any value. A point samples nothing if it is NaN, infinite, or a location or more
-// outside its level. Its gradient and that of its weight are then 0, whatever its weight is. No
+// Points may have any value. A point samples nothing if it is NaN, infinite, or at least one
+// location outside its level. Its gradient and that of its weight are then 0, for any weight. No
 // point causes accesses outside the value. NaN and infinite values, weights and upstream gradients
-// propagate to every result whose sample has the location among its four, even if its bilinear
-// weight is 0, as in torch.
+// propagate to every result whose sample has the location among its four, even if the location's
+// bilinear weight is 0, as in torch.
 //
 // Accuracy: a sample's position is computed in double, so a float point is never in a wrong cell.
-// In float, relative to the sum of their terms' magnitudes, outputs are within (points + 8) 2^-23,
-// the value's gradient within (terms + 8) 2^-23, gradients of points and weights within
-// (channels / 16 + 16) 2^-23. bfloat16 results are such floats rounded once: the value's gradient
-// is summed in float.
+// In float, errors relative to the sum of the magnitudes of a result's terms are within (points +
+// 8) 2^-23 for outputs, (terms + 8) 2^-23 for the value's gradient, and (channels / 16 + 16) 2^-23
+// for the gradients of points and weights. bfloat16 results are these floats, rounded once; the
+// value's gradient, too, is summed in float.
 //
-// Results are bit-identical for any number of threads, and on AVX2 and AVX-512. Each sum has a
-// fixed order: outputs over the points; the value's gradient over queries and then points. Each
-// part of the value's gradient belongs to one task, so no atomics are needed.
+// Results are bit-identical on any number of threads, and on AVX2 and AVX-512. Outputs are summed
+// over the points in order, the value's gradient over queries, then points. Each part of the
+// value's gradient belongs to one task, so no atomics are needed.
 //
 // Every function throws std::invalid_argument, and writes nothing, if a size of the shape is
 // negative, an image has more than 2^31 - 1 locations or a query more than 2^31 - 1 points, the
@@ -53,9 +53,9 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Scratch memory: about 300 bytes per point of a query, per thread; for the value's gradient also
-/// the locations x channels of one head in the compute type, per thread. It grows to the needs of
-/// the largest call and is reused. Only one call at a time may use it.
+/// Scratch memory per thread: about 300 bytes per point of a query; for the value's gradient also
+/// locations x channels of one head in the compute type. It grows to the needs of the largest call
+/// and is reused. Only one call at a time may use it.
 class deformable_attention_workspace {
   friend detail::workspace_access;
   detail::deformable_attention_buffers buffers_;
@@ -76,8 +76,9 @@ void deformable_attention(vector_view<T> value, vector_view<const compute_type<v
                           deformable_attention_workspace& workspace,
                           threading policy = threading::parallel);
 
-/// Writes the gradients of a loss whose gradient with respect to the output is `upstream`. For a
-/// point on a row or column of locations, the gradient is the one towards larger coordinates.
+/// Writes the gradients of a loss whose gradient with respect to the output is `upstream`. At a
+/// point exactly on a row or column of locations, the gradient is the one towards larger
+/// coordinates.
 template <class T>
 void deformable_attention_grad(vector_view<T> upstream, vector_view<const value_of<T>> value,
                                vector_view<const compute_type<value_of<T>>> points,

@@ -2,12 +2,12 @@
 // Selects the instruction set that the kernels run on.
 //
 // With the CMake target vecdet::dispatch (macro VECDET_DISPATCH), all instruction sets are compiled
-// in, except those that VECDET_INSTRUCTION_SETS leaves out (macros VECDET_WITHOUT_AVX512 and
-// VECDET_WITHOUT_AVX2, which must be the same in the whole program). The best one that the
-// processor and its operating system support is active. The environment variable VECDET_ISA
-// (baseline, avx2 or avx512), read at the first call, or set_isa() selects a lower one. With the
-// headers alone (vecdet::vecdet), the active instruction set is the one that the including file is
-// compiled for.
+// in, except those that VECDET_INSTRUCTION_SETS leaves out. (It defines the macros
+// VECDET_WITHOUT_AVX512 and VECDET_WITHOUT_AVX2, which must be the same in the whole program.) The
+// best one that the processor and the operating system support is active. To select a lower one,
+// set the environment variable VECDET_ISA (baseline, avx2 or avx512), which is read at the first
+// call, or call set_isa(). With the headers alone (vecdet::vecdet), the active instruction set is
+// the one that the including file is compiled for.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -33,7 +33,7 @@ inline const char* isa_name(isa set) noexcept {
   return set == isa::avx512 ? "avx512" : set == isa::avx2 ? "avx2" : "baseline";
 }
 
-/// The best instruction set that this processor and its operating system support, even if it is not
+/// The best instruction set that this processor and the operating system support, even if it is not
 /// compiled in.
 inline isa detected_isa() noexcept {
 #if defined(__x86_64__)
@@ -144,7 +144,7 @@ inline isa choose_isa() {
     check(is_known, "active_isa", "environment variable VECDET_ISA", wanted,
           "baseline, avx2 or avx512");
   }
-  // If another thread has called set_isa() meanwhile, its choice stays.
+  // If another thread has called set_isa() in the meantime, keep its choice.
   int before = -1;
   return isa_in_force.compare_exchange_strong(before, static_cast<int>(chosen))
              ? chosen
@@ -166,8 +166,9 @@ inline bool isa_available(isa set) noexcept {
   return detail::is_compiled_in(set) && set <= detected_isa();
 }
 
-/// Makes `set` active for all later calls, on every thread. Calls in progress finish on the old
-/// one. A loss of a whole head, e.g. retinanet_loss_and_grad(), switches after its current part.
+/// Makes `set` active for all later calls, on every thread. Calls in progress finish on the
+/// previous one, except that the loss of a whole head, e.g. retinanet_loss_and_grad(), switches
+/// after its current part.
 /// @throws std::invalid_argument if `set` is not compiled in or not supported by this machine.
 inline void set_isa(isa set) {
   detail::check_runnable(set, "set_isa", "set");

@@ -13,13 +13,14 @@
 // Logits are rows x bins of float with any row stride, with 2 to 2^24 bins. Each row is one side of
 // a box; four consecutive rows are the left, top, right and bottom side of one box. Targets are in
 // bins: distances divided by the stride of the level. They are clamped to [0, bins - 1]; a trainer
-// that clamps them to bins - 1.01 must do so itself.
+// that needs another limit, such as bins - 1.01, must clamp them before the call.
 //
-// Accuracy: losses are within 4e-7 times the sum of the loss and the magnitude of the logits'
-// differences, gradients within 4e-7, expectations within 4e-7 times bins. Sums are accumulated in
-// double. No probability is below 2e-38. Loss, gradient and expectation are NaN in a row that has a
-// NaN or +infinity, only -infinity, or a NaN target. A row of weight 0 has loss and gradient 0 for
-// any logits; an infinite weight gives infinities and NaN.
+// Accuracy: the error of a loss is at most 4e-7 times the sum of the loss and the magnitude of the
+// logits' differences. Gradients are within 4e-7, expectations within 4e-7 times bins. Sums are
+// accumulated in double. No probability is below 2e-38. Loss, gradient and expectation are NaN for
+// a row that has a NaN or +infinity, or only -infinity. A NaN target makes loss and gradient NaN. A
+// row of weight 0 has loss and gradient 0 for any logits; an infinite weight gives infinities and
+// NaN.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, the number of
 // bins is out of range, or the scale is not a finite float. Results may not share memory with other

@@ -39,10 +39,10 @@ struct fcos_losses {
   index_t foreground = 0;  ///< matched anchors of all images
 };
 
-/// Inputs and outputs of the loss. All have levels of the same sizes and layout with one anchor per
+/// Inputs and outputs of the loss. All levels have the same sizes and layout, and one anchor per
 /// location. The classes of `distances` are left, top, right and bottom; `centerness` has one
-/// class. A gradient may overwrite its own input, level for level; it shares no memory with
-/// anything else. All may be channels of one tensor.
+/// class. A gradient may overwrite its own input, level for level, but may share no other memory.
+/// All may be channels of one tensor.
 template <class T>
 struct fcos_head {
   head_view<const T> logits, distances, centerness;

@@ -20,7 +20,8 @@ enum class feature_layout {
 };
 
 /// As in other views, it is an error if a size is negative or more than memory can address, or if
-/// data is null although there are elements; also if height or width is above 2^31 - 1.
+/// data is null although there are elements. It is also an error if height or width is above 2^31 -
+/// 1.
 template <class T>
 class feature_view : detail::has_shape {
  public:

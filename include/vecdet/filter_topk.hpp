@@ -4,10 +4,10 @@
 //
 //   score = 1 / (1 + exp(-x)) > s      x > log(s / (1 - s))
 //
-// Logits are compared directly, so no sigmoid is computed over the tensor; it is read once and not
-// written. Probabilities, such as those of exported models, are searched in the same way. The
-// result is in descending order of logits; ties are broken by lower element. NaN is never selected.
-// The result is the same for any number of threads.
+// Logits are compared directly, so no sigmoid is computed over the tensor. The tensor is read once
+// and not written. Probabilities, such as those of exported models, are searched in the same way.
+// The result is in descending order of logits; ties are broken by lower element. NaN is never
+// selected. The result does not depend on the number of threads.
 //
 // Logits are rows x cols of float or bfloat16, with any row stride and any number of elements, or a
 // head's levels in place. Throws std::invalid_argument if the threshold is outside [0, 1] or k is
@@ -28,7 +28,7 @@ enum class score_kind {
   probabilities  ///< compared with score_threshold itself
 };
 
-/// Scratch memory for filter_topk: about 32 bytes for each of 2 k + 4096 candidates per thread. It
+/// Scratch memory for filter_topk: about 32 bytes for each of 2 k + 4096 candidates, per thread. It
 /// grows to the needs of the largest call and is reused. Only one call at a time may use it.
 class filter_topk_workspace {
   friend detail::workspace_access;
@@ -42,9 +42,9 @@ struct filter_topk_result {
   vector_view<const index_t> elements;
 };
 
-/// The same for each level of each image. Those of level l in image n are [offsets[n * levels + l],
-/// offsets[n * levels + l + 1]), the best first. Elements are anchor * classes + class, where the
-/// anchor's index counts all anchors of the image in the order of head_levels.hpp.
+/// The same for each level of each image. The results of level l in image n are [offsets[n * levels
+/// + l], offsets[n * levels + l + 1]), the best first. Elements are anchor * classes + class, where
+/// the anchor's index counts all anchors of the image in the order of head_levels.hpp.
 struct filter_topk_levels_result {
   vector_view<const float> logits;
   vector_view<const index_t> elements;

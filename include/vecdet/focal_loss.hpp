@@ -22,21 +22,22 @@
 // With alpha = -1 and gamma = 0 this is plain binary cross entropy. soft_target_loss.hpp provides
 // it as bce_loss, together with other losses of scored labels.
 //
-// Accuracy: in float, losses and gradients are within 8 ulp of the exact value where that is
-// above 1e-30. For targets other than 0 and 1 they are within 9 ulp (11 on the baseline); since
-// the gradient's two terms may cancel, these are ulps of the larger term. bfloat16 results are
-// such floats rounded once. gamma 0, 1 and 2 are fast; other gammas, and scored classes, are
+// Accuracy: in float, losses and gradients are within 8 ulp of the exact value if that is above
+// 1e-30. For targets other than 0 and 1 they are within 9 ulp (11 on the baseline). These are ulps
+// of the larger of the gradient's two terms, because the terms may cancel. bfloat16 results are
+// these floats, rounded once. Gammas of 0, 1 and 2 are fast; other gammas, and scored classes, are
 // computed in double.
 // Sums are accumulated in double from sums of 16 floats. With logits beyond 2e37, which no network
 // produces, a sum may be inf.
-// At infinite logits the functions take their limits (a negative at +inf: loss inf, gradient
-// 1-alpha; at -inf: 0 and 0). NaN gives NaN, in its own element and in the sum. Products of finite
-// weights do not overflow, even if one is very large. Under an infinite row weight, losses and
-// gradients are infinite, except where they would otherwise be 0. A weight of 0 gives 0 even if
+// At infinite logits, losses and gradients take their limits (a negative at +inf: loss inf,
+// gradient 1-alpha; at -inf: 0 and 0). NaN gives NaN, in its own element and in the sum. Products
+// of finite weights do not overflow, even if one is very large. Under an infinite row weight,
+// losses and gradients are infinite, except where they would otherwise be 0. A weight of 0 gives 0
+// even if
 // the loss is infinite.
 //
-// Each loss and gradient depends on its own element alone, not on other elements, strides or
-// addresses. The order in which sums are added depends on shape and strides.
+// Each loss and gradient depends only on its own element, not on other elements, strides or
+// addresses. The order of summation depends on shape and strides.
 //
 // Every function throws std::invalid_argument, and writes nothing, if shapes differ, rows overlap,
 // an output shares memory with an argument in a way not allowed below, a label is not

@@ -10,8 +10,8 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// The ground-truth boxes of one image or a batch. Those of image k are [image_offsets[k],
-/// image_offsets[k + 1]). ground_truth_batch builds it from each image's own arrays.
+/// The ground-truth boxes of one image or a batch. The boxes of image k are [image_offsets[k],
+/// image_offsets[k + 1]). ground_truth_batch builds this struct from the arrays of each image.
 struct ground_truth {
   lasting<boxes_view<const float>> boxes{};
   /// The classes of the boxes, which become labels; empty: all 0. SSD requires them, because its
@@ -26,15 +26,15 @@ struct ground_truth {
 };
 
 /// Copies the ground truth of a batch, image by image. Keep the object for the next step: clear()
-/// keeps the memory, so that nothing is allocated once it is large enough.
+/// keeps the memory, so nothing is allocated once the memory is large enough.
 class ground_truth_batch {
  public:
   /// Removes all images.
   void clear() noexcept;
 
   /// Adds an image with its boxes (corners), their classes and its ignore regions. An image may
-  /// have no boxes. Without classes, all boxes have class 0; they are given for all images or for
-  /// none.
+  /// have no boxes. Classes are given for all images or for none; without classes, all boxes have
+  /// class 0.
   ///
   /// @throws std::invalid_argument, and adds nothing, if the number of classes differs from the
   /// number of boxes, a class exceeds 2^63 - 1, or some images with boxes have classes and others

@@ -2,7 +2,7 @@
 // A view of the output of a dense detector's head: one tensor per level of the feature pyramid, for
 // all images of a batch. Functions read it in place; nothing is copied, transposed or concatenated.
 //
-// The order of anchors is by image, level, row, column, and anchor at the location; the last varies
+// Anchors are ordered by image, level, row, column, and anchor at the location, which varies
 // fastest. Labels and other arrays with one element per anchor use this order.
 #pragma once
 
@@ -14,8 +14,8 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// The memory layout of a level. Class c of anchor a at (y, x) is in channel a * channels + c,
-/// where the view's `channels` equals its number of classes by default.
+/// The memory layout of a level. Class c of anchor a at (y, x) is in channel a * channels + c. By
+/// default, `channels` is the number of classes.
 enum class head_layout {
   nhwc,  ///< channels last: images x height x width x (anchors x channels)
   nchw,  ///< images x (anchors x channels) x height x width
@@ -45,8 +45,8 @@ class head_view {
       : head_view(level, images, anchors, classes, layout, classes) {}
 
   /// The same for a head with more outputs per anchor than these classes, e.g. if one convolution
-  /// computes both boxes and classes. Each anchor has `channels` channels, at least `classes`. The
-  /// data of a level points to the first channel that counts; other channels are never accessed.
+  /// computes both boxes and classes. Each anchor has `channels` channels, at least `classes`. A
+  /// level's data points to the first channel of the classes; other channels are never accessed.
   head_view(const lasting<vector_view<const head_level<T>>>& levels, index_t images,
             index_t anchors, index_t classes, head_layout layout, index_t channels)
       : list_(levels),

@@ -13,9 +13,9 @@
 // IoU in float is bit-identical to torchvision's box_iou, with one rounding per operation. The
 // other measures are within 1e-6 of the exact value. The IoU of two boxes without area is 0/0,
 // which is NaN. empty_iou::zero turns it, and every other NaN IoU, into 0; GIoU and CIoU of two
-// points stay NaN, because their other terms are 0/0 as well. Boxes with swapped corners enter the
-// formula with negative areas. NaN coordinates give NaN. In float, areas overflow for sides of 1e19
-// and more and underflow to 0 below 1e-19.
+// points stay NaN, because other terms of their formulas are 0/0 as well. Boxes with swapped
+// corners enter the formula with negative areas. NaN coordinates give NaN. In float, areas overflow
+// for sides of 1e19 and more and underflow to 0 below 1e-19.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ or the output
 // shares memory with an input.

@@ -10,18 +10,18 @@
 //                                              boxes, eps = 0)
 //
 // I, U and C are the areas of intersection, union and enclosing box; iou.hpp defines the other
-// symbols and cites the papers. If a side of the prediction equals the target's, each gets half of
-// the gradient of min and max, as in autograd.
+// symbols and cites the papers. A predicted side that equals the target's gets half of the gradient
+// of min and max, as in autograd.
 //
 // Boxes are N x 4 corners of float, bfloat16 or double.
 //
 // Accuracy: in float, losses are within 1e-6. A gradient is a sum of terms, which may cancel; its
 // error is within 16 ulp of the largest term, counting the two angles of CIoU's v as terms. Sums
-// are accumulated in double. bfloat16 results are such floats rounded once.
-// Degenerate boxes are data. If boxes have no area, eps keeps the losses finite; but CIoU's v is
-// 0/0, and so NaN, for a box whose width and height are both 0. NaN coordinates give NaN. In float,
-// areas overflow for sides of 1e19 and more. A weight of 0 gives 0 even if the loss is infinite,
-// and a loss of 0 stays 0 under an infinite weight, as in smooth_l1.hpp.
+// are accumulated in double. bfloat16 results are these floats, rounded once.
+// Degenerate boxes are data. For boxes without area, eps keeps the losses finite, except that
+// CIoU's v is 0/0, which is NaN, if the width and height of a box are both 0. NaN coordinates give
+// NaN. In float, areas overflow for sides of 1e19 and more. A weight of 0 gives 0 even if the loss
+// is infinite, and a loss of 0 stays 0 under an infinite weight, as in smooth_l1.hpp.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, an output
 // shares memory with an input in a way not allowed below, the kind is iou_kind::iou, eps is

@@ -7,7 +7,7 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// The instruction sets that kernels are compiled for. Each includes the one before.
+/// The instruction sets that kernels are compiled for. Each set includes the previous one.
 enum class isa {
   baseline,  ///< plain x86-64 (SSE2), which every such processor has; on 64-bit Arm, NEON
   avx2,      ///< x86-64-v3: AVX2 and FMA

@@ -18,7 +18,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 /// Makes malloc reuse freed memory for arrays of every size. Call it once, at the start of main().
-/// The process then never returns memory to the kernel: its size stays at its peak.
+/// The process then never returns memory to the kernel, so its size stays at the peak.
 /// @return whether it took effect: true with glibc, false with other C libraries, where nothing
 ///     changes. An allocator that replaces glibc's, such as jemalloc, is not affected.
 inline bool keep_memory() noexcept {

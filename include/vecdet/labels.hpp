@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer class labels, one per row or anchor. 0 to classes - 1 is foreground. Two other values
-// mean background and ignored, -1 and -2 by default, as in torchvision's Matcher. Labels are
-// compared by value: an unsigned 32-bit 4294967295 is not -1.
+// Integer class labels, one per row or anchor. Labels 0 to classes - 1 are foreground. By default,
+// -1 is background and -2 is ignored, as in torchvision's Matcher. Labels are compared by value: an
+// unsigned 32-bit 4294967295 is not -1.
 #pragma once
 
 #include <vecdet/detail/target.hpp>

@@ -7,15 +7,15 @@
 // Images are H x W x 3 bytes. The input is N x 3 x height x width floats in the caller's memory,
 // which can be reused between calls. Resizing is bit-identical to OpenCV's INTER_LINEAR on bytes,
 // with 11-bit weights and aligned pixel centres. Both sides have the same scale,
-// min(height / H, width / W). The resized sides are rounded half to even, and the padding is that
-// of ultralytics (letterbox_transform.hpp).
+// min(height / H, width / W). The resized sides are rounded half to even. The padding is as in
+// ultralytics (letterbox_transform.hpp).
 //
 // The formula is computed as pixel * a + b in float, where a = scale / deviation and
 // b = -mean / deviation are rounded from double.
 //
 // Throws std::invalid_argument, and changes nothing, if the batch's size does not match the number
-// of images, an image or the input has no pixels or a side above 2^15, a row's stride is less than
-// its pixels, a numeric parameter is not finite, a deviation is 0, or the batch shares memory with
+// of images, an image or the input has no pixels or a side above 2^15, a stride is less than a
+// row's bytes, a numeric parameter is not finite, a deviation is 0, or the batch shares memory with
 // an image.
 #pragma once
 
@@ -38,7 +38,7 @@ struct byte_image {
 };
 
 struct letterbox_params {
-  /// Swaps the first and last channel: BGR images, as OpenCV reads them, to an RGB input, or RGB to
+  /// Swaps the first and last channel: converts BGR images, as OpenCV reads them, to RGB, or RGB to
   /// BGR.
   bool swaps_channels = true;
   bool is_centred = true;  ///< If false, the image is in the upper left corner.

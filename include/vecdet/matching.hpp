@@ -7,8 +7,8 @@
 //   low <= best IoU < high   ignored     -2
 //   high <= best IoU         the index of the box with the best IoU; ties: the lower index
 //
-// Depending on the parameters, anchors that are the best of some box are then matched even if their
-// IoU is low, and anchors in ignore regions are ignored.
+// Two steps follow, depending on the parameters: the best anchors of each box are matched even if
+// their IoU is low, and anchors in ignore regions are ignored.
 //
 // No matrix of IoUs is built: memory is proportional to anchors plus boxes. Each box is compared
 // only with the anchors that it can touch, which an anchor_index finds. Results depend neither on
@@ -17,8 +17,8 @@
 // Boxes are N x 4 corners of float. An image has at most 2^31 - 1 boxes; there are at most
 // 2^32 - 8192 anchors. The IoU is bit-identical to torchvision's box_iou, with one rounding per
 // operation. Thresholds are rounded to float before they are compared. If an anchor has NaN IoUs,
-// the first of them is its best, and it is above all thresholds, as in torch. A box with a NaN IoU
-// has no best anchor, unless force_best is set.
+// the first of these is its best and above all thresholds, as in torch. A box with a NaN IoU has no
+// best anchor, unless force_best is set.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, results share
 // memory with each other or with the ground truth, offsets do not ascend from 0 to the number of
@@ -41,10 +41,12 @@ inline namespace VECDET_ABI {
 struct matcher_params {
   double high_threshold = 0.5;
   double low_threshold = 0.4;
-  /// Every anchor that is the best of some box, ties included, is matched with its own best box.
+  /// Every anchor with the greatest IoU of some box, ties included, is matched with the anchor's
+  /// own best box.
   bool allow_low_quality = true;
-  /// A box that touches no anchor matches nothing. If false, all anchors tie as its best with an
-  /// IoU of 0, and each is matched with its own best box, as in torchvision and detectron2.
+  /// A box that touches no anchor matches nothing. If false, all anchors tie as this box's best
+  /// with an IoU of 0, and each is matched with the anchor's own best box, as in torchvision and
+  /// detectron2.
   bool skip_untouched = false;
   /// Every box is matched with its best anchor, as in SSD; ties are broken by lower anchor. If two
   /// boxes have the same best anchor, the later box gets it.
@@ -87,7 +89,7 @@ struct matcher_params {
 struct match_results {
   /// The index among all ground-truth boxes, -1 (background) or -2 (ignored).
   lasting<vector_view<index_t>> matches{};
-  /// The class of that box, background or ignore.
+  /// The class of the matched box, background or ignore.
   lasting<vector_view<index_t>> labels{};
   /// The greatest IoU with a box; 0 if there are no boxes or the anchor is excluded from matching.
   lasting<vector_view<float>> best_ious{};
@@ -99,8 +101,8 @@ struct match_results {
 };
 
 /// A copy of the anchors in blocks, which lets matching skip anchors that a box cannot touch.
-/// Results are correct for any order of anchors; it is fast if consecutive anchors are
-/// close to each other, as a detector's are. Build it once for anchors that many calls share. Const
+/// Results are correct for any order of anchors. Matching is fast if consecutive anchors are close
+/// to each other, as in detectors. Build the index once for anchors that many calls share. Const
 /// functions may run on several threads.
 class anchor_index {
  public:

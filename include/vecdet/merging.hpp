@@ -2,7 +2,7 @@
 // Non-maximum merging: boxes that NMS would suppress are merged into the box that would suppress
 // them, as SAHI and supervision do for the detections of a sliced image.
 //
-//   greedy       going down the scores, a box takes all matching boxes that are not yet taken
+//   greedy       going down the scores, an untaken box takes all untaken boxes that match it
 //   transitive   a taken box takes its own matches, too, for the group of the box that took it
 //
 // Two boxes match if their IoU, or their intersection over the smaller area (IoS), is at least the
@@ -43,9 +43,10 @@ struct merge_params {
 };
 
 /// The groups in descending score. The members of group k are [offsets[k], offsets[k + 1]). The
-/// first is the box with the greatest score, whose class is the group's. The merged boxes follow in
-/// descending score; after a transitive merge, they are ordered by the score of the box that took
-/// them, then by index. The memory belongs to the workspace and is valid until its next use.
+/// first is the box with the greatest score; its class is the group's class. The other members
+/// follow in descending score; after a transitive merge, they are ordered by the score of the box
+/// that took them, then by index. The memory belongs to the workspace and is valid until its next
+/// use.
 template <class Real>
 struct merged_boxes {
   boxes_view<const Real> boxes;  ///< the smallest rectangles around the merged members

@@ -9,12 +9,12 @@
 //   level = floor(canonical_level + log2(s / canonical_size) + 1e-6)
 //
 // clamped to the pyramid's levels. Level k has one location per 2^k pixels. The level is computed
-// in the boxes' type with one rounding per operation. Boxes with a negative area or a NaN use the
-// first level, infinite boxes the last. roi_align.hpp describes their results, accuracy, threads
-// and errors. It is also an error if there are no levels or more than 32; images, channels or
+// in the type of the boxes, with one rounding per operation. Boxes with a negative area or a NaN
+// use the first level, infinite boxes the last. Results, accuracy, threads and errors are as in
+// roi_align.hpp. It is also an error if there are no levels or more than 32; images, channels or
 // layout differ between levels; the number of scales differs from the number of levels, the first
-// scale is not a power of two, or another is not half of the one before; canonical_size is not a
-// positive finite float; or canonical_level is outside [-64, 64].
+// scale is not a power of two, or a later scale is not half of the previous one; canonical_size is
+// not a positive finite float; or canonical_level is outside [-64, 64].
 #pragma once
 
 #include <vecdet/roi_align.hpp>

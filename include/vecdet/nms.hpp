@@ -4,13 +4,13 @@
 // Going down the scores, a box is kept unless a kept box of its class and image overlaps it by more
 // than the threshold. Ties of scores are broken by lower index. By default, the overlap is
 // intersection / (area + area - intersection) with one rounding per operation, bit-identical to
-// torchvision's. The kept indices are therefore torchvision's, even if an overlap equals the
-// threshold exactly. Options and presets reproduce the results of ONNX Runtime, OpenCV, mmcv and
-// IPEX (nms_params.hpp). Coordinates are never shifted to separate classes, so results are exact
-// for negative coordinates and any number of classes.
+// torchvision's. The kept indices therefore equal torchvision's, even if an overlap is exactly the
+// threshold. Options and presets reproduce the results of ONNX Runtime, OpenCV, mmcv and IPEX
+// (nms_params.hpp). Coordinates are never shifted to separate classes, so results are exact for
+// negative coordinates and any number of classes.
 //
-// NaN: boxes with NaN scores come first and are kept, or are dropped (drop_nan_scores). A box with
-// a NaN coordinate or without area suppresses nothing and is kept, or is dropped (drop_degenerate).
+// NaN: boxes with NaN scores come first and are kept, unless drop_nan_scores drops them. A box with
+// a NaN coordinate or without area suppresses nothing and is kept, unless drop_degenerate drops it.
 // OpenCV's overlap differs: a box with a NaN coordinate overlaps every other box by 1, and two
 // boxes without area overlap each other by 1, so the first suppresses the later ones. With a
 // threshold of 0 and suppress_equal, an overlap of 0 suppresses.
@@ -34,9 +34,9 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Scratch memory for NMS, about 100 bytes per box. It grows to the needs of the largest call,
-/// which also depend on the group sizes and the number of threads, and is reused: repeating a call
-/// allocates nothing. Only one call at a time may use it.
+/// Scratch memory for NMS, about 100 bytes per box. It grows to the needs of the largest call and
+/// is reused, so repeating a call allocates nothing. The needs also depend on the group sizes and
+/// the number of threads. Only one call at a time may use it.
 class nms_workspace {
   friend detail::workspace_access;
   detail::nms_buffers buffers_;
@@ -56,8 +56,8 @@ template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
 std::vector<index_t> nms(const Boxes& boxes, const Scores& scores, const nms_params& params = {},
                          threading policy = threading::parallel);
 
-/// NMS per class and image of boxes (N x 4) and scores (N), spread over threads. The result is in
-/// the order params.order, by default descending score over all classes and images.
+/// NMS per class and image of boxes (N x 4) and scores (N), spread over threads. The order of the
+/// result is params.order, by default descending score over all classes and images.
 template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
           detail::require_numbers<Scores> = 0>
 vector_view<const index_t> batched_nms(const Boxes& boxes, const Scores& scores,

@@ -59,7 +59,7 @@ struct nms_params {
   bool plus_one = false;         ///< Pixel convention: a box is x2 - x1 + 1 wide.
   bool drop_nan_scores = false;  ///< Drops NaN scores; else they come first and are kept.
   bool drop_degenerate = false;  ///< Drops boxes with NaN or without area.
-  /// Boxes with scores above it take part; -infinity: all boxes.
+  /// Only boxes with scores above it take part; -infinity: all boxes.
   double score_threshold = -std::numeric_limits<double>::infinity();
   nms_format format = nms_format::corners;
   nms_overlap overlap = nms_overlap::plain;
@@ -108,8 +108,8 @@ struct nms_params {
     params.overlap = smaller_area ? nms_overlap::smaller_area : nms_overlap::positive_area;
     return params;
   }
-  /// cv::dnn::NMSBoxes with eta 1 and top_k 0, for rectangles given by their corners: of double, or
-  /// of float with integer coordinates and areas up to 2^23.
+  /// cv::dnn::NMSBoxes with eta 1 and top_k 0. Rectangles are given by their corners, in double, or
+  /// in float with integer coordinates and areas up to 2^23.
   static nms_params opencv(double iou_threshold, double score_threshold) {
     nms_params params = mmcv(iou_threshold);
     params.overlap = nms_overlap::jaccard;
@@ -125,8 +125,8 @@ struct nms_params {
 struct nms_groups {
   lasting<labels_view> classes{};
   lasting<labels_view> images{};
-  /// An alternative to `images` if boxes are stored image by image: those of image k are
-  /// [image_offsets[k], image_offsets[k + 1]). One element more than there are images.
+  /// An alternative to `images` if boxes are stored image by image: the boxes of image k are
+  /// [image_offsets[k], image_offsets[k + 1]). Has one element more than there are images.
   lasting<vector_view<const index_t>> image_offsets{};
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Selects the threads that a call runs on: the calling thread, oneTBB's threads, or the caller's
-// own threads. Results are bit-identical in all three cases, for any number of threads: the
-// division into chunks depends only on the size of the call, and partial sums are added in chunk
-// order.
+// own threads. Results are bit-identical in all three cases and on any number of threads, because
+// the division into chunks depends only on the size of the call, and partial sums are added in
+// chunk order.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -40,10 +40,10 @@ class threading {
   static const threading parallel;
 
   /// The caller's own threads. `parallel_for(count, task)` must run task(i) exactly once for each i
-  /// in [0, count), on any threads, and return when all have finished; count is at most 256. It is
-  /// called on the calling thread, once or more per call. It is not copied and must outlive the
-  /// policy. `threads`, 1 or more, is the number of threads. Some functions divide their work
-  /// accordingly; results do not depend on it.
+  /// in [0, count), on any threads, and return when all have finished; count is at most 256.
+  /// parallel_for is called on the calling thread, once or more per call. It is not copied and must
+  /// outlive the policy. `threads`, 1 or more, is the number of threads. Some functions divide
+  /// their work accordingly; results do not depend on it.
   ///
   ///     const auto openmp = [](vecdet::index_t count, const vecdet::task& task) {
   ///     #pragma omp parallel for schedule(dynamic)

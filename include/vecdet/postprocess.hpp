@@ -101,7 +101,7 @@ struct image_detections {
   vector_view<const index_t> labels;  ///< columns of the logits; RPN: levels
 };
 
-/// The detections of all images: those of image k are [offsets[k], offsets[k + 1]), in descending
+/// The detections of all images. Those of image k are [offsets[k], offsets[k + 1]), in descending
 /// score. The memory belongs to the workspace and is valid until its next use.
 struct detections_view {
   boxes_view<const float> boxes;  ///< x1 y1 x2 y2 in pixels
@@ -109,7 +109,7 @@ struct detections_view {
   vector_view<const index_t> labels;  ///< columns of the logits; RPN: levels
   vector_view<const index_t> offsets;
 
-  /// Those of image k, which must be less than the number of images.
+  /// The detections of image k, which must be less than the number of images.
   image_detections image(index_t k) const {
     const index_t first = offsets[k], count = offsets[k + 1] - first;
     return {{boxes.data() + 4 * first, count},
@@ -126,8 +126,8 @@ class postprocess_workspace {
 };
 
 /// The detections of a batch. `anchors` (x1 y1 x2 y2) are the same for all images. `level_sizes`
-/// holds the number of anchors per level; empty: one level. Boxes are clipped to their image:
-/// `image_sizes` is a list with one size per image, or one image_size for all.
+/// holds the number of anchors per level; empty: one level. Boxes are clipped to `image_sizes`: a
+/// list with one size per image, or one image_size for all.
 template <class T>
 detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const float> anchors,
                             vector_view<const index_t> level_sizes,
@@ -137,7 +137,8 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
 
 /// The same for a head's levels in place, in either layout; nothing is transposed or concatenated.
 /// SSD is not supported, because its levels differ in their number of anchors per location. Anchors
-/// and images are in the order of head_levels.hpp, and the detections are identical.
+/// and images are in the order of head_levels.hpp. The detections are identical to those of the
+/// function above.
 template <class T>
 detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<const float> anchors,
                             const image_sizes_view& image_sizes, const postprocess_params& params,

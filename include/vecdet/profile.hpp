@@ -8,7 +8,7 @@
 // While the profiler is off, a scope costs one relaxed load. While it is on, a scope costs 30 to 60
 // ns, depending on the processor; reports subtract this cost. The environment variable
 // VECDET_PROFILE=report.html turns it on (see profile/environment.hpp), and so do enable() and
-// print(). It depends only on the standard library. Its parts:
+// print(). The profiler depends only on the standard library. Its parts:
 //
 //     scope.hpp        the timed scope, for users and for library functions; the only header that a
 //                      file needs to record

@@ -15,14 +15,14 @@
 // Corners are cx -+ w / 2 and cy -+ h / 2. Costs are computed in float, in this order and without
 // contraction except in exp and log, so they are bit-identical on AVX2, AVX-512 and Arm; on the
 // baseline, class costs may differ in the last digits. A cost that is NaN or above 1e6 counts as
-// 1e6, one below -1e6 as -1e6. A NaN logit or coordinate makes the costs NaN.
+// 1e6; a cost below -1e6 counts as -1e6. A NaN logit or coordinate makes the costs NaN.
 //
 // The assignment has the least total cost of all complete assignments. It is found by shortest
 // augmenting paths in double: Crouse, "On implementing 2D rectangular assignment algorithms", 2016,
 // as in SciPy's linear_sum_assignment. It is exact except for the rounding of sums in double. Boxes
-// are assigned one after the other. The search for a box's query visits queries by their distance,
-// the length of the shortest augmenting path. Among queries at the same distance, it takes the
-// first one without a box, or the first one if all have boxes.
+// are assigned one after the other. The search for a box's query visits queries in order of their
+// distance, the length of the shortest augmenting path. Among queries at the same distance, the
+// search takes the first one without a box, or the first one if all have boxes.
 #pragma once
 
 #include <vecdet/detr_outputs.hpp>
@@ -41,8 +41,8 @@ struct query_match_params {
   double gamma = 2;       ///< focal: focusing exponent, 0 or more; 2 is fast
   double epsilon = 1e-8;  ///< focal: added to probabilities before the log, in [1e-18, 1]
   double class_weight = 2, l1_weight = 5, giou_weight = 2;
-  /// The queries of an image are this many consecutive groups of the same size. Each group is
-  /// matched on its own, as in Group DETR. 1 or more.
+  /// The number of consecutive groups of equal size into which the queries of an image are divided;
+  /// 1 or more. Each group is matched separately, as in Group DETR.
   index_t groups = 1;
 
   /// RT-DETR, DINO, Deformable DETR: focal cost, weights 2, 5, 2.
@@ -65,8 +65,8 @@ class query_match_workspace {
 };
 
 /// Matches the queries of each layer, image and group with the boxes of the image. `truth.boxes`
-/// are cx cy w h like the predicted boxes. `truth.classes` are columns of the logits, except the
-/// last one for the softmax cost; without them, all are 0. Layers may have different numbers of
+/// are cx cy w h like the predicted boxes. `truth.classes` are columns of the logits; the softmax
+/// cost excludes the last one. Without classes, all are 0. Layers may have different numbers of
 /// queries and columns.
 ///
 /// Writes one index per layer, group and box, in this order: the query in its image, from 0 to
@@ -89,10 +89,10 @@ class assignment_workspace {
   detail::assignment_buffers buffers_;
 };
 
-/// Assigns rows to columns so that their total cost is least, as described above, and returns that
-/// total, added row by row. Writes the column of each row to `columns`, or -1 for a row without a
-/// column if there are more rows than columns. With more rows than columns, the columns are
-/// assigned one after the other. Runs on the calling thread. T is float or double.
+/// Assigns rows to columns at the least total cost, as described above, and returns that cost,
+/// added row by row. Writes the column of each row to `columns`, or -1 for a row without a column
+/// if there are more rows than columns. With more rows than columns, the columns are assigned one
+/// after the other. Runs on the calling thread. T is float or double.
 ///
 /// A cost of +infinity forbids a pair. Throws std::invalid_argument, and writes nothing, if a cost
 /// is NaN, -infinity or a finite number beyond +-1e300, every complete assignment has a forbidden

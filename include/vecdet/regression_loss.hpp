@@ -10,16 +10,16 @@
 //                     iou_loss.hpp
 //
 // Deltas, anchors and targets are N x 4 of float, bfloat16 or double; anchors and targets are
-// corners. Deltas of bfloat16 also work with anchors and targets of float. Anchors are one per
-// delta, or those of one image, whose number then divides the number of deltas. Targets are one box
-// per delta, or ground-truth boxes and the index of one of them per delta, as a matcher returns
-// them. Only boxes selected by the box_selection count, usually by their labels. Other boxes are
-// never read, and their gradient is 0.
+// corners. Deltas of bfloat16 also work with anchors and targets of float. There is one anchor per
+// row of deltas, or the anchors of one image serve all images; their number then divides the number
+// of rows. Targets are one box per row of deltas, or ground-truth boxes and, as matchers return it,
+// one index of a box per row. Only boxes that the box_selection selects count, usually by their
+// labels. Other boxes are never read, and their gradient is 0.
 //
-// Accuracy: as in box_coding.hpp, smooth_l1.hpp and iou_loss.hpp. The difference of a delta and its
-// target is subject to cancellation. Selected degenerate boxes are data: the formulas apply to them
-// unchanged. NaN gives NaN in the sum. A weight of 0 gives 0 even if the loss is infinite, and a
-// loss of 0 stays 0 under an infinite weight, as in smooth_l1.hpp.
+// Accuracy: as in box_coding.hpp, smooth_l1.hpp and iou_loss.hpp. Digits may cancel in the
+// difference between a delta and its target. Selected degenerate boxes are data: the formulas apply
+// to them unchanged. NaN gives NaN in the sum. A weight of 0 gives 0 even if the loss is infinite,
+// and a loss of 0 stays 0 under an infinite weight, as in smooth_l1.hpp.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, `grad` shares
 // memory with an input, the match of a selected anchor is not the index of a ground-truth box, beta
@@ -51,7 +51,8 @@ struct regression_loss_params {
 };
 
 /// The targets of the anchors: one box per anchor, or ground-truth boxes and the index of one of
-/// them per anchor. Everything that converts to boxes_view<const T> converts to it.
+/// these per anchor. Everything that converts to boxes_view<const T> converts to
+/// regression_targets.
 template <class T>
 class regression_targets {
  public:
@@ -102,7 +103,7 @@ double regression_loss(const Boxes& deltas, boxes_view<const float> anchors,
                        threading policy = threading::parallel);
 
 /// Returns the sum of the losses and writes its gradient with respect to the deltas to `grad`,
-/// N x 4. `grad` shares no memory with the inputs and need not be zeroed before.
+/// N x 4. `grad` may not share memory with the inputs and need not be zeroed before.
 template <class Boxes>
 double regression_loss_and_grad(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
                                 const regression_targets<coordinate_of<Boxes>>& targets,

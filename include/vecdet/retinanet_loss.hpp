@@ -7,7 +7,7 @@
 //   classification   the sum of the focal losses of all anchors that are not ignored
 //   regression       the sum of the losses of the matched anchors' deltas
 //
-// Each sum is per image and divided by max(1, matched anchors of the image); the loss is the mean
+// The sum of each image is divided by max(1, matched anchors of the image); the loss is the mean
 // over images. This is as in torchvision and, with the default parameters, as in MLPerf's
 // reference.
 #pragma once
@@ -40,7 +40,7 @@ struct retinanet_losses {
 
 /// Inputs and outputs of the loss. All four have levels of the same sizes, anchors and layout. The
 /// classes of `deltas` are the four numbers of a box. A gradient may overwrite its own input, level
-/// for level; it shares no memory with anything else. All four may be channels of one tensor.
+/// for level, but may share no other memory. All four may be channels of one tensor.
 template <class T>
 struct retinanet_head {
   head_view<const T> logits, deltas;

@@ -8,12 +8,13 @@
 //
 //   (x + q w + (j + 0.5) w / s,  y + p h + (i + 0.5) h / s)
 //
-// A sample is the bilinear interpolation of the four locations around it. It is 0 below -1 or above
-// the map's size. Between -1 and 0 and beyond the last location it takes the border's value. The
-// output is the mean of the bin's samples. s is sampling_ratio, or adaptive: ceil(h) x ceil(w)
-// samples. Unless `aligned`, a box is enlarged to at least one location in height and width.
+// A sample is the bilinear interpolation of the four locations around it. A sample below -1 or
+// above the map's size is 0. Between -1 and 0, and beyond the last location, it takes the value of
+// the border. The output is the mean of the bin's samples. s is sampling_ratio; if adaptive, a bin
+// has ceil(h) x ceil(w) samples. Unless `aligned`, a box is enlarged to at least one location in
+// height and width.
 //
-// Sampling is separable: a bin is the sum of row weights times column weights times features. The
+// Sampling is separable: a bin is the sum of features times row weights times column weights. The
 // weights are computed once per box, in double, and used for all channels.
 //
 //   features  images x channels x height x width; the output is boxes x channels x rows of bins x
@@ -21,22 +22,22 @@
 //   boxes     corners of float (double for features of double), each with its image
 //
 // NHWC suits vector instructions: every operation is on neighbouring channels, and a bin reads at
-// most 4 s^2 locations. NCHW is transposed on the fly, 16 channels of a few rows at a time, if
-// there are many boxes for the size of the map. With few boxes, or fewer than 8 channels, the
-// forward pass in NCHW reads the whole width of a box in every row that samples touch and then
-// selects columns. That takes about three times as long per box.
+// most 4 s^2 locations. With many boxes for the size of the map, NCHW is transposed on the fly, 16
+// channels of a few rows at a time. With few boxes, or fewer than 8 channels, the forward pass in
+// NCHW reads the whole width of a box in every row that samples touch and then selects columns,
+// which takes about three times as long per box.
 //
 // Any box is data. Samples outside the map are 0, so a box outside the map gives 0. If `aligned`, a
-// box of size 0 has all its samples at one point, and a box with swapped corners has them in
-// reverse order; with adaptive sampling, both have none. A bin without samples is 0. A box with NaN
-// or infinite coordinates has no samples. Infinite and NaN features and gradients propagate to
-// every result that depends on them with a weight other than 0. No box causes accesses outside the
-// tensors.
+// box of size 0 has all its samples at one point, and a box with swapped corners has its samples in
+// reverse order; with adaptive sampling, neither has samples. A bin without samples is 0. A box
+// with NaN or infinite coordinates has no samples. Infinite and NaN features and gradients
+// propagate to every result that depends on them with a weight other than 0. No box causes accesses
+// outside the tensors.
 //
-// Accuracy: in float, outputs are within 4 ulp of the mean of the magnitudes in their bin. This
-// holds for the box as given; the error of torchvision is larger, because it computes sample
-// positions in float. bfloat16 results are such floats rounded once. Results are bit-identical for
-// any number of threads and in both layouts. Gradients are summed over the boxes in their order.
+// Accuracy: in float, the error of an output is within 4 ulp of the mean of the magnitudes in its
+// bin. torchvision's error is larger, because it computes sample positions in float. bfloat16
+// results are these floats, rounded once. Results are bit-identical on any number of threads and in
+// both layouts. Gradients are summed over the boxes in their order.
 //
 // Every function throws std::invalid_argument, and writes nothing, if shapes or layouts differ, an
 // output shares memory with an input, there are boxes but no images, both images and image_offsets
@@ -63,20 +64,21 @@ struct roi_align_params {
   bool add_to_grad = false;    ///< roi_align_grad adds to `grad` instead of overwriting it
 };
 
-/// Boxes and their images. If neither `images` nor `image_offsets` is given, all belong to image 0.
+/// Boxes and their images. If neither `images` nor `image_offsets` is given, all boxes belong to
+/// image 0.
 template <class Real>
 struct roi_boxes {
   lasting<boxes_view<const Real>> boxes{};  ///< x1 y1 x2 y2 in pixels
   lasting<labels_view> images{};            ///< one per box
-  /// An alternative to `images` if boxes are stored image by image: those of image k are
-  /// [image_offsets[k], image_offsets[k + 1]). One element more than there are images.
+  /// An alternative to `images` if boxes are stored image by image: the boxes of image k are
+  /// [image_offsets[k], image_offsets[k + 1]). Has one element more than there are images.
   lasting<vector_view<const index_t>> image_offsets{};
 };
 
-/// Scratch memory for RoIAlign: about 1 KiB per box for its weights, and tiles of the map. Backward
-/// tiles have 0.5 MiB; forward tiles in NCHW have 16 channels and the rows of the tallest box.
-/// There is one tile, or 8 per thread on several threads. The memory grows to the needs of the
-/// largest call and is reused. Only one call at a time may use it.
+/// Scratch memory for RoIAlign: about 1 KiB per box for its weights, and tiles of the map. A
+/// backward tile takes 0.5 MiB; a forward tile in NCHW has 16 channels and the rows of the tallest
+/// box. There is one tile on one thread, and 8 per thread on several. The memory grows to the needs
+/// of the largest call and is reused. Only one call at a time may use it.
 class roi_align_workspace {
   friend detail::workspace_access;
   detail::roi_align_buffers buffers_;

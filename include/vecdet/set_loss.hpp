@@ -15,12 +15,12 @@
 //
 // N = max(1, boxes) x groups, where each box is matched once per group. If no image has a box, the
 // number of groups is unknown and counts as 1. IoU and the GIoU loss are those of iou.hpp and
-// iou_loss.hpp; the loss adds 1e-16 to its divisors, so a box without area has IoU 0 and finite
+// iou_loss.hpp, with 1e-16 added to the divisors, so a box without area has IoU 0 and finite
 // gradients. If coordinates are NaN, the box losses are NaN and the IoU is 0.
 //
-// Losses are sums in double. The gradients of class losses are bit-identical to those of the
+// Losses are summed in double. The gradients of class losses are bit-identical to those of the
 // functions named above with the same weights. GIoU has the accuracy of iou_loss.hpp, and L1 is
-// within 4 ulp. bfloat16 results are such floats rounded once.
+// within 4 ulp. bfloat16 results are these floats, rounded once.
 #pragma once
 
 #include <vecdet/detr_outputs.hpp>
@@ -36,15 +36,15 @@ inline namespace VECDET_ABI {
 
 struct set_loss_params {
   set_class_loss class_loss = set_class_loss::varifocal;
-  /// focal: weight of positives, at most 1; negative: no weights. varifocal: weight of negatives, 0
-  /// or more.
+  /// focal: weight of positives, at most 1; if negative, no weights. varifocal: weight of
+  /// negatives, 0 or more.
   double alpha = 0.75;
   double gamma = 2;               ///< focal and varifocal: focusing exponent, 0 or more
   double no_object_weight = 0.1;  ///< cross entropy: weight of queries without a box, 0 or more
   double class_weight = 1, l1_weight = 5, giou_weight = 2;
   /// If above 0, sums are divided by this number of boxes instead of the ground truth's. Trainers
-  /// with several ranks use the mean over ranks. It is multiplied by the number of groups, which
-  /// follows from the matches; without ground-truth boxes, the number of groups counts as 1.
+  /// with several ranks use the mean over ranks. This number is multiplied by the number of groups,
+  /// which follows from the matches; without ground-truth boxes, the number of groups counts as 1.
   double boxes = 0;
   double scale = 1;  ///< factor on losses and gradients, for loss scaling
 
@@ -67,12 +67,13 @@ struct set_loss_params {
 };
 
 /// The outputs of a decoder layer or of the denoising queries, their matches, and the memory for
-/// their gradients, which may not overlap any other argument.
+/// their gradients. This memory may not overlap any other argument.
 template <class T>
 struct set_loss_layer {
   detr_outputs<T> outputs;
-  /// Groups x boxes, as written by match_queries: the query of each box in its image, or -1. In the
-  /// denoising part, it is the query that was made from the box. No query may have two boxes.
+  /// Groups x boxes, as written by match_queries: the index of each box's query within its image,
+  /// or -1. For denoising queries, that is the query that was made from the box. No query may have
+  /// two boxes.
   lasting<vector_view<const index_t>> matches;
   matrix_view<T> logits_grad;         ///< the shape of the logits
   lasting<boxes_view<T>> boxes_grad;  ///< the shape of the boxes
@@ -95,12 +96,12 @@ class set_loss_workspace {
 
 /// Writes the losses of each layer to `losses`, and the gradients of their sum to the layers'
 /// memory. Layers may have different numbers of queries. `truth.boxes` are cx cy w h, and
-/// `truth.classes` are columns of the logits, except the last one for cross entropy; without them,
+/// `truth.classes` are columns of the logits; cross entropy excludes the last one. Without classes,
 /// all are 0. T is float or bfloat16.
 ///
 /// Throws std::invalid_argument, and writes nothing, if sizes differ, a match is not a query of its
-/// image or used twice, a class is not a column, a parameter is out of range, `truth` has regions,
-/// or an output shares memory with an input or with another output of its layer.
+/// image or is used twice, a class is not a column, a parameter is out of range, `truth` has
+/// regions, or an output shares memory with an input or with another output of its layer.
 template <class T>
 void set_loss_and_grad(vector_view<const set_loss_layer<T>> layers, const ground_truth& truth,
                        vector_view<set_losses> losses, const set_loss_params& params,

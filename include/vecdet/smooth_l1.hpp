@@ -10,17 +10,16 @@
 // With beta = 0 (in float: below 3e-39) the loss is |d|, with gradient 0 at d = 0. huber() gives
 // Huber's loss, which is beta times this one.
 //
-// Predictions and targets are N x 4 of float, bfloat16 or double. Only boxes selected by the
-// box_selection count; box_selection::all() selects all. Boxes that are not selected are not read
-// and get loss and gradient 0.
+// Predictions and targets are N x 4 of float, bfloat16 or double. Only boxes that the box_selection
+// selects count. Other boxes are never read and get loss and gradient 0.
 //
 // Accuracy: in float, losses and gradients are within 4 ulp of the exact value. Sums are
-// accumulated in double. bfloat16 results are such floats rounded once.
+// accumulated in double. bfloat16 results are these floats, rounded once.
 // d = +-inf gives loss inf and gradient +-1. NaN gives NaN, in its own element and in the sum. A
 // weight or scale of 0 gives 0 even if the loss is infinite, and a loss of 0 stays 0 under an
-// infinite weight; the same holds for gradients. Gradients multiply scale and weight first, losses
-// weight and loss; if that product overflows or underflows the type, the result is infinite or 0
-// regardless of the remaining factor.
+// infinite weight; the same holds for gradients. Gradients first multiply scale and weight; losses
+// first multiply weight and loss. If that product overflows or underflows the type, the result is
+// infinite or 0, regardless of the remaining factor.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, an output
 // shares memory with an input in a way not allowed below, beta is negative, or a numeric parameter

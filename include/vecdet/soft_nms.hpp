@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Soft-NMS, per class and per image. Bodla, Singh, Chellappa, Davis: "Soft-NMS: improving object
-// detection with one line of code", arXiv 1704.04503. The box with the greatest score is picked,
-// again and again. Each pick multiplies the scores of the remaining boxes of its image and class by
+// detection with one line of code", arXiv 1704.04503. The box with the greatest score is picked
+// repeatedly. Each pick multiplies the scores of the remaining boxes of its image and class by
 //
 //   linear     1 - IoU             if IoU >= iou_threshold, else 1
 //   gaussian   exp(-IoU^2 / sigma)
@@ -12,8 +12,8 @@
 // overlap does not change a score.
 //
 // Boxes and scores have the same type: float, bfloat16 (computed in float) or double. Groups are
-// spread over threads; the result does not depend on the number of threads. The cost is quadratic
-// in the number of boxes of a group, since each pick may change every other score.
+// distributed over threads; the result does not depend on the number of threads. The cost is
+// quadratic in the number of boxes of a group, since each pick may change every other score.
 //
 // Every function throws std::invalid_argument if sizes differ, the threshold is outside [0, 1],
 // sigma is not above 0, or the floor is NaN.
@@ -57,7 +57,7 @@ class soft_nms_workspace {
   detail::soft_nms_buffers<Real> buffers_;
 };
 
-/// Soft-NMS per group of boxes (N x 4, corners) and scores (N). Groups of {} mean a single group.
+/// Soft-NMS per group of boxes (N x 4, corners) and scores (N). `groups` = {} means a single group.
 template <class Boxes>
 soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
     const Boxes& boxes, vector_view<const coordinate_of<Boxes>> scores, const nms_groups& groups,

@@ -36,7 +36,7 @@ struct quality_focal_params {
 struct varifocal_params {
   double alpha = 0.75;  ///< weight of negatives, 0 or more
   double gamma = 2;     ///< focusing exponent of negatives, 0 or more; 0, 1 and 2 are fast
-  /// Differentiates p^gamma with respect to the logit, as the reference implementation does. If
+  /// Differentiates p^gamma with respect to the logit, as in the reference implementation. If
   /// false, p^gamma is a constant weight, and the gradient of a negative is alpha p^gamma p.
   bool grad_through_factor = true;
   double scale = 1;  ///< factor on loss and gradient; trainers use 1 / max(1, sum of scores)

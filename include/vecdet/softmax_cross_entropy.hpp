@@ -9,13 +9,13 @@
 // gradient 0 for any logits. Any other label is an error.
 //
 // Mining, Liu et al., arXiv 1512.02325, section 2.2: each image counts its foreground rows and
-// negatives_per_foreground times as many background rows, those with the largest losses; if there
-// are fewer, it counts all of them. Ties are broken by lower index; NaN is the largest. Trainers
-// scale by 1 / max(1, count_foreground(labels, background, ignore)).
+// negatives_per_foreground times as many background rows, those with the largest losses. If there
+// are fewer background rows, all of them count. Ties are broken by lower index; NaN is the largest.
+// Trainers scale by 1 / max(1, count_foreground(labels, background, ignore)).
 //
-// Accuracy: losses are within 4e-7 times the sum of the loss and the magnitude of the logits'
-// differences, gradients within 4e-7 times the scale. Sums are accumulated in double. No
-// probability is below 2e-38. Loss and gradient are NaN in a row that has a NaN or +infinity, or
+// Accuracy: the error of a loss is at most 4e-7 times the sum of the loss and the magnitude of the
+// logits' differences. Gradients are within 4e-7 times the scale. Sums are accumulated in double.
+// No probability is below 2e-38. Loss and gradient are NaN in a row that has a NaN or +infinity, or
 // only -infinity.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, a label is
@@ -33,12 +33,12 @@ inline namespace VECDET_ABI {
 
 struct softmax_cross_entropy_params {
   double scale = 1;  ///< factor on losses, sum and gradient
-  /// Label of rows that do not count; -100 in torch. It may be a class, whose rows then do not
-  /// count. If it is the background, there are no negatives to mine.
+  /// Label of rows that do not count; -100 in torch. If `ignore` is a class, the rows of that class
+  /// do not count. If it is the background, there are no negatives to mine.
   index_t ignore = -2;
 };
 
-/// Rows are stored image after image, the same number for each.
+/// Rows are stored image after image, the same number per image.
 struct hard_negative_mining {
   index_t images = 1;                    ///< 1 or more; divides the rows
   index_t negatives_per_foreground = 3;  ///< 0 or more

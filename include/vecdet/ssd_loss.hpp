@@ -23,8 +23,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct ssd_loss_params {
-  /// Its coder is that of the deltas. Its background is not used, since column 0 is background. Its
-  /// ignore must not be a column; anchors with that label do not count.
+  /// The matcher's coder is also that of the deltas. Its `background` is not used, because column 0
+  /// is background. Its `ignore` must not be a column; anchors with that label do not count.
   matcher_params matcher = matcher_params::ssd();
   index_t negatives_per_foreground = 3;  ///< 0 or more
   double beta = 1;                       ///< of smooth L1; 0 is L1
@@ -38,7 +38,7 @@ struct ssd_losses {
 
 /// Inputs and outputs of the loss. Rows and boxes are ordered by image, then by anchor. Levels
 /// differ in their number of anchors per location, so they are concatenated, as in torchvision.
-/// `deltas_grad` may overwrite the deltas; gradients share no memory with anything else.
+/// `deltas_grad` may overwrite the deltas. Gradients may not share memory in any other way.
 struct ssd_head {
   matrix_view<const float> logits;          ///< (images x anchors) x classes
   lasting<boxes_view<const float>> deltas;  ///< images x anchors

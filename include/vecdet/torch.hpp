@@ -4,13 +4,13 @@
 // same order.
 //
 // Link vecdet::torch (CMake option VECDET_TORCH), or compile vecdet/torch/*operators.cpp with your
-// program. They contain the function bodies, so this header only includes the declaration of
+// program. These files contain the function bodies, so this header needs only the declaration of
 // tensors.
 //
 // Tensors are dense, on the CPU, and of float32, float64, bfloat16 or float16; float16 is computed
 // in float32 and rounded. If floating types differ, the widest is used. Functions write only to new
-// memory. Strided input is copied only if a kernel cannot read it in place: logits may have any row
-// stride, boxes must be contiguous. The profile shows such a copy as the problem
+// memory. A strided input is copied only if a kernel cannot read it in place: logits may have any
+// row stride, but boxes must be contiguous. The profile shows such a copy as the problem
 // "copy_to_contiguous". Work is spread over ATen's threads, at::get_num_threads(); results do not
 // depend on their number.
 //
@@ -24,9 +24,9 @@
 // backward() through it is an error.
 //
 // Under autocast, floating-point arguments are cast to float32, as for torchvision's operators, and
-// results are float32. bfloat16 tensors are read directly, without a copy, if that gives the same
-// numbers. This applies to the logits and deltas of losses that return one number and of functions
-// that return detections. It also applies to the features of RoIAlign, whose result has their type.
+// results are float32. bfloat16 tensors are read without conversion if that gives the same numbers:
+// the logits and deltas of losses that return one number and of functions that return detections,
+// and the features of RoIAlign, whose result has their type.
 //
 // Invalid arguments throw c10::Error (RuntimeError in Python) with the messages of vecdet's
 // functions. Their headers document what each function computes and accepts.
@@ -211,8 +211,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> match_anchors(
     at::IntArrayRef region_counts = {}, double region_threshold = 0.5, bool ignore_matched = false,
     std::int64_t background = -1, std::int64_t ignore = -2);
 
-/// ATSS (assigners.hpp). Returns, for each of `anchors` (N x 4 corners, one per point), the index
-/// of its ground-truth box among all `boxes`, or -1: images x N, or N without box_counts.
+/// ATSS (assigners.hpp). Returns the index of the ground-truth box of each of `anchors` (N x 4
+/// corners, one per point) among all `boxes`, or -1: images x N, or N without box_counts.
 /// @param level_sizes height and width of each level, alternating
 /// @param candidates per box and level
 at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
@@ -225,9 +225,9 @@ at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
                        const at::Tensor& boxes, at::IntArrayRef box_counts = {},
                        double radius = 1.5);
 
-/// The task-aligned assigner (assigners.hpp). Returns, for each of `points` (N x 2), the index of
-/// its ground-truth box among all `boxes`, or -1, and its target, or 0 without a box: images x N,
-/// or N without box_counts.
+/// The task-aligned assigner (assigners.hpp). Returns two tensors, images x N, or N without
+/// box_counts, with one element for each of `points` (N x 2): the index of its ground-truth box
+/// among all `boxes`, or -1; and its target, or 0 without a box.
 /// @param scores probabilities, images x N x classes, or N x classes
 /// @param predicted corners, images x N x 4, or N x 4
 std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
@@ -256,8 +256,8 @@ at::Tensor encode_distances(const at::Tensor& targets, const at::Tensor& anchors
 at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor& anchors,
                             bool by_size = true, at::ArrayRef<double> image_size = {});
 
-/// The IoU (iou.hpp) of boxes `a` (N x 4 corners) and `b` (M x 4). pairwise_iou() returns that of
-/// all pairs, N x M. elementwise_iou() returns that of box i of `a` with box i of `b`, N.
+/// The IoU (iou.hpp) of boxes `a` (N x 4 corners) and `b` (M x 4). pairwise_iou() returns the IoU
+/// of all pairs, N x M. elementwise_iou() returns the IoU of box i of `a` with box i of `b`, N.
 at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind = iou_kind::iou);
 at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind = iou_kind::iou);
 
@@ -319,9 +319,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(
     const at::Tensor& centerness = {}, double size_limit = 4.135166556742356, double min_size = 0);
 
 /// Frees the memory that the operators keep for later calls. They keep up to 512 MiB of freed
-/// gradients of 1 MiB or more, so that the kernel need not provide their pages again. They also
-/// keep the transformed weights of conv3x3(), four times as large as the weights, until the weights
-/// are freed.
+/// gradients of 1 MiB or more, which saves page faults. They also keep the transformed weights of
+/// conv3x3(), four times as large as the weights, until the weights are freed.
 /// @return the number of bytes
 std::int64_t free_cached_memory();
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Non-owning views of the caller's memory. A view is a pointer with 64-bit sizes. It is cheap to
-// copy; the caller must keep the memory alive. T is const for inputs; a view of T converts to a
+// copy. The caller must keep the memory alive. T is const for inputs; a view of T converts to a
 // view of const T. The constructors throw if a size is negative or beyond 64-bit addresses, or if
 // the pointer is null although there are elements.
 //
-// Any contiguous container converts to vector_view, boxes_view and labels_view: a class with data()
-// and size() and consecutive elements, such as std::vector, std::array, std::span or your own
-// tensor. Containers of std::array<T, 4> and of your own structs (box_layout.hpp) convert to
-// boxes_view, too. Containers with strides, including matrix_view, are rejected at compile time,
-// because the stride would be lost. Pass pointer and size if there are no gaps; else see
-// split_detections(). feature_view is rejected, too, because its shape would be lost. Eigen's
-// vectors convert, and so do its row-major matrices with a fixed number of columns.
+// Any contiguous container converts to vector_view, boxes_view and labels_view. Such a container is
+// a class with data(), size() and consecutive elements, such as std::vector, std::array, std::span
+// or your own tensor. Containers of std::array<T, 4> and of your own structs (box_layout.hpp)
+// convert to boxes_view, too. Containers with strides, including matrix_view, are rejected at
+// compile time, because the stride would be lost. If there are no gaps, pass pointer and size;
+// otherwise see split_detections(). feature_view is rejected, too, because its shape would be lost.
+// Eigen's vectors convert, and so do its row-major matrices with a fixed number of columns.
 //
 // A temporary that owns its elements may be an argument of a call. It may not be assigned to a view
 // or to a member (see lasting), because its elements are destroyed at the end of the statement. If
@@ -356,8 +356,8 @@ boxes_view<const coordinate_of<Boxes>> boxes_in(const Boxes& boxes, const char* 
 
 }  // namespace detail
 
-/// A view for members, e.g. of parameters. It lives longer than the statement that sets it, so it
-/// rejects temporaries that own their elements. In all other ways it is a View.
+/// A view for members, e.g. of parameters. A member lives longer than the statement that sets it,
+/// so it rejects temporaries that own their elements. In all other ways it is a View.
 template <class View>
 class lasting : public View {
  public:

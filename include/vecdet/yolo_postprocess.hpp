@@ -13,12 +13,12 @@
 //   YOLOv10, YOLO26   boxes x numbers    x1 y1 x2 y2, score, class, extras: end to end, no NMS
 //   RT-DETR           boxes x numbers    cx cy w h in [0, 1], a score per class: no NMS
 //
-// Scores are probabilities, not logits. A score is that of the class, or its product with the
-// objectness in float; the objectness itself must be above the threshold, too. Scores are compared
-// in float. A box gets its best class (ties: the lower class), or all classes above the threshold
-// (multi_label). NaN scores are never selected. Boxes are compared as in torchvision's NMS, in the
-// input's pixels. ultralytics adds an offset of 7680 pixels per class instead; its rounding may
-// change the result for boxes at the threshold.
+// Scores are probabilities, not logits. A score is the class's score or, in models with objectness,
+// its product with the objectness in float. The objectness itself must also be above the threshold.
+// Scores are compared in float. A box gets its best class (ties: the lower class), or all classes
+// above the threshold (multi_label). NaN scores are never selected. Boxes are compared as in
+// torchvision's NMS, in the input's pixels. ultralytics adds an offset of 7680 pixels per class
+// instead; the rounding of the offset coordinates may change its result for boxes at the threshold.
 //
 // Extras are further outputs of a model: mask coefficients, which are copied, or key points.
 //
@@ -88,9 +88,9 @@ struct yolo_outputs {
   index_t images = 1;
 };
 
-/// The detections of all images: those of image k are [offsets[k], offsets[k + 1]), in descending
-/// score; ties are broken by lower box. The memory belongs to the workspace and is valid until its
-/// next use.
+/// The detections of all images. Those of image k are [offsets[k], offsets[k + 1]), in descending
+/// score; ties are broken by lower box index. The memory belongs to the workspace and is valid
+/// until its next use.
 struct yolo_detections_view {
   boxes_view<const float> boxes;  ///< in the format params.results
   vector_view<const float> scores;
