@@ -14,7 +14,7 @@
 # Needs root, debootstrap and 3 GB. ROOTS=folder keeps the smallest system for the next time.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
-source "$source/test/debian_root.sh" # debian_mirror
+source "$source/test/debian_root.sh" # debian_mirror, in_own_mounts
 
 ccache=$(command -v ccache || true)
 suite=
@@ -38,8 +38,11 @@ presets=("$@")
 # The only line of README.md that runs a preset's workflow.
 command_of() {
   local lines
-  lines=$(grep -E "&& cmake --workflow --preset $1( |\$)" "$source/README.md") && [ "$(wc -l <<<"$lines")" = 1 ] ||
-    { echo "README.md has no line, or several, with \"&& cmake --workflow --preset $1\"" >&2; return 1; }
+  lines=$(grep -E "&& cmake --workflow --preset $1( |\$)" "$source/README.md" || true)
+  if [ "$(grep -c . <<<"$lines")" != 1 ]; then
+    echo "README.md has no line, or several, with \"&& cmake --workflow --preset $1\"" >&2
+    return 1
+  fi
   echo "$lines"
 }
 
@@ -59,7 +62,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf --one-file-system "$scratch"' EXIT
 smallest=${ROOTS:-$scratch}/minbase_$suite
 if [ ! -e "$smallest" ]; then
-  unshare --mount debootstrap --variant=minbase "$suite" "$smallest.part" "$(debian_mirror)" >"$scratch/log" 2>&1 ||
+  in_own_mounts debootstrap --variant=minbase "$suite" "$smallest.part" "$(debian_mirror)" >"$scratch/log" 2>&1 ||
     { tail "$scratch/log"; exit 1; }
   mv "$smallest.part" "$smallest"
 fi
@@ -80,24 +83,31 @@ if [ -n "$ccache" ]; then
   chmod +x "$program/launcher"
 fi
 
-# Runs a command line in the clone in the root directory $root. The mounts end with it.
+# Runs a command line in the clone in the root directory $root.
 run_in_clone() {
   local environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive)
-  [ -z "${CXXFLAGS:-}" ] || environment+=("CXXFLAGS=$CXXFLAGS")
-  [ -z "${CTEST_PARALLEL_LEVEL:-}" ] || environment+=("CTEST_PARALLEL_LEVEL=$CTEST_PARALLEL_LEVEL")
-  local mounts=("mount -t proc proc $root/proc" "mount --rbind /sys $root/sys")
+  local variable folders=() # outside:inside
+  for variable in CXXFLAGS CTEST_PARALLEL_LEVEL; do
+    [ -z "${!variable:-}" ] || environment+=("$variable=${!variable}")
+  done
   if [ -n "$ccache" ]; then
-    mkdir "$root/ccache_program" "$root/ccache"
-    mounts+=("mount --bind $program $root/ccache_program" "mount --bind $cache $root/ccache")
+    folders+=("$program:/ccache_program" "$cache:/ccache")
     environment+=(CMAKE_CXX_COMPILER_LAUNCHER=/ccache_program/launcher CCACHE_DIR=/ccache CCACHE_BASEDIR=/clone)
   fi
-  if [ -e "$source/../shared" ]; then
-    mkdir "$root/shared"
-    mounts+=("mount --bind -o ro $source/../shared $root/shared")
-  fi
-  local mount
-  unshare --mount bash -ec 'for mount in "${@:3}"; do $mount; done
-    exec chroot "$1" env -i '"${environment[*]@Q}"' sh -c "cd /clone && $2"' bash "$root" "$1" "${mounts[@]}"
+  [ ! -e "$source/../shared" ] || folders+=("$(cd "$source/../shared" && pwd):/shared")
+  # shellcheck disable=SC2016 # for the inner shell
+  in_own_mounts bash -euc 'root=$1 line=$2 variables=$3 folders=("${@:4}")
+    mount -t proc proc "$root/proc"
+    mount -t sysfs sysfs "$root/sys"
+    for folder in "${folders[@]}"; do
+      mkdir -p "$root${folder##*:}"
+      mount --bind "${folder%%:*}" "$root${folder##*:}"
+    done
+    mapfile -t environment <<<"$variables"
+    code=0
+    chroot "$root" env -i "${environment[@]}" sh -c "cd /clone && $line" || code=$?
+    for folder in /proc /sys "${folders[@]##*:}"; do umount -l "$root$folder"; done
+    exit $code' bash "$root" "$1" "$(printf '%s\n' "${environment[@]}")" "${folders[@]}"
 }
 
 for preset in "${presets[@]}"; do
