@@ -9,8 +9,9 @@
 # that README.md names, if no other is given: trixie stands in for Ubuntu 24.04.
 #
 # The machine's ccache, if it has one, is mounted from outside, with its libraries, so that objects from other builds
-# are reused; --no-ccache measures from nothing. CXXFLAGS and CTEST_PARALLEL_LEVEL reach the commands. The folder
-# ../shared, if it is there, is mounted beside the clone: it has the data of tests that are otherwise skipped.
+# are reused; --no-ccache measures from nothing. CXXFLAGS, CTEST_PARALLEL_LEVEL and VECDET_FULL_TESTS reach the
+# commands. The folder ../shared, if it is there, is mounted beside the clone: it has the data of tests that are
+# otherwise skipped.
 # Needs root, debootstrap and 3 GB. ROOTS=folder keeps the smallest system for the next time.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
@@ -87,7 +88,7 @@ fi
 run_in_clone() {
   local environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive)
   local variable folders=() # outside:inside
-  for variable in CXXFLAGS CTEST_PARALLEL_LEVEL; do
+  for variable in CXXFLAGS CTEST_PARALLEL_LEVEL VECDET_FULL_TESTS; do
     [ -z "${!variable:-}" ] || environment+=("$variable=${!variable}")
   done
   if [ -n "$ccache" ]; then

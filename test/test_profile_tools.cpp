@@ -18,8 +18,8 @@
 #include <nlohmann/json.hpp>
 
 namespace profile = vecdet::profile;
-using vecdet::test::source_path;
 using nlohmann::json;
+using vecdet::test::source_path;
 
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths of files that tests read. Only paths.cpp contains the folders: the other objects are the same in each clone
-// and build tree, so that ccache shares them.
+// Paths of files that tests read. Only paths.cpp contains the folders: the other objects are the
+// same in each clone and build tree, so that ccache shares them.
 #pragma once
 
 #include <string>
