@@ -52,7 +52,7 @@ build_and_run() {
   local compiler=$1 include=$2 with_tests=$3 folder=$source standard
   [ -z "$at" ] || folder=/src
   run cmake -S "$folder" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-    -DCMAKE_CXX_COMPILER="$compiler" -DVECDET_BUILD_TESTS=ON \
+    -DCMAKE_CXX_COMPILER="$compiler" -DVECDET_BUILD_TESTS=ON -DVECDET_TEST_PROJECT=ON \
     -DVECDET_WARNINGS_AS_ERRORS=ON ${include:+-DVECDET_XSIMD_INCLUDE_DIR="$include"}
   run cmake --build "$build" -j "$(nproc)" --target vecdet_digest ${with_tests:+vecdet_test}
   run "$build/test/vecdet_digest" >"$scratch/digest"

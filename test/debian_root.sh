@@ -4,15 +4,20 @@
 #   source   vecdet's tree
 #   at       the root directory in which run() runs; empty: the system
 
+# Runs a command in a mount namespace of its own, also where "/" is no mount point, because chroot entered it.
+in_own_mounts() {
+  if unshare --mount true 2>/dev/null; then unshare --mount "$@"; else unshare --mount --propagation unchanged "$@"; fi
+}
+
 # Runs a command in the root directory $at, where the source is /src, or in the system if $at is
 # empty. The mounts are in a separate namespace and end with the command.
 run() {
   if [ -z "$at" ]; then
     "$@"
   else
-    unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --bind -o ro "$1" "$0/src" &&
+    in_own_mounts bash -c 'mount -t proc proc "$0/proc" && mount --bind -o ro "$1" "$0/src" &&
       exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
-        DEBIAN_FRONTEND=noninteractive CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/ccache "${@:2}"' \
+        DEBIAN_FRONTEND=noninteractive VECDET_FULL_TESTS=1 CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/ccache "${@:2}"' \
       "$at" "$source" "$@"
   fi
 }
@@ -28,7 +33,7 @@ debian_mirror() {
 # apt-get installs the packages, because debootstrap does not find those that others provide. A root is
 # complete once the caller has created its folder /ccache.
 debootstrap_root() {
-  unshare --mount debootstrap --variant=minbase "$1" "$at" "$(debian_mirror)" &&
+  in_own_mounts debootstrap --variant=minbase "$1" "$at" "$(debian_mirror)" &&
     mkdir "$at/src" &&
     run apt-get install -y -qq --no-install-recommends ${2//,/ }
 }

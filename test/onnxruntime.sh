@@ -21,7 +21,7 @@ ensure_root "$suite" \
 run g++ --version | head -n 1
 build=/build
 run cmake -S /src -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_ONNXRUNTIME=ON -DVECDET_C=ON \
-  -DVECDET_BUILD_TESTS=ON -DVECDET_BUILD_EXAMPLES=ON
+  -DVECDET_BUILD_TESTS=ON -DVECDET_TEST_PROJECT=ON -DVECDET_BUILD_EXAMPLES=ON
 run ninja -C $build -j "${JOBS:-$(nproc)}" vecdet_onnxruntime vecdet_c append_postprocessing
 run ctest --test-dir $build -R onnxruntime --output-on-failure | tee "$scratch/log"
 # A skipped test counts as passed.

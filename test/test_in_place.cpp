@@ -4,6 +4,7 @@
 #include "calls/catalogue.hpp"
 #include "support/box_tensor.hpp"
 #include "support/isa.hpp"
+#include "support/paths.hpp"
 #include "support/refusals.hpp"
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>
@@ -235,7 +236,7 @@ TEST_CASE("in place: other outputs are refused if they share memory with an inpu
       with.check_names();
     }
   }
-  const char* const path = VECDET_SOURCE_DIR "/test/shared_memory.txt";
+  const std::string path = source_path("test/shared_memory.txt");
   if (std::getenv("VECDET_UPDATE") != nullptr) std::ofstream(path) << only_in(refused, {});
   std::ifstream file(path);
   std::set<std::string> listed;

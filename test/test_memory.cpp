@@ -4,6 +4,7 @@
 // vector and block widths, with arrays that end at an inaccessible page, that start after one, and
 // at every misalignment.
 #include "calls/catalogue.hpp"
+#include "support/effort.hpp"
 #include "support/isa.hpp"
 #include "support/placed_memory.hpp"
 #include "support/sanitizer.hpp"
@@ -101,7 +102,7 @@ TEST_CASE("memory: a guard page traps") {
 
 TEST_CASE("memory: arrays beside inaccessible pages") {
   // Sanitizers take several times as long.
-  const std::size_t step = under_sanitizer ? 4 : 1;
+  const std::size_t step = under_sanitizer ? 4 : full_tests() ? 1 : 3;
   for (std::size_t k = 0; k < std::size(lengths); k += step)
     for (const family& f : catalogue())
       for (const shape& s : f.sweep(lengths[k])) check_beside_inaccessible_pages(f, s);

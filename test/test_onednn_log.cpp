@@ -3,6 +3,7 @@
 #include "../bench/profile/aten_convolutions.hpp"
 #include "../bench/profile/import_onednn.hpp"
 #include "../bench/profile/onednn_log.hpp"
+#include "support/paths.hpp"
 #include "support/random.hpp"
 
 #include <fstream>
@@ -19,7 +20,7 @@ using kind = profile::onednn_line::kind;
 namespace {
 
 std::string read_file(const std::string& name) {
-  std::ifstream in(VECDET_SOURCE_DIR "/test/data/" + name, std::ios::binary);
+  std::ifstream in(vecdet::test::source_path("test/data/" + name), std::ios::binary);
   REQUIRE_MESSAGE(in.good(), name);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }

@@ -3,6 +3,7 @@
 #include "../bench/profile/compare.hpp"
 #include "../bench/profile/read.hpp"
 #include "support/json_schema.hpp"
+#include "support/paths.hpp"
 #include "support/random.hpp"
 #include <vecdet/profile.hpp>
 
@@ -18,10 +19,11 @@
 
 namespace profile = vecdet::profile;
 using nlohmann::json;
+using vecdet::test::source_path;
 
 namespace {
 
-std::string test_file(const std::string& name) { return VECDET_SOURCE_DIR "/test/data/" + name; }
+std::string test_file(const std::string& name) { return source_path("test/data/" + name); }
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -135,7 +137,7 @@ TEST_CASE("vecdet-profile: an invalid profile is an error that says why") {
                        "cannot read \"/nowhere/x.json\": No such file or directory",
                        std::runtime_error);
   CHECK_THROWS_AS(profile::read_report("/"), std::runtime_error);
-  CHECK_THROWS_AS(profile::read_report(VECDET_SOURCE_DIR "/test/test_profile_tools.cpp"),
+  CHECK_THROWS_AS(profile::read_report(source_path("test/test_profile_tools.cpp")),
                   std::runtime_error);
 }
 

@@ -3,6 +3,7 @@
 // threads, inside the caller's own oneTBB work, with exceptions and after fork(). Every result must
 // be bit-identical to that of one thread.
 #include "calls/catalogue.hpp"
+#include "support/effort.hpp"
 #include "support/isa.hpp"
 #include <vecdet/vecdet.hpp>
 
@@ -129,6 +130,8 @@ TEST_CASE("threads: chunks consist of whole blocks if blocks are small") {
 
 TEST_CASE("threads: every call is bit-identical on any number of threads, on AVX2 and AVX-512") {
   const isa before = active_isa();
+  const std::vector<int> thread_counts =
+      full_tests() ? std::vector<int>{1, 2, 3, 8} : std::vector<int>{3, 8};
   std::map<std::string, results> expected;
   for (const isa set : {isa::avx2, isa::avx512}) {
     if (!isa_under_test(set)) continue;
@@ -139,7 +142,7 @@ TEST_CASE("threads: every call is bit-identical on any number of threads, on AVX
       INFO(f.type, " ", c.name);
       const results one_thread = c.results_of(threading::sequential);
       CHECK(expected.emplace(f.name + f.type + c.name, one_thread).first->second == one_thread);
-      for (const int threads : {1, 2, 3, 8}) {
+      for (const int threads : thread_counts) {
         CAPTURE(threads);
         tbb::task_arena arena(threads);
         arena.execute([&] { CHECK(c.results_of(threading::parallel) == one_thread); });

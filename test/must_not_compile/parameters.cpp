@@ -31,7 +31,7 @@ void parameters(std::vector<float> weights, std::vector<int> labels, std::vector
   nms_groups per_image{{}, labels, {}};
   // Wrong (ends_with_the_statement): groups.image_offsets = make_offsets();
   groups.image_offsets = offsets;
-  // Wrong ({0, 0}): groups.image_offsets = {0, 0};
+  // Wrong (candidate): groups.image_offsets = {0, 0};
   groups.image_offsets = {offsets.data(), offsets.size()};
   // Wrong (ends_with_the_statement): head_outputs<float> heads{{}, make_weights(), {}};
   head_outputs<float> heads{{}, weights, {}};

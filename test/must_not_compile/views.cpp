@@ -105,9 +105,9 @@ void temporaries(std::vector<float> weights, std::vector<int> labels, std::array
 
 void braces(std::vector<index_t> offsets, std::size_t size, float* data) {
   lasting<vector_view<const index_t>> member;
-  // Wrong ({0, 0}): member = {0, 0};
+  // Wrong (candidate): member = {0, 0};
   member = {offsets.data(), size};
-  // Wrong ({0, 0}): vector_view<const index_t> view{0, 0};
+  // Wrong (candidate): vector_view<const index_t> view{0, 0};
   vector_view<const index_t> view{offsets.data(), offsets.size()};
   // Wrong ({0, 0}): boxes_view<float> boxes = {0, 0};
   boxes_view<float> boxes = {data, size};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "../../bench/support/npy.hpp"
+#include "paths.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -14,19 +15,10 @@
 
 #include <doctest/doctest.h>
 
-#ifndef VECDET_TEST_DATA
-#error "VECDET_TEST_DATA must name the folder of test data, which need not exist"
-#endif
-
 namespace vecdet::test {
 
 using bench::load_npy;
 using bench::npy_array;
-
-/// The path of a file below the data folder; the file need not exist.
-inline std::string data_path(const std::string& relative) {
-  return std::string(VECDET_TEST_DATA) + "/" + relative;
-}
 
 /// Whether the file exists. If not, prints that `test` is skipped. Use it as
 inline bool has_data(const std::string& relative, const std::string& test) {

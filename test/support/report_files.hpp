@@ -3,6 +3,7 @@
 #pragma once
 
 #include "json_schema.hpp"
+#include "paths.hpp"
 
 #include <cstdlib>
 #include <filesystem>
@@ -32,7 +33,7 @@ struct temporary_folder {
 };
 
 inline nlohmann::json schema() {
-  return nlohmann::json::parse(read_file(VECDET_SOURCE_DIR "/bench/profile/profile.schema.json"));
+  return nlohmann::json::parse(read_file(source_path("bench/profile/profile.schema.json")));
 }
 
 inline bool contains(const std::string& text, const std::string& part) {

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Python callables: one that does twice the work of another, its allocations, and errors.
 . "$(dirname "$0")/common.sh"
+needs_python
 measurer=$(cd "$(dirname "$0")/../../../.." && pwd)/python/vecdet/gate.py
 export VECDET_GATE=$gate PYTHONDONTWRITEBYTECODE=1
 compare() { "$python" "$measurer" "$@"; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # For the tests of vecdet-gate: <test>.sh GATE SCRIPTED_BENCHMARK SAMPLE_BENCHMARK PYTHON
-# ENDLESS_MODULE. Each works in a new folder.
+# ENDLESS_MODULE. Each works in a new folder. PYTHON is "" where there is none.
 # shellcheck shell=bash disable=SC2034 # some tests do not need all of them
 set -euo pipefail
 gate=$1 scripted=$2 sample=$3 python=$4 endless=${5:-}
@@ -23,6 +23,8 @@ expect() {
   "$@" >out 2>err || code=$?
   [ "$code" = "$wanted" ] || fail "exit code $code, expected $wanted: $*"
 }
+
+needs_python() { [ -n "$python" ] || { echo "skipped: Python 3 was not found"; exit 77; }; }
 
 # has FILE TEXT...: the file contains each text.
 has() {

@@ -3,6 +3,7 @@
 # Allocations and page faults per call of a program built with Google Benchmark. The sanitizers' own
 # allocators cannot be counted.
 . "$(dirname "$0")/common.sh"
+needs_python
 code=0
 "$gate" run --base "$sample" --head "$sample" --pairs 20 --control 100 --json out.json >out 2>err || code=$?
 [ $code = 0 ] || [ $code = 3 ] || fail "exit code $code"

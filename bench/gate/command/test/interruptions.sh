@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Interrupted by SIGTERM or SIGINT, the gate ends what it runs, removes its files and ends with exit code 2.
 . "$(dirname "$0")/common.sh"
+needs_python
 [ -n "$endless" ] || fail "no endless module"
 export TMPDIR=$scratch/tmp GIT_CONFIG_GLOBAL=/dev/null
 mkdir "$TMPDIR"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The files that a run writes, and the history's page and export.
 . "$(dirname "$0")/common.sh"
+needs_python
 
 program base 'sum/1024 100' 'a<b>|c 50'
 program head 'sum/1024 104' 'a<b>|c 25'
