@@ -173,6 +173,23 @@ class Operators(Case):
                     self.assert_near(vecdet.torch.ops.conv3x3(x, weight, bias),
                                      functional.conv2d(x, weight, bias, padding=1))
 
+    def test_kept_weights_follow_flipped_signs(self):
+        (x,) = some_maps(sizes=((20, 19),))
+        for layout in FORMATS:
+            weight, _ = some_weight(layout=layout)
+            in_memory = weight.detach().permute(0, 2, 3, 1).flatten() if (
+                layout == torch.channels_last) else weight.detach().flatten()
+            self.assertEqual(in_memory.data_ptr(), weight.data_ptr())
+            everything = torch.arange(len(in_memory))
+            for flipped in ([1], [1, 8, 9], [3, 10, 11], [4001, 4008, 4009], [0, 1], [2, 5],
+                            everything, everything[1::2], everything[torch.rand(
+                                len(everything)) < 0.3]):
+                with self.subTest(layout=layout, flipped=flipped), torch.no_grad():
+                    vecdet.torch.ops.conv3x3(x, weight)
+                    in_memory[flipped] *= -1
+                    self.assert_near(vecdet.torch.ops.conv3x3(x, weight),
+                                     functional.conv2d(x, weight, padding=1))
+
     def test_kept_weights_go_with_their_tensor(self):
         vecdet.torch.free_cached_memory()
         (x,) = some_maps(sizes=((20, 19),))
