@@ -17,11 +17,12 @@
 // Losses are differentiable with respect to their first argument, retinanet_loss() and set_loss()
 // with respect to their first two. If such an argument requires a gradient, the gradient is
 // computed together with the loss. backward() multiplies it by the upstream gradient, in place
-// unless the graph is retained. Second derivatives are not supported. If any other tensor requires
-// a gradient, including weights and scales, the call fails: detach that tensor. RoIAlign is
-// differentiable with respect to its features, conv3x3() and deformable_attention() with respect
-// to all their tensors; backward() computes these gradients. Nothing else has a gradient:
-// backward() through it is an error.
+// unless the graph is retained. Second derivatives are an error, except for conv3x3(). If any other
+// tensor requires a gradient, including weights and scales, the call fails: detach that tensor.
+// RoIAlign is differentiable with respect to its features, conv3x3() and deformable_attention()
+// with respect to all their tensors; backward() computes these gradients. Nothing else has a
+// gradient: backward() through it is an error. Tensors with a derivative in forward mode (forward
+// AD) are an error, except for conv3x3().
 //
 // Under autocast, floating-point arguments are cast to float32, as for torchvision's operators, and
 // results are float32. bfloat16 tensors are read without conversion if that gives the same numbers:

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // 3x3 convolutions on tensors, and the memory that operators keep.
 #include "support.hpp"
+#include <vecdet/impl/torch/fingerprint.hpp>
 
+#include <algorithm>
+#include <bitset>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <random>
 #include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -19,7 +27,115 @@ Tensor aten_conv(const Tensor& input, const Tensor& weight, const Tensor& bias, 
   return relu ? at::relu(output) : output;
 }
 
+using values = std::vector<float>;
+
+std::uint64_t fingerprint(const values& of) {
+  return vecdet::detail::aten::fingerprint_key::get()(of.data(), of.size());
+}
+
+/// Normal numbers, one of them 0. The last block is not full.
+values some_values() {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  values made(1001);
+  for (float& value : made) value = normal(random);
+  made[77] = 0;
+  return made;
+}
+
 }  // namespace
+
+TEST_CASE("torch: fingerprints of weights distinguish changes of one, two and three values") {
+  values of = some_values();
+  std::unordered_set<std::uint64_t> seen{fingerprint(of)};
+  std::size_t changes = 1;
+  const auto look = [&] {
+    seen.insert(fingerprint(of));
+    ++changes;
+  };
+  const auto flip = [&](std::size_t i) { of[i] = -of[i]; };
+  const auto next = [&](std::size_t i, float to) { of[i] = std::nextafter(of[i], to); };
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const std::size_t count = of.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    flip(i);  // also of the 0
+    look();
+    for (std::size_t j = i + 1; j < std::min(count, i + 70); ++j) {
+      flip(j);
+      look();
+      if (j + 1 < count && j < i + 20) {
+        flip(j + 1);
+        look();
+        flip(j + 1);
+      }
+      flip(j);
+    }
+    flip(i);
+    const float before = of[i];
+    for (const float to : {-infinity, infinity}) {
+      next(i, to);
+      look();
+      if (i + 1 < count) {  // the neighbour by as much, and by the opposite
+        const float neighbour = of[i + 1];
+        for (const float its : {-infinity, infinity}) {
+          next(i + 1, its);
+          look();
+          of[i + 1] = neighbour;
+        }
+      }
+      of[i] = before;
+    }
+    for (std::size_t j = i + 1; j < std::min(count, i + 40); ++j) {  // exchanged
+      std::swap(of[i], of[j]);
+      look();
+      std::swap(of[i], of[j]);
+    }
+  }
+  for (std::size_t first = 1; first + 8 < count; ++first) {  // every second value from here on
+    for (std::size_t i = first; i < count; i += 2) flip(i);
+    look();
+    for (std::size_t i = first; i < count; i += 2) flip(i);
+  }
+  CHECK(seen.size() == changes);
+}
+
+TEST_CASE("torch: no search among flipped signs makes the fingerprints of weights alike") {
+  const values of = some_values();
+  const std::uint64_t fixed = fingerprint(of);
+  std::size_t least = 64;
+  // From one flipped sign, flips the pair of signs after which the fewest bits differ, again and
+  // again.
+  for (std::size_t begin = 100; begin < 140; ++begin) {
+    constexpr std::size_t near = 24;
+    values flipped = of;
+    const auto flip = [&](std::size_t i) { flipped[i] = -flipped[i]; };
+    const auto bits = [&] { return std::bitset<64>(fixed ^ fingerprint(flipped)).count(); };
+    flip(begin + near / 2);
+    for (std::size_t best = bits(), before = 65; best < before;) {
+      before = best;
+      std::pair<std::size_t, std::size_t> chosen;
+      for (std::size_t i = begin; i < begin + near; ++i) {
+        for (std::size_t j = begin; j < i; ++j) {
+          flip(i);
+          flip(j);
+          if (flipped != of && bits() < best) {
+            best = bits();
+            chosen = {i, j};
+          }
+          flip(i);
+          flip(j);
+        }
+      }
+      if (best < before) {
+        flip(chosen.first);
+        flip(chosen.second);
+      }
+    }
+    least = std::min<std::size_t>(least, bits());
+  }
+  // Of as many random words, the least has about 13 of 64 bits set.
+  CHECK(least > 6);
+}
 
 TEST_CASE("torch: conv3x3 has the outputs and gradients of at::conv2d") {
   at::manual_seed(1);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients with respect to every tensor argument in every operator's schema. Needs torch and vecdet
-on PYTHONPATH."""
+"""Gradients and forward-mode derivatives with respect to every tensor argument in every operator's
+schema, and torch.func. Needs torch and vecdet on PYTHONPATH."""
 
 import sys
 import unittest
@@ -12,8 +12,13 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-import vecdet.torch  # noqa: F401 (loads the operators)
+import vecdet.torch  # also loads the operators
 from test_package import some_boxes
+from torch import nn
+from torch.autograd import forward_ad
+from torch.nn import functional
+
+transforms = getattr(torch, "func", None)  # PyTorch 2.0 and newer
 
 CLASSES, ROWS = 4, 6
 
@@ -118,6 +123,20 @@ def tracked(value):
     return value.detach().clone().requires_grad_()
 
 
+def arguments_of(schema):
+    """The sample's arguments, and the index and name of each that has floating-point tensors."""
+    given = samples()[schema.name.partition("::")[2]]
+    arguments = [given.get(each.name, each.default_value) for each in schema.arguments]
+    floating = [(i, each.name) for i, each in enumerate(schema.arguments)
+                if "Tensor" in str(each.type) and tensors_of(arguments[i])[0].is_floating_point()]
+    return arguments, floating
+
+
+def changed(value, change):
+    """The value with change(tensor) for each of its tensors."""
+    return [change(each) for each in value] if isinstance(value, list) else change(value)
+
+
 def tensors_of(value):
     if isinstance(value, torch.Tensor):
         return [value]
@@ -129,21 +148,16 @@ class Gradients(unittest.TestCase):
         known = schemas()
         self.assertEqual(set(known), set(samples()))
         for name, schema in known.items():
-            given = samples()[name]
-            for index, argument in enumerate(schema.arguments):
-                if "Tensor" not in str(argument.type):
-                    continue
-                self.assertIn(argument.name, given, name)
-                value = given[argument.name]
-                if not tensors_of(value)[0].is_floating_point():
-                    continue
-                with self.subTest(operator=name, argument=argument.name):
-                    leaves = tracked(value)
-                    arguments = [given.get(each.name, each.default_value)
-                                 for each in schema.arguments]
+            for argument in schema.arguments:
+                if "Tensor" in str(argument.type):
+                    self.assertIn(argument.name, samples()[name], name)
+            for index, argument in arguments_of(schema)[1]:
+                with self.subTest(operator=name, argument=argument):
+                    arguments, _ = arguments_of(schema)
+                    leaves = tracked(arguments[index])
                     arguments[index] = leaves
                     self.check(name, arguments, tensors_of(leaves),
-                               index < DIFFERENTIABLE.get(name, 0), argument.name)
+                               index < DIFFERENTIABLE.get(name, 0), argument)
 
     def check(self, name, arguments, leaves, is_differentiable, argument):
         operator = getattr(torch.ops.vecdet, name)
@@ -165,6 +179,269 @@ class Gradients(unittest.TestCase):
             self.assertTrue(result.requires_grad)
             with self.assertRaisesRegex(RuntimeError, f"derivative for vecdet::{name} is not"):
                 result.sum().backward()
+
+
+def joined(tensors):
+    return torch.cat([tensor.detach().flatten() for tensor in tensors
+                      if tensor.is_floating_point()])
+
+
+def weighted_sum(results):
+    """A fixed linear function of all floating-point results."""
+    generator = torch.Generator().manual_seed(2)
+    return sum((result * torch.randn(result.shape, generator=generator)).sum()
+               for result in tensors_of(results) if result.is_floating_point())
+
+
+class ForwardMode(unittest.TestCase):
+    """A derivative in forward mode is right or an error, and never silently 0."""
+
+    def tangents(self, function, value, directions):
+        """The derivatives of the results of function(value) in the given directions."""
+        remaining = iter(directions)
+        with forward_ad.dual_level():
+            dual = changed(value, lambda tensor: forward_ad.make_dual(tensor, next(remaining)))
+            results = [forward_ad.unpack_dual(result) for result in tensors_of(function(dual))]
+            return joined([torch.zeros_like(result.primal) if result.tangent is None
+                           else result.tangent for result in results])
+
+    def quotients(self, function, value, directions, step=1e-3):
+        """The same from differences."""
+        ends = []
+        for sign in (-step, step):
+            remaining = iter(directions)
+            with torch.no_grad():
+                ends.append(joined(tensors_of(function(
+                    changed(value, lambda tensor: tensor + sign * next(remaining))))))
+        return (ends[1] - ends[0]) / (2 * step)
+
+    def check(self, name, function, value):
+        """Whether there is a derivative. If so, it is right, otherwise the error names function and
+        reason."""
+        torch.manual_seed(1)
+        directions = [torch.randn_like(tensor) for tensor in tensors_of(value)]
+        try:
+            found = self.tangents(function, value, directions)
+        except NotImplementedError as error:
+            self.assertRegex(str(error), "forward AD")
+            self.assertRegex(str(error), f"vecdet::(multiscale_)?{name}")
+            return False
+        expected = self.quotients(function, value, directions)
+        # Some ReLUs are between the two ends.
+        self.assertLess(float((found - expected).norm()), 0.05 * float(expected.norm()))
+        return True
+
+    def test_every_tensor_argument(self):
+        computed = set()
+        for name, schema in schemas().items():
+            operator = getattr(torch.ops.vecdet, name)
+            for index, argument in arguments_of(schema)[1]:
+                is_differentiable = index < DIFFERENTIABLE.get(name, 0)
+                for mode in (torch.enable_grad, torch.no_grad):
+                    for is_tracked in (False, True) if is_differentiable else (False,):
+                        with self.subTest(operator=name, argument=argument, mode=mode.__name__,
+                                          is_tracked=is_tracked), mode():
+                            arguments, _ = arguments_of(schema)
+                            value = arguments[index]
+                            if self.check(name, lambda tensor: operator(
+                                    *arguments[:index], tensor, *arguments[index + 1:]),
+                                    tracked(value) if is_tracked else value):
+                                computed.add(name)
+        self.assertEqual(computed, {"conv3x3", "conv3x3_levels"})
+
+    def test_under_autocast(self):
+        for name in ("smooth_l1_loss", "decode_boxes", "multiscale_roi_align"):
+            arguments, _ = arguments_of(schemas()[name])
+            with self.subTest(name), torch.autocast("cpu", torch.bfloat16):
+                self.assertFalse(self.check(
+                    name, lambda value: getattr(torch.ops.vecdet, name)(value, *arguments[1:]),
+                    arguments[0]))
+
+    def test_frozen_network(self):
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(),
+                                nn.Conv2d(16, 16, 3, padding=1)).requires_grad_(False)
+        x, direction = torch.randn(1, 16, 20, 20), torch.randn(1, 16, 20, 20)
+        expected = self.tangents(network, x, [direction])
+        vecdet.torch.accelerate_convolutions(network)
+        torch.testing.assert_close(self.tangents(network, x, [direction]), expected)
+
+    def test_boxes_and_patched_functions_are_torchvisions(self):
+        boxes, others = some_boxes(ROWS), some_boxes(ROWS) + 1
+        ours, theirs = vecdet.torch.ops, torchvision.ops
+        for name, function in {
+            "box_convert": lambda value: ours.box_convert(value, "xyxy", "cxcywh"),
+            "box_area": ours.box_area,
+            "clip_boxes_to_image": lambda value: ours.clip_boxes_to_image(value, (50, 50)),
+            "box_iou": lambda value: theirs.box_iou(value, others),
+            "generalized_box_iou_loss": lambda value: theirs.generalized_box_iou_loss(value,
+                                                                                      others),
+        }.items():
+            with self.subTest(name), vecdet.torch.patched():
+                self.assertTrue(self.check(name, function, boxes))
+
+    def test_through_backward(self):
+        """The upstream gradient has a tangent, and a value of 1 or another one."""
+        for name in ("sigmoid_focal_loss", "smooth_l1_loss", "set_loss", "conv3x3"):
+            for factor in (1.0, 0.7):
+                arguments, _ = arguments_of(schemas()[name])
+                leaves = tracked(arguments[0])
+                (leaf,) = tensors_of(leaves)
+                results = getattr(torch.ops.vecdet, name)(leaves, *arguments[1:])
+                upstream = torch.full_like(results, factor)
+                with self.subTest(name, factor=factor), forward_ad.dual_level():
+                    plain, = torch.autograd.grad(results, leaf, upstream, retain_graph=True)
+                    dual = forward_ad.make_dual(upstream, torch.full_like(results, 3.0))
+                    grad, = torch.autograd.grad(results, leaf, dual)
+                    # The gradient is linear in the upstream gradient.
+                    torch.testing.assert_close(forward_ad.unpack_dual(grad).tangent,
+                                               plain * (3 / factor), rtol=1e-4, atol=1e-4)
+
+
+class SecondDerivatives(unittest.TestCase):
+    def test_of_a_factor_of_a_loss(self):
+        """d(d(s loss)/dx)/ds is the gradient of the loss; d(d(s loss)/dx)/dx is an error."""
+        for name in ("sigmoid_focal_loss", "smooth_l1_loss", "set_loss"):
+            with self.subTest(name):
+                arguments, _ = arguments_of(schemas()[name])
+                leaves = tracked(arguments[0])
+                (leaf,) = tensors_of(leaves)
+                factor = torch.tensor(2.0, requires_grad=True)
+                loss = getattr(torch.ops.vecdet, name)(leaves, *arguments[1:]).sum()
+                plain, = torch.autograd.grad(loss, leaf, retain_graph=True)
+                grad, = torch.autograd.grad(factor * loss, leaf, create_graph=True)
+                found, = torch.autograd.grad(grad.square().sum(), factor, retain_graph=True)
+                self.assertAlmostEqual(float(found / (4 * plain.square().sum())), 1, places=5)
+                with self.assertRaisesRegex(RuntimeError, "cannot be differentiated again"):
+                    torch.autograd.grad(grad.sum(), leaf)
+
+    def test_of_all_operators(self):
+        for name, count in DIFFERENTIABLE.items():
+            schema = schemas()[name]
+            for index, argument in arguments_of(schema)[1]:
+                if index >= count:
+                    continue
+                with self.subTest(operator=name, argument=argument):
+                    arguments, _ = arguments_of(schema)
+                    leaves = tracked(arguments[index])
+                    arguments[index] = leaves
+                    value = weighted_sum(getattr(torch.ops.vecdet, name)(*arguments))
+                    slopes = torch.autograd.grad(value, tensors_of(leaves), retain_graph=True)
+                    grads = torch.autograd.grad(value.square(), tensors_of(leaves),
+                                                create_graph=True)
+                    along = sum((grad * slope).sum() for grad, slope in zip(grads, slopes))
+                    if not name.startswith("conv3x3"):
+                        with self.assertRaisesRegex(RuntimeError, "again|is not implemented"):
+                            torch.autograd.grad(along, tensors_of(leaves))
+                        continue
+                    # The value is linear, so the second derivative of its square in the direction
+                    # of its slope is twice the square of the slope's square.
+                    again = torch.autograd.grad(along, tensors_of(leaves))
+                    found = sum(float((a * b).sum()) for a, b in zip(again, slopes))
+                    square = sum(float(slope.square().sum()) for slope in slopes)
+                    self.assertAlmostEqual(found / (2 * square ** 2), 1, delta=1e-3)
+
+
+@unittest.skipIf(transforms is None, "this PyTorch has no torch.func")
+class Transforms(unittest.TestCase):
+    def network(self):
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(),
+                             nn.Conv2d(16, 16, 3, padding=1))
+
+    def compare(self, compute):
+        """compute(network) for an accelerated network and for the same without vecdet."""
+        leaves = torch.utils._pytree.tree_leaves
+        expected = leaves(compute(self.network()))
+        found = leaves(compute(vecdet.torch.accelerate_convolutions(self.network())))
+        for a, b in zip(found, expected):
+            largest = float(b.abs().max())
+            self.assertGreater(largest, 0)
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3 * largest)
+
+    def test_accelerated_modules(self):
+        f = transforms
+        torch.manual_seed(1)
+        images, directions = torch.randn(2, 3, 16, 9, 9)
+        small = images[:1, :, :3, :3]
+
+        def loss(network):
+            return lambda parameters, image: f.functional_call(
+                network, parameters, (image[None],)).square().mean()
+
+        def parameters(network):
+            return {name: p.detach() for name, p in network.named_parameters()}
+
+        def total(network):
+            return lambda x: network(x).square().sum()
+
+        for name, compute in {
+            "vmap": lambda n: f.vmap(n)(images),
+            "grad": lambda n: f.grad(total(n))(images),
+            "grad of parameters": lambda n: f.grad(loss(n))(parameters(n), images[0]),
+            "per-sample gradients": lambda n: f.vmap(f.grad(loss(n)), (None, 0))(
+                parameters(n), images),
+            "ensemble": lambda n: f.vmap(lambda p, x: f.functional_call(n, p, (x,)), (0, None))(
+                {name: torch.stack([p, 2 * p]) for name, p in parameters(n).items()}, images),
+            "vjp": lambda n: f.vjp(n, images)[1](directions)[0],
+            "jvp": lambda n: f.jvp(n, (images,), (directions,)),
+            "jvp of vmap": lambda n: f.jvp(f.vmap(n), (images,), (directions,)),
+            "jvp of grad": lambda n: f.jvp(f.grad(total(n)), (images,), (directions,)),
+            "jvp of jvp": lambda n: f.jvp(
+                lambda x: f.jvp(total(n), (x,), (directions,))[1], (images,), (directions,)),
+            "jacrev": lambda n: f.jacrev(n)(small),
+            "jacfwd": lambda n: f.jacfwd(n)(small),
+            "hessian": lambda n: f.hessian(total(n))(small),
+            "jacobian": lambda n: torch.autograd.functional.jacobian(n, small, vectorize=True),
+            "forward jacobian": lambda n: torch.autograd.functional.jacobian(
+                n, small, vectorize=True, strategy="forward-mode"),
+            "torch.autograd's hessian": lambda n: torch.autograd.functional.hessian(total(n),
+                                                                                    small),
+        }.items():
+            with self.subTest(name):
+                self.compare(compute)
+
+    def test_losses_raise_or_are_right(self):
+        f = transforms
+        torch.manual_seed(1)
+        x, targets, direction = torch.randn(3, 5, 4)
+        one = torch.tensor(1.0)
+
+        def ours(x):
+            return torch.ops.vecdet.smooth_l1_loss(x, targets, 1.0, 2)
+
+        def theirs(x):
+            return functional.smooth_l1_loss(x, targets, reduction="sum")
+
+        for name, transform in {
+            "jvp": lambda g: f.jvp(g, (x,), (direction,))[1],
+            "jacfwd": lambda g: f.jacfwd(g)(x),
+            "grad": lambda g: f.grad(g)(x),
+            "jacrev": lambda g: f.jacrev(g)(x),
+            "hessian": lambda g: f.hessian(g)(x),
+            "vmap": lambda g: f.vmap(g)(torch.stack([x, direction])),
+            "jvp of jvp": lambda g: f.jvp(
+                lambda x: f.jvp(lambda y: g(x) * y, (one,), (one,))[1], (x,), (direction,))[1],
+            "jvp of grad": lambda g: f.jvp(
+                lambda x: f.grad(lambda y: g(x) * y)(one), (x,), (direction,))[1],
+            "grad of grad": lambda g: f.grad(lambda x: f.grad(lambda y: g(x) * y)(one))(x),
+            "grad of jvp": lambda g: f.grad(
+                lambda x: f.jvp(lambda y: g(x) * y, (one,), (one,))[1])(x),
+            "jvp of vmap": lambda g: f.jvp(
+                lambda x: f.vmap(lambda row: g(row + x))(torch.stack([x, direction])).sum(),
+                (x,), (direction,))[1],
+            "jvp of vmap of a constant": lambda g: f.jvp(
+                lambda x: f.vmap(lambda y: g(x) * y)(torch.ones(2)).sum(), (x,), (direction,))[1],
+            "vmap of jvp": lambda g: f.vmap(lambda d: f.jvp(g, (x,), (d,))[1])(
+                torch.stack([direction, targets])),
+        }.items():
+            with self.subTest(name):
+                try:
+                    found = transform(ours)
+                except RuntimeError as error:
+                    self.assertRegex(str(error), "forward AD|functorch transforms")
+                    continue
+                torch.testing.assert_close(found, transform(theirs))
 
 
 if __name__ == "__main__":

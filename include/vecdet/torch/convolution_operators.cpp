@@ -63,9 +63,14 @@ struct convolved : torch::autograd::Function<convolved> {
       needs_inputs = needs_inputs || ctx->needs_input_grad(l);
     const bool needs_weight = ctx->needs_input_grad(levels);
     const bool needs_bias = call.has_bias && ctx->needs_input_grad(levels + 1);
+    // ATen's gradients can be differentiated again, and transformed.
+    const bool is_atens = at::GradMode::is_enabled() || is_transformed(at::TensorList(upstreams));
+    const auto compute = [&](const auto&... arguments) {
+      return is_atens ? aten_conv3x3_grad(arguments...) : op.call(arguments...);
+    };
     auto [grads, weight_grad, bias_grad] =
-        op.call(upstreams, all.slice(levels + 1), all.slice(0, levels), all[levels], needs_inputs,
-                needs_weight, needs_bias);
+        compute(at::TensorList(upstreams), all.slice(levels + 1), all.slice(0, levels), all[levels],
+                needs_inputs, needs_weight, needs_bias);
     list result(levels);
     std::move(grads.begin(), grads.end(), result.begin());
     result.push_back(needs_weight ? weight_grad : at::Tensor());
@@ -75,15 +80,16 @@ struct convolved : torch::autograd::Function<convolved> {
   }
 };
 
-/// Whether vecdet can convolve these tensors: not under autocast.
+/// Whether vecdet can convolve these tensors: not under autocast, in forward mode or under a
+/// transform of torch.func.
 bool is_ours(at::TensorList inputs, const at::Tensor& weight, const optional_tensor& bias) {
   if (!c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU)) return false;
-  const auto is_float = [](const at::Tensor& tensor) {
+  const auto fits = [](const at::Tensor& tensor) {
     return tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided &&
-           (tensor.is_cpu() || tensor.is_meta());
+           (tensor.is_cpu() || tensor.is_meta()) && !is_transformed(tensor);
   };
-  return std::all_of(inputs.begin(), inputs.end(), is_float) && is_float(weight) &&
-         (!bias.has_value() || !bias->defined() || is_float(*bias));
+  return std::all_of(inputs.begin(), inputs.end(), fits) && fits(weight) &&
+         (!bias.has_value() || !bias->defined() || fits(*bias));
 }
 
 }  // namespace
@@ -184,7 +190,7 @@ TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
-  m.impl("_conv3x3", torch::CppFunction::makeFallthrough());
+  aten::without_tangents<&aten::cpu::conv3x3>::define(m, "_conv3x3");
   m.impl("_conv3x3_grad", torch::autograd::autogradNotImplementedFallback());
 }
 

@@ -14,10 +14,11 @@ namespace ops {
 
 /// The 3x3 convolution with stride 1 and padding 1 (conv3x3.hpp) of `input`, images x channels x
 /// height x width, contiguous or channels_last. Neither layout is copied; the result and the
-/// gradient have the same layout. Differentiable once, in input, weight and bias.
+/// gradient have the same layout. Differentiable in input, weight and bias.
 ///
 /// at::conv2d() computes shapes for which conv3x3_is_faster() is false, types other than float32,
-/// and everything under autocast.
+/// and everything under autocast, in forward mode and under the transforms of torch.func. Its
+/// gradients are also used if they are differentiated again (create_graph).
 ///
 /// A weight that requires a gradient is transformed in every call. Other weights are transformed
 /// when their values change, and the result is kept: see free_cached_memory().

@@ -44,6 +44,10 @@ struct differentiated_set_loss : torch::autograd::Function<differentiated_set_lo
   static list backward(context* ctx, const list& upstreams) {
     list kept = ctx->get_saved_variables();
     const std::size_t layers = kept.size() / 3;
+    if (at::GradMode::is_enabled()) {
+      for (std::size_t i = 0; i < kept.size(); ++i)  // the last two thirds are those of the boxes
+        kept[i] = precomputed::refusing(ctx, i < 2 * layers ? i : i - layers, kept[i]);
+    }
     const bool is_last = !torch::autograd::get_current_graph_task_keep_graph() &&
                          !at::GradMode::is_enabled() && is_plain(upstreams[0]);
     const at::Tensor upstream = is_last ? upstreams[0].contiguous() : upstreams[0];
@@ -58,9 +62,6 @@ struct differentiated_set_loss : torch::autograd::Function<differentiated_set_lo
       grads[l] = times(kept[l], l, 0);
       grads[layers + l] = times(kept[layers + l], l, 1) + times(kept[2 * layers + l], l, 2);
     }
-    if (at::GradMode::is_enabled())
-      for (std::size_t i = 0; i < grads.size(); ++i)
-        grads[i] = precomputed::refusing(ctx, i, grads[i]);
     grads.emplace_back();
     return grads;
   }
@@ -176,7 +177,7 @@ TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
-  m.impl("_set_loss", torch::CppFunction::makeFallthrough());
+  aten::without_tangents<&aten::cpu::set_loss>::define(m, "_set_loss");
 }
 
 }  // namespace

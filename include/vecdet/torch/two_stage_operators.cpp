@@ -233,7 +233,7 @@ TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
-  m.impl("_multiscale_roi_align", torch::CppFunction::makeFallthrough());
+  aten::without_tangents<&aten::cpu::multiscale_roi_align>::define(m, "_multiscale_roi_align");
   m.impl("_multiscale_roi_align_grad", torch::autograd::autogradNotImplementedFallback());
 }
 

@@ -45,7 +45,8 @@ def accelerate_convolutions(module: _Model) -> _Model:
     with their own forward() are left unchanged. A ReLU that follows such a convolution in an
     nn.Sequential is computed in the same pass. Every call chooses between vecdet and PyTorch.
     PyTorch computes types other than float32, tensors that are not on the CPU, everything under
-    autocast, and shapes for which it is faster.
+    autocast, forward-mode differentiation and the transforms of torch.func, second derivatives, and
+    shapes for which it is faster.
 
     Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. restore() undoes
     this.

@@ -10,6 +10,7 @@ from torch import Tensor
 from torchvision.ops import boxes as _theirs
 
 from ._names import FORMATS, OVERLAPS, SIZE_LIMIT
+from ._transforms import is_transformed
 
 _ops = torch.ops.vecdet
 
@@ -85,10 +86,11 @@ def complete_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
 
 
 def _has_kernel(boxes: Tensor) -> bool:
-    """Whether vecdet supports such boxes. All others, and those that need a gradient, go to
-    torchvision's own functions."""
+    """Whether vecdet supports such boxes. All others, those that need a gradient, and those that
+    torch.func transforms go to torchvision's own functions."""
     return (boxes.is_floating_point() and boxes.is_cpu
-            and not (boxes.requires_grad and torch.is_grad_enabled()))
+            and not (boxes.requires_grad and torch.is_grad_enabled())
+            and not is_transformed(boxes))
 
 
 def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:

@@ -21,10 +21,11 @@ _SEQUENCES = tuple(each for each in (nn.Sequential, getattr(misc, "ConvNormActiv
 
 def conv3x3(input: Tensor, weight: Tensor, bias: Tensor | None = None,
             relu: bool = False) -> Tensor:
-    """The 3x3 convolution with stride 1 and padding 1, differentiable in its tensors, once.
+    """The 3x3 convolution with stride 1 and padding 1, differentiable in its tensors.
 
     float32 is computed by Winograd's minimal filtering if that is faster. PyTorch computes other
-    types, and everything under autocast.
+    types, everything under autocast, in forward mode and under the transforms of torch.func, and
+    gradients that are differentiated again.
 
     Args:
         input: [N, C, H, W], contiguous or channels_last: neither is copied, and result and gradient

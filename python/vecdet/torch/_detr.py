@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ._attention import LevelSizes, flat_sizes
+from ._transforms import is_transformed
 
 _ops = torch.ops.vecdet
 
@@ -60,11 +61,12 @@ def _is_core(function: Any) -> bool:
 def _attend(value: Any, level_sizes: LevelSizes, points: Tensor, weights: Tensor,
             level_points: Sequence[int] | None = None, method: str = "default") -> Tensor | None:
     """deformable_attention, or None for a call that only the model's function takes: another
-    method, another device, or a value in another order, as in some models' functions of the same
-    name."""
+    method, another device, a value in another order, as in some models' functions of the same name,
+    or a transform of torch.func."""
     if not (method == "default" and isinstance(value, Tensor) and value.is_cpu
             and value.is_floating_point() and value.dim() == 4 and points.dim() in (5, 6)
-            and value.shape[2] == points.shape[2]):
+            and value.shape[2] == points.shape[2]
+            and not any(is_transformed(tensor) for tensor in (value, points, weights))):
         return None
     sizes = flat_sizes(level_sizes)
     if value.shape[1] != sum(h * w for h, w in zip(sizes[::2], sizes[1::2])):

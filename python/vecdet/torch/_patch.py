@@ -16,6 +16,7 @@ import torchvision
 from torch import Tensor
 
 from . import ops
+from ._transforms import is_transformed
 
 # Functions differentiable in only the first argument, and functions without a gradient.
 _OF_FIRST = ("sigmoid_focal_loss", "generalized_box_iou_loss", "distance_box_iou_loss",
@@ -40,8 +41,8 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
 
 
 def _guarded(ours: Callable, theirs: Callable, is_of_first: bool) -> Callable:
-    """Calls vecdet's function, or torchvision's for tensors not on the CPU, quantized tensors, and
-    gradients that only torchvision supports."""
+    """Calls vecdet's function, or torchvision's for tensors not on the CPU, quantized tensors,
+    gradients that only torchvision supports, forward-mode differentiation and torch.func."""
     signature = inspect.signature(theirs)
 
     @functools.wraps(theirs)
@@ -51,6 +52,8 @@ def _guarded(ours: Callable, theirs: Callable, is_of_first: bool) -> Callable:
         if any(not tensor.is_cpu or tensor.is_quantized for tensor in tensors):
             return theirs(*args, **kwargs)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in held_constant):
+            return theirs(*args, **kwargs)
+        if any(is_transformed(tensor) for tensor in tensors):
             return theirs(*args, **kwargs)
         return ours(*args, **kwargs)
 
@@ -75,8 +78,9 @@ def _replace_all() -> None:
 @contextlib.contextmanager
 def patched() -> Iterator[None]:
     """Inside the block, torchvision.ops' losses, overlaps, NMS and RoIAlign run on vecdet, in the
-    whole process and wherever torchvision uses them. Tensors not on the CPU, quantized tensors, and
-    overlaps whose gradient is needed go to torchvision's own functions. Blocks may overlap, also on
+    whole process and wherever torchvision uses them. Tensors not on the CPU, quantized tensors,
+    overlaps whose gradient is needed, forward-mode differentiation and the transforms of torch.func
+    go to torchvision's own functions. Blocks may overlap, also on
     several threads; the end of the last one restores torchvision."""
     global _blocks
     with _lock:

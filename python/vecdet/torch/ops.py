@@ -2,9 +2,10 @@
 """torchvision's operators on vecdet's kernels: the same names, arguments, defaults and results.
 
 Tensors are on the CPU, of float32, float64, bfloat16 or float16. Losses are differentiable in their
-first argument, once; their other arguments must not require a gradient. conv3x3 is differentiable
-in input, weight and bias, deformable_attention in value, points and weights, once. Overlaps have no
-gradient. Invalid arguments raise RuntimeError, or ValueError as in torchvision, before anything is
+first argument, once; their other arguments must not require a gradient. deformable_attention is
+differentiable in value, points and weights, once, conv3x3 in input, weight and bias, any number of
+times. Overlaps have no gradient. Forward-mode derivatives and second ones raise where they are not
+supported. Invalid arguments raise RuntimeError, or ValueError as in torchvision, before anything is
 computed.
 """
 

@@ -51,6 +51,32 @@ inline at::Tensor aten_conv3x3(const at::Tensor& input, const at::Tensor& weight
   return relu ? at::relu(output) : output;
 }
 
+using conv3x3_grads = std::tuple<std::vector<at::Tensor>, at::Tensor, at::Tensor>;
+
+/// The gradients of aten_conv3x3() for all levels; see cpu::conv3x3_grad().
+inline conv3x3_grads aten_conv3x3_grad(at::TensorList upstream, at::TensorList relu_outputs,
+                                       at::TensorList inputs, const at::Tensor& weight,
+                                       bool needs_inputs, bool needs_weight, bool needs_bias) {
+  const at::Tensor nothing = at::empty({0}, weight.options());
+  conv3x3_grads grads{{}, nothing, nothing};
+  auto& [input_grads, weight_grad, bias_grad] = grads;
+  for (std::size_t l = 0; l < inputs.size(); ++l) {
+    const at::Tensor arriving = relu_outputs.empty()
+                                    ? upstream[l]
+                                    : at::threshold_backward(upstream[l], relu_outputs[l], 0);
+    const auto level_grads = at::convolution_backward(
+        arriving, inputs[l], weight, at::IntArrayRef(weight.size(0)), {1, 1}, {1, 1}, {1, 1}, false,
+        {0, 0}, 1, std::array<bool, 3>{needs_inputs, needs_weight, needs_bias});
+    if (needs_inputs) input_grads.push_back(std::get<0>(level_grads));
+    const auto add = [&](at::Tensor& sum, const at::Tensor& term) {
+      sum = l == 0 ? term : sum + term;
+    };
+    if (needs_weight) add(weight_grad, std::get<1>(level_grads));
+    if (needs_bias) add(bias_grad, std::get<2>(level_grads));
+  }
+  return grads;
+}
+
 /// Whether vecdet's convolution is faster for these maps.
 inline bool is_conv3x3_faster(at::TensorList maps, const at::Tensor& weight,
                               bool transforms_weights) {
@@ -132,8 +158,6 @@ inline std::vector<at::Tensor> conv3x3(at::TensorList inputs, const at::Tensor& 
   });
 }
 
-using conv3x3_grads = std::tuple<std::vector<at::Tensor>, at::Tensor, at::Tensor>;
-
 /// The gradients of inputs, weight and bias. Those that are not needed are empty.
 /// @param relu_outputs the outputs if ReLU was fused; otherwise empty
 inline conv3x3_grads conv3x3_grad(at::TensorList upstream, at::TensorList relu_outputs,
@@ -145,28 +169,15 @@ inline conv3x3_grads conv3x3_grad(at::TensorList upstream, at::TensorList relu_o
     check_conv3x3(inputs, weight, {});
     check_size(function, "upstream.size()", static_cast<index_t>(upstream.size()),
                static_cast<index_t>(inputs.size()), "the number of inputs");
+    if (!is_conv3x3_faster(inputs, weight, needs_weight)) {
+      return aten_conv3x3_grad(upstream, relu_outputs, inputs, weight, needs_inputs, needs_weight,
+                               needs_bias);
+    }
     const index_t channels = weight.size(0);
     conv3x3_grads grads;
     auto& [input_grads, weight_grad, bias_grad] = grads;
     weight_grad = at::empty({0}, weight.options());
     bias_grad = at::empty({0}, weight.options());
-    if (!is_conv3x3_faster(inputs, weight, needs_weight)) {
-      for (std::size_t l = 0; l < inputs.size(); ++l) {
-        const at::Tensor arriving = relu_outputs.empty()
-                                        ? upstream[l]
-                                        : at::threshold_backward(upstream[l], relu_outputs[l], 0);
-        const auto level_grads = at::convolution_backward(
-            arriving, inputs[l], weight, at::IntArrayRef(channels), {1, 1}, {1, 1}, {1, 1}, false,
-            {0, 0}, 1, std::array<bool, 3>{needs_inputs, needs_weight, needs_bias});
-        if (needs_inputs) input_grads.push_back(std::get<0>(level_grads));
-        const auto add = [&](at::Tensor& sum, const at::Tensor& term) {
-          sum = l == 0 ? term : sum.add_(term);
-        };
-        if (needs_weight) add(weight_grad, std::get<1>(level_grads));
-        if (needs_bias) add(bias_grad, std::get<2>(level_grads));
-      }
-      return grads;
-    }
     const conv3x3_maps<const float> arriving("upstream", upstream, channels);
     conv3x3_maps<const float> outputs;
     if (!relu_outputs.empty())
@@ -214,10 +225,10 @@ inline std::vector<at::Tensor> conv3x3(at::TensorList inputs, const at::Tensor& 
   return outputs;
 }
 
-inline cpu::conv3x3_grads conv3x3_grad(at::TensorList, at::TensorList, at::TensorList inputs,
-                                       const at::Tensor& weight, bool needs_inputs,
-                                       bool needs_weight, bool needs_bias) {
-  cpu::conv3x3_grads grads;
+inline conv3x3_grads conv3x3_grad(at::TensorList, at::TensorList, at::TensorList inputs,
+                                  const at::Tensor& weight, bool needs_inputs, bool needs_weight,
+                                  bool needs_bias) {
+  conv3x3_grads grads;
   auto& [input_grads, weight_grad, bias_grad] = grads;
   const at::MemoryFormat format = feature_format(are_channels_last(inputs));
   for (const at::Tensor& input : inputs) {

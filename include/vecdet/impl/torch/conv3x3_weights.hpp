@@ -5,11 +5,11 @@
 
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/impl/torch/detections.hpp>
+#include <vecdet/impl/torch/fingerprint.hpp>
 #include <vecdet/impl/torch/tensor.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -38,33 +38,10 @@ feature_view<T> weight_view(const at::Tensor& weight) {
           is_nhwc_weight(weight) ? feature_layout::nhwc : feature_layout::nchw};
 }
 
-/// A number that distinguishes the values of two weights. A tensor's version is not enough: it does
-/// not count writes through .data, which some trainers use.
-inline std::uint64_t fingerprint(const feature_view<const float>& weight) {
-  constexpr std::uint64_t prime = 0x9E3779B97F4A7C15;
-  constexpr index_t lanes =
-      4;  // independent, because each multiplication waits for the one before it
-  std::uint64_t state[lanes] = {1, 2, 3, weight.layout() == feature_layout::nhwc ? 5u : 4u};
-  const index_t words = weight.size() / 2;
-  const float* const data = weight.data();
-  const auto mix = [&](index_t lane, index_t first, std::size_t floats) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, data + first, floats * sizeof(float));
-    state[lane] = (state[lane] ^ word) * prime;
-    state[lane] ^= state[lane] >> 32;
-  };
-  index_t i = 0;
-  for (; i + lanes <= words; i += lanes)
-    for (index_t lane = 0; lane < lanes; ++lane) mix(lane, 2 * (i + lane), 2);
-  for (; i < words; ++i) mix(0, 2 * i, 2);
-  if (weight.size() % 2 != 0) mix(1, 2 * words, 1);
-  std::uint64_t all = static_cast<std::uint64_t>(weight.images());
-  for (const std::uint64_t lane : state) all = (all ^ lane) * prime;
-  return all;
-}
-
 /// The transformed weights of tensors that are not trained. They take four times the memory of the
-/// tensors and are freed with them. Any number of threads may use it.
+/// tensors and are freed with them. Each call compares the tensor's fingerprint: a tensor's version
+/// is not enough, because it does not count writes through .data, which some trainers use. Any
+/// number of threads may use it.
 class kept_weights {
  public:
   using transformed = std::shared_ptr<const conv3x3_weights<float>>;
@@ -78,12 +55,12 @@ class kept_weights {
   transformed of(const at::Tensor& tensor, const feature_view<const float>& weight,
                  conv3x3_use use) {
     const key tensor_key{tensor.unsafeGetTensorImpl(), use};
-    const std::uint64_t values = fingerprint(weight);
+    const std::uint64_t values =
+        fingerprint_key::get()(weight.data(), static_cast<std::size_t>(weight.size()));
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       const auto found = entries_.find(tensor_key);
-      if (found != entries_.end() && found->second.values == values &&
-          found->second.weights->input_channels() == weight.channels())
+      if (found != entries_.end() && found->second.is_of(weight, values))
         return found->second.weights;
     }
     auto weights =
@@ -92,7 +69,8 @@ class kept_weights {
     for (auto each = entries_.begin(); each != entries_.end();)
       each = each->second.tensor.expired() ? entries_.erase(each) : std::next(each);
     entries_.erase(tensor_key);
-    entries_.emplace(tensor_key, entry{weak_tensor(tensor.getIntrusivePtr()), values, weights});
+    entries_.emplace(
+        tensor_key, entry{weak_tensor(tensor.getIntrusivePtr()), values, weight.layout(), weights});
     return weights;
   }
 
@@ -111,9 +89,16 @@ class kept_weights {
   using key = std::pair<const c10::TensorImpl*, conv3x3_use>;
   using weak_tensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct entry {
-    weak_tensor tensor;  ///< so that no other tensor can get the address
-    std::uint64_t values;
+    weak_tensor tensor;    ///< so that no other tensor can get the address
+    std::uint64_t values;  ///< the fingerprint
+    feature_layout layout;
     transformed weights;
+
+    bool is_of(const feature_view<const float>& weight, std::uint64_t its_values) const {
+      return values == its_values && layout == weight.layout() &&
+             weights->output_channels() == weight.images() &&
+             weights->input_channels() == weight.channels();
+    }
   };
 
   std::mutex mutex_;

@@ -3,7 +3,7 @@
 // gradient.
 #pragma once
 
-#include <vecdet/detail/target.hpp>
+#include <vecdet/impl/torch/forward_mode.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -41,8 +41,10 @@ inline bool needs_gradient(at::TensorList tensors) {
               " requires a gradient, expected a tensor without one: ", argument, ".detach()");
 }
 
-/// Whether the tensor is plain memory on the CPU: not traced, mapped over or symbolic.
+/// Whether the tensor is plain memory on the CPU: not traced, mapped over or symbolic, and without
+/// a tangent.
 inline bool is_plain(const at::Tensor& tensor) {
+  if (has_tangent(tensor)) return false;
   const c10::DispatchKeySet keys = tensor.key_set();
   if (keys.has(c10::DispatchKey::Python) || keys.has(c10::DispatchKey::Functionalize)) return false;
   switch (keys.highestPriorityTypeId()) {
@@ -106,7 +108,7 @@ struct precomputed : torch::autograd::Function<precomputed> {
       const bool is_one_per_row = upstream.dim() == grad.dim() - 1 && upstream.dim() > 0;
       const at::Tensor factor = is_one_per_row ? upstream.unsqueeze(-1) : upstream;
       if (at::GradMode::is_enabled())
-        grad = refusing(ctx, i, scaled(grad, factor));
+        grad = scaled(refusing(ctx, i, grad), factor);
       else if (!is_last || !is_plain(grad) || !is_plain(upstream))
         grad = scaled(grad, factor);
       else if (!is_one)
@@ -121,8 +123,8 @@ struct precomputed : torch::autograd::Function<precomputed> {
     return (grad * factor).to(grad.scalar_type());
   }
 
-  /// `grad` of input `i`, with a node that throws if it is differentiated again, e.g. after
-  /// create_graph.
+  /// `grad` with a node that throws if it is differentiated again with respect to input `i`, e.g.
+  /// after create_graph.
   static at::Tensor refusing(context* ctx, std::size_t i, const at::Tensor& grad) {
     const auto inputs = ctx->saved_data["inputs"].toCapsule();
     at::Tensor result = grad.detach();

@@ -6,10 +6,12 @@
 // gradients: that of the first loss with respect to the first argument, that of the second with
 // respect to the second. From this, two operators are built. The public one checks whether a
 // gradient is needed, refuses gradients of all other arguments, and attaches the gradients to the
-// losses. The one with an underscore computes losses and gradients; torch.compile sees it.
+// losses. The one with an underscore computes losses and gradients; torch.compile sees it, and it
+// refuses forward-mode derivatives.
 #pragma once
 
 #include <vecdet/impl/torch/autocast.hpp>
+#include <vecdet/impl/torch/forward_mode.hpp>
 #include <vecdet/impl/torch/gradient.hpp>
 #include <vecdet/impl/torch/loss_tensors.hpp>
 #include <vecdet/impl/torch/operator.hpp>
@@ -125,8 +127,7 @@ class loss_operator_of<Function, Shape, Result, std::tuple<Args...>> {
     m.def(schema().computing(losses).c_str());
     m.impl(computing.c_str(), torch::dispatch(c10::DispatchKey::CPU, &kernel<Function>::call));
     m.impl(computing.c_str(), torch::dispatch(c10::DispatchKey::Meta, &shapes));
-    m.impl(computing.c_str(),
-           torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough()));
+    without_tangents<Function>::define(m, computing);
   }
 
  private:
