@@ -98,6 +98,20 @@ TEST_CASE("hostile trace: more threads than any process has are refused") {
                        "it has more than 16384 threads", std::runtime_error);
 }
 
+TEST_CASE("hostile trace: calls that never end") {
+  const auto begins = [](int count) {
+    return events(count + 1, [=](int i) {
+      return i == count ? event("o", i, 1, "")
+                        : R"({"ph":"B","cat":"cpu_op","pid":1,"tid":2,"name":"b","ts":1})";
+    });
+  };
+  const int most = profile::trace_collector::most_begun;
+  CHECK(warns(profile::import_torch_trace(begins(most)).recorded, "262144 calls that begin"));
+  CHECK_THROWS_WITH_AS(profile::import_torch_trace(begins(most + 1)),
+                       "it has more than 262144 calls that have begun and not ended",
+                       std::runtime_error);
+}
+
 TEST_CASE("hostile trace: beyond the paths that are kept, every problem still has a call") {
   // Each of 400 operators calls each of 400: 160,000 paths. The last ones call an operator that is
   // seen nowhere else.

@@ -159,6 +159,136 @@ TEST_CASE("trace: calls nest, also when rounded times overlap") {
   CHECK(in.recorded.paths.size() == 5);
 }
 
+TEST_CASE("trace: calls that overlap without nesting keep their times") {
+  const auto path = [](const profile::torch_import& in, const std::vector<std::string>& names) {
+    for (const profile::path& p : in.recorded.paths) {
+      std::vector<std::string> found;
+      for (const std::size_t e : p.entries) found.push_back(in.recorded.entries[e].name);
+      if (found == names) return true;
+    }
+    return false;
+  };
+  SUBCASE("two operators") {
+    const auto in = import(trace({op("first", 0, 100, ""), op("second", 50, 100, "")}));
+    CHECK(find(in.recorded, "first").total_ns == 100000);
+    CHECK(find(in.recorded, "first").self_ns == 50000);
+    CHECK(find(in.recorded, "second").total_ns == 100000);
+    CHECK(find(in.recorded, "second").self_ns == 100000);
+    CHECK(in.recorded.whole_ns() == 150000);
+    CHECK(path(in, {"second"}));
+    REQUIRE(in.recorded.warnings.size() == 2);
+    CHECK(in.recorded.warnings[1].find(
+              "1 calls begin inside a call of their thread and end after it: \"second\"") == 0);
+  }
+  SUBCASE("inside another one, with calls inside of them") {
+    const auto in =
+        import(trace({op("outer", 0, 100, ""), op("first", 10, 40, ""), op("part", 20, 5, ""),
+                      op("second", 30, 40, ""), op("late", 60, 5, ""), op("after", 80, 5, "")}));
+    CHECK(find(in.recorded, "outer").self_ns == 10000 + 10000 + 15000);
+    CHECK(find(in.recorded, "first").self_ns == 15000);
+    CHECK(find(in.recorded, "first").total_ns == 40000);
+    CHECK(find(in.recorded, "second").self_ns == 35000);
+    CHECK(find(in.recorded, "second").total_ns == 40000);
+    CHECK(in.recorded.whole_ns() == 100000);
+    CHECK(path(in, {"outer", "first", "part"}));
+    CHECK(path(in, {"outer", "second", "late"}));
+    CHECK(path(in, {"outer", "after"}));
+  }
+  SUBCASE("one operator, again and again") {
+    std::vector<std::string> all;
+    for (int i = 0; i < 1000; ++i) all.push_back(op("torchvision::nms", 50 * i, 75, ""));
+    const auto in = import(trace(all));
+    const profile::entry& e = find(in.recorded, "torchvision::nms");
+    CHECK(e.count == 1000);
+    CHECK(e.total_ns == 75e6);
+    CHECK(e.self_ns == 50.025e6);
+    CHECK(e.inclusive_ns == 50.025e6);
+    CHECK(in.recorded.paths.size() == 1);
+    REQUIRE(in.parts.size() == 1);
+    CHECK(in.parts[0].calls == 1000);
+    CHECK(in.parts[0].observed_ns == 75e6);
+  }
+  SUBCASE("an operator that calls itself") {
+    const auto in = import(trace({op("torchvision::nms", 0, 10, ""), op("other", 1, 8, ""),
+                                  op("torchvision::nms", 2, 6, "")}));
+    CHECK(find(in.recorded, "torchvision::nms").total_ns == 16000);
+    CHECK(find(in.recorded, "torchvision::nms").inclusive_ns == 10000);
+    CHECK(in.parts.at(0).calls == 1);
+  }
+}
+
+TEST_CASE("trace: calls as a begin and an end") {
+  const auto mark = [](const char* phase, const std::string& name, int time, int thread = 6) {
+    std::ostringstream text;
+    text << R"({"ph":")" << phase << R"(","cat":"cpu_op","pid":5,"tid":)" << thread << R"(,"ts":)"
+         << time << (name.empty() ? "" : R"(,"name":")" + name + '"') << "}";
+    return text.str();
+  };
+  const auto warning = [](const profile::torch_import& in, const std::string& part) {
+    return std::any_of(in.recorded.warnings.begin(), in.recorded.warnings.end(),
+                       [&](const std::string& w) { return w.find(part) != w.npos; });
+  };
+  SUBCASE("nested, on two threads, beside complete events") {
+    const auto in =
+        import(trace({mark("B", "outer", 0), mark("B", "same", 0), mark("B", "elsewhere", 1, 7),
+                      mark("E", "", 10), mark("E", "elsewhere", 4, 7), mark("B", "inner", 20),
+                      op("whole", 22, 3, ""), mark("E", "inner", 30), mark("E", "outer", 40)}));
+    CHECK(find(in.recorded, "outer").total_ns == 40000);
+    CHECK(find(in.recorded, "outer").self_ns == 20000);
+    CHECK(find(in.recorded, "same").self_ns == 10000);
+    CHECK(find(in.recorded, "inner").self_ns == 7000);
+    CHECK(find(in.recorded, "whole").self_ns == 3000);
+    CHECK(find(in.recorded, "elsewhere").self_ns == 3000);
+    CHECK(in.recorded.warnings.size() == 1);  // the trace has no shapes
+  }
+  SUBCASE("an outer call that begins and ends with an inner one") {
+    const auto in = import(trace({mark("B", "outer", 0), mark("B", "inner", 0),
+                                  mark("E", "inner", 9), mark("E", "outer", 9)}));
+    CHECK(find(in.recorded, "outer").self_ns == 0);
+    CHECK(find(in.recorded, "inner").self_ns == 9000);
+  }
+  SUBCASE("with shapes") {
+    std::string begin = mark("B", "aten::convolution", 0);
+    begin.insert(begin.size() - 1, std::string(R"(,"args":{)") + recorded_convolution + "}");
+    const auto in = import(trace({begin, mark("E", "", 5)}));
+    CHECK(find(in.recorded, "aten::convolution/s1,p1,d1,g1/f32/2x8x16x16,8x8x3x3,8").self_ns ==
+          5000);
+  }
+  SUBCASE("what does not match is named") {
+    const auto in =
+        import(trace({mark("E", "before", 0), mark("B", "outer", 1), mark("B", "lost", 2),
+                      mark("E", "outer", 10), mark("B", "endless", 11), mark("E", "other", 12),
+                      mark("B", "back", 20, 7), mark("E", "back", 19, 7), mark("B", "", 21)}));
+    REQUIRE(in.recorded.entries.size() == 1);
+    CHECK(find(in.recorded, "outer").self_ns == 9000);
+    CHECK(warning(in,
+                  R"(2 calls that begin ("B") and do not end ("E"), left out: "lost", "endless")"));
+    CHECK(warning(in,
+                  R"(2 ends ("E") of calls that do not begin ("B"), left out: "before", "other")"));
+    CHECK(warning(in, "2 malformed events"));
+  }
+  SUBCASE("nothing but begins") {
+    CHECK_THROWS_AS(import(trace({mark("B", "a", 0)})), std::runtime_error);
+  }
+}
+
+TEST_CASE("trace: what is left out is counted") {
+  const auto in = import(trace(
+      {op("a", 0, 1, ""), R"({"ph":"b","cat":"cpu_op","id":1,"name":"n","ts":1})",
+       R"({"ph":"e","cat":"cpu_op","id":1,"name":"n","ts":2})",
+       R"({"ph":"M","name":"process_name"})", R"({"ph":"s","id":1,"name":"n","ts":1})",
+       R"({"ph":"b","cat":"cpu_op","id":2,"name":"n","ts":1})",
+       R"({"ph":"X","cat":"python","name":"n","pid":5,"tid":6,"ts":1,"dur":9})",
+       R"({"ph":"X","cat":"Trace","name":"PyTorch Profiler","pid":5,"tid":6,"ts":1,"dur":9})"}));
+  REQUIRE(in.recorded.entries.size() == 1);
+  REQUIRE(in.recorded.warnings.size() == 3);
+  CHECK(in.recorded.warnings[1] ==
+        "1 calls of categories that torch.profiler does not have, left out: \"python\"");
+  CHECK(in.recorded.warnings[2] ==
+        "4 events that are no calls, left out: 2 of phase \"b\", 1 of phase \"e\", 1 of phase "
+        "\"s\"");
+}
+
 TEST_CASE("trace: strides that are not dense are part of the problem") {
   const auto in = import(trace(
       {op("aten::copy_", 0, 1,

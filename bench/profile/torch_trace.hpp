@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -34,13 +36,31 @@ inline void sort_records(std::vector<trace_record>& records) {
       });
 }
 
-/// All complete events of a trace on the processor.
+/// What was left out of a trace: how often, and the names of the first few.
+struct left_out {
+  std::uint64_t count = 0;
+  std::string names;
+
+  void add(const std::string& name) {
+    constexpr std::uint64_t most_names = 3;
+    constexpr std::size_t longest = 64;
+    if (++count <= most_names)
+      names += (names.empty() ? "\"" : ", \"") + name.substr(0, longest) + "\"";
+    if (count == most_names + 1) names += ", ...";
+  }
+};
+
+/// The calls of a trace on the processor.
 struct torch_trace {
   std::vector<torch_operator> operators;
   std::map<std::pair<std::string, std::string>, std::vector<trace_record>> threads;
   trace_header header;
   double device_ns = 0;           ///< events of other devices, left out
   std::uint64_t without_own = 0;  ///< calls of operators beyond those that are kept
+  left_out not_ended;             ///< calls that begin ("B") and do not end
+  left_out not_begun;             ///< ends ("E") of calls that do not begin
+  left_out unknown;               ///< calls of unknown categories, with the names of these
+  std::map<std::string, std::uint64_t> other_phases;  ///< events that are no calls, by phase
 };
 
 /// Puts a trace together from its events.
@@ -54,47 +74,140 @@ class trace_collector {
   static constexpr std::size_t most_calls = std::size_t{1} << 25;
   static constexpr std::size_t most_threads = std::size_t{1} << 14;
 
-  /// Throws std::runtime_error at the first call or thread too many.
+  static constexpr std::size_t most_begun = std::size_t{1} << 18;
+
+  /// Takes calls as one complete event ("X"), or as a begin ("B") and an end ("E"), which are
+  /// nested within each thread. Throws std::runtime_error at the first call or thread too many.
   void add(const trace_event& event) {
-    if (event.phase != "X") return;
-    scope_kind kind = scope_kind::operator_call;
-    switch (place_of(event)) {
-      case place::device:
-        trace_.device_ns += static_cast<double>(event.duration_ns);
-        return;
-      case place::nowhere:
-        return;
-      case place::annotation:
-        kind = scope_kind::annotation;
-        break;
-      case place::python:
-        kind = scope_kind::python;
-        break;
-      case place::operators:
-        break;
+    if (event.phase == "X") {
+      add_call(event, event.begin_ns + event.duration_ns);
+    } else if (event.phase == "B") {
+      begin(event);
+    } else if (event.phase == "E") {
+      end(event);
+    } else if (event.phase != "M") {  // names of processes and threads
+      constexpr std::size_t most_phases = 32, longest = 8;
+      const std::string phase = event.phase.substr(0, longest);
+      const bool is_kept =
+          trace_.other_phases.size() < most_phases || trace_.other_phases.count(phase) > 0;
+      ++trace_.other_phases[is_kept ? phase : "others"];
     }
-    trace_record record;
-    record.begin_ns = event.begin_ns;
-    record.end_ns = event.begin_ns + event.duration_ns;
-    record.sequence = event.sequence;
-    record.index = find(event, kind);
-    if (++calls_ > most_calls)
-      throw std::runtime_error("it has more than 33554432 calls: record fewer steps");
-    trace_.threads[{event.process, event.thread}].push_back(record);
-    if (trace_.threads.size() > most_threads)
-      throw std::runtime_error("it has more than 16384 threads");
   }
 
   torch_trace take(const trace_header& header) {
     trace_.header = header;
-    for (auto& thread : trace_.threads) {
-      sort_records(thread.second);
+    trace_.header.malformed += ends_before_;
+    for (auto& thread : begun_)
+      for (const begun_call& call : thread.second) trace_.not_ended.add(call.name);
+    for (auto thread = trace_.threads.begin(); thread != trace_.threads.end();) {
+      std::vector<trace_record>& records = thread->second;
+      records.erase(std::remove_if(records.begin(), records.end(),
+                                   [](const trace_record& r) { return r.end_ns == not_ended; }),
+                    records.end());
+      sort_records(records);
+      thread = records.empty() ? trace_.threads.erase(thread) : std::next(thread);
     }
     return std::move(trace_);
   }
 
  private:
-  enum class place { operators, annotation, python, device, nowhere };
+  using thread_key = std::pair<std::string, std::string>;
+  enum class place { operators, annotation, python, device, profiler, unknown };
+  static constexpr std::int64_t not_ended = INT64_MIN;
+
+  /// A call that has begun and not ended.
+  struct begun_call {
+    std::string name;  ///< its beginning
+    std::size_t name_hash;
+    std::int64_t begin_ns;
+    std::size_t record;  ///< its position in the thread's records
+    place where;
+  };
+
+  /// Whether calls at this place are part of the report.
+  static bool is_recorded(place where) {
+    return where == place::operators || where == place::annotation || where == place::python;
+  }
+
+  /// Adds a call and returns its position in the thread's records.
+  std::size_t add_record(const trace_event& event, place where, std::int64_t end_ns) {
+    trace_record record;
+    record.begin_ns = event.begin_ns;
+    record.end_ns = end_ns;
+    record.sequence = event.sequence;
+    record.index = find(event, where == place::annotation ? scope_kind::annotation
+                               : where == place::python   ? scope_kind::python
+                                                          : scope_kind::operator_call);
+    if (++calls_ > most_calls)
+      throw std::runtime_error("it has more than 33554432 calls: record fewer steps");
+    std::vector<trace_record>& records = trace_.threads[{event.process, event.thread}];
+    records.push_back(record);
+    check_threads(trace_.threads.size());
+    return records.size() - 1;
+  }
+
+  void leave_out(place where, const std::string& category, std::int64_t duration_ns) {
+    if (where == place::device) trace_.device_ns += static_cast<double>(duration_ns);
+    if (where == place::unknown) trace_.unknown.add(category);
+  }
+
+  void add_call(const trace_event& event, std::int64_t end_ns) {
+    const place where = place_of(event);
+    if (is_recorded(where))
+      add_record(event, where, end_ns);
+    else
+      leave_out(where, event.category, end_ns - event.begin_ns);
+  }
+
+  /// The call takes its place among the records now, so that an outer call stays before an inner
+  /// one of the same times.
+  void begin(const trace_event& event) {
+    constexpr std::size_t longest_name = 64;
+    const place where = place_of(event);
+    const std::size_t record = is_recorded(where) ? add_record(event, where, not_ended) : 0;
+    if (where == place::unknown) trace_.unknown.add(event.category);
+    begun_[{event.process, event.thread}].push_back({event.name.substr(0, longest_name),
+                                                     std::hash<std::string>()(event.name),
+                                                     event.begin_ns, record, where});
+    check_threads(begun_.size());
+    if (++begun_calls_ > most_begun)
+      throw std::runtime_error("it has more than 262144 calls that have begun and not ended");
+  }
+
+  /// An end without a name ends the innermost call, one with a name the innermost of that name.
+  void end(const trace_event& event) {
+    constexpr std::size_t farthest = 1024;
+    std::vector<begun_call>& calls = begun_[{event.process, event.thread}];
+    check_threads(begun_.size());
+    const std::size_t name_hash = std::hash<std::string>()(event.name);
+    std::size_t inside = 0;
+    while (inside < std::min(calls.size(), farthest) && !event.name.empty() &&
+           calls[calls.size() - 1 - inside].name_hash != name_hash)
+      ++inside;
+    if (inside >= std::min(calls.size(), farthest)) {
+      trace_.not_begun.add(event.name);
+      return;
+    }
+    for (; inside > 0; --inside) {
+      trace_.not_ended.add(calls.back().name);
+      calls.pop_back();
+      --begun_calls_;
+    }
+    const begun_call call = std::move(calls.back());
+    calls.pop_back();
+    --begun_calls_;
+    if (event.begin_ns < call.begin_ns) {
+      ++ends_before_;
+    } else if (is_recorded(call.where)) {
+      trace_.threads[{event.process, event.thread}][call.record].end_ns = event.begin_ns;
+    } else if (call.where == place::device) {
+      leave_out(call.where, "", event.begin_ns - call.begin_ns);
+    }
+  }
+
+  static void check_threads(std::size_t threads) {
+    if (threads > most_threads) throw std::runtime_error("it has more than 16384 threads");
+  }
 
   static place place_of(const trace_event& event) {
     std::string category = event.category;
@@ -112,7 +225,7 @@ class trace_collector {
       return place::device;
     if (category.find("runtime") != category.npos || category.find("driver") != category.npos)
       return place::annotation;
-    return place::nowhere;  // spans of the profiler itself and its overhead
+    return category == "trace" || category == "overhead" ? place::profiler : place::unknown;
   }
 
   static place kind_by_name(const std::string& name) {
@@ -172,7 +285,9 @@ class trace_collector {
   torch_trace trace_;
   std::unordered_map<std::string, std::uint32_t> numbers_;
   std::string key_;
-  std::size_t operator_bytes_ = 0, calls_ = 0;
+  std::map<thread_key, std::vector<begun_call>> begun_;
+  std::size_t operator_bytes_ = 0, calls_ = 0, begun_calls_ = 0;
+  std::uint64_t ends_before_ = 0;
   std::uint32_t others_ = 0;
 };
 

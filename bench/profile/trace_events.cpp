@@ -199,7 +199,10 @@ class event_builder {
   }
 
   void end_event() {
-    if (event_.phase == "X" && (event_.name.empty() || !has_begin_ || !has_duration_)) {
+    const bool is_whole = event_.phase == "X", begins = event_.phase == "B",
+               ends = event_.phase == "E";
+    if (((is_whole || begins) && event_.name.empty()) || (is_whole && !has_duration_) ||
+        ((is_whole || begins || ends) && !has_begin_)) {
       ++header_.malformed;
       return;
     }

@@ -40,10 +40,10 @@ struct trace_header {
 /// Copies up to so many bytes and returns their number; 0 at the end.
 using trace_reader = std::function<std::size_t(char*, std::size_t)>;
 
-/// Calls visit(event) for every complete event, in the order of the text. Keeps at most 4096
-/// numbers of an event's shapes and 4096 bytes of a text. Throws std::runtime_error for what is not
-/// JSON, with the position, for a string or number of more than 1 MB, and for nesting deeper than
-/// 64.
+/// Calls visit(event) for every event that is not malformed, in the order of the text. Keeps at
+/// most 4096 numbers of an event's shapes and 4096 bytes of a text. Throws std::runtime_error for
+/// what is not JSON, with the position, for a string or number of more than 1 MB, and for nesting
+/// deeper than 64.
 trace_header read_trace_events(const trace_reader& read,
                                const std::function<void(const trace_event&)>& visit);
 

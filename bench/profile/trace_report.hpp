@@ -23,13 +23,12 @@ namespace vecdet::profile {
 /// The times of one problem, before they become an entry.
 class call_statistics {
  public:
-  void add(std::int64_t duration, std::int64_t self, bool is_outermost) {
+  void add(std::int64_t duration, std::int64_t self) {
     const auto ns = static_cast<double>(duration);
     if (entry_.count == 0 || ns < entry_.min_ns) entry_.min_ns = ns;
     entry_.max_ns = std::max(entry_.max_ns, ns);
     entry_.total_ns += ns;
-    entry_.self_ns += static_cast<double>(std::max<std::int64_t>(self, 0));
-    if (is_outermost) entry_.inclusive_ns += ns;
+    entry_.self_ns += static_cast<double>(self);
     squares_ += ns * ns;
     ++entry_.histogram[histogram_bucket(duration)];
     // One call in `distance_` is a sample. When the samples are full, every second one is dropped
@@ -43,10 +42,18 @@ class call_statistics {
     }
     entry_.samples.push_back(static_cast<float>(ns));
   }
-  void begin_thread() { is_on_thread_ = false; }
-  void seen() {
+  void begin_thread() {
+    is_on_thread_ = false;
+    covered_ns_ = INT64_MIN;
+  }
+  /// A call of the thread, in the order in which they begin.
+  void begin(std::int64_t begin_ns, std::int64_t end_ns) {
     if (!is_on_thread_) ++entry_.seen_on_threads;
     is_on_thread_ = true;
+    const std::int64_t from = std::max(begin_ns, covered_ns_);
+    if (end_ns > from) entry_.inclusive_ns += static_cast<double>(end_ns - from);
+    covered_ns_ = std::max(covered_ns_, end_ns);
+    ++open;
   }
   /// The entry, with the work of all calls.
   entry finish(const entry& one_call) {
@@ -67,16 +74,20 @@ class call_statistics {
     e.variance_ns2 = std::max(0.0, squares_ / std::max(calls, 1.0) - mean * mean);
     return e;
   }
-  std::uint32_t open = 0;  ///< calls on the stack
+  std::uint32_t open = 0;  ///< calls that run
 
  private:
   entry entry_;
   double squares_ = 0;
   std::uint64_t distance_ = 1;
   bool is_on_thread_ = false;
+  std::int64_t covered_ns_ = INT64_MIN;  ///< until when calls of the thread have run
 };
 
-/// Nests the calls of a trace. `executions` has an entry for each execution of oneDNN's log.
+/// Nests the calls of a trace. A call is inside another one if that runs longer. At each moment,
+/// the time is the own time of the call that began last, also where calls of a thread overlap
+/// without one being inside the other. `executions` has an entry for each execution of oneDNN's
+/// log.
 class trace_nesting {
  public:
   /// Deeper calls, and more paths, are counted as part of the call around them.
@@ -134,66 +145,113 @@ class trace_nesting {
     double total_ns = 0, self_ns = 0;
   };
   struct frame {
-    std::int64_t begin_ns, end_ns, inside_ns, sequence;
+    std::int64_t begin_ns, end_ns, self_ns, sequence;
     std::uint32_t node, problem;
-    bool is_operator;
+    bool is_operator, is_in_operator;
   };
 
   void walk(const std::vector<trace_record>& records) {
     for (call_statistics& s : statistics_) s.begin_thread();
     finder_.begin_thread();
-    std::vector<frame> stack;
-    std::size_t operators_open = 0;
-    const auto close = [&] {
-      const frame f = stack.back();
-      stack.pop_back();
-      const std::int64_t duration = f.end_ns - f.begin_ns, self = duration - f.inside_ns;
-      --statistics_[f.problem].open;
-      statistics_[f.problem].add(duration, self, statistics_[f.problem].open == 0);
-      node& n = nodes_[f.node];
-      ++n.count;
-      n.total_ns += static_cast<double>(duration);
-      n.self_ns += static_cast<double>(std::max<std::int64_t>(self, 0));
-      if (f.is_operator) --operators_open;
-      if (!stack.empty()) stack.back().inside_ns += duration;
-    };
+    running_.clear();
     for (std::size_t i = 0; i < records.size(); ++i) {
       const trace_record& record = records[i];
-      while (!stack.empty() && stack.back().end_ns <= record.begin_ns) close();
-      if (stack.size() >= deepest) {
+      advance(record.begin_ns);
+      if (running_.size() >= deepest) {
         ++too_deep_;
         continue;
       }
-      frame f{record.begin_ns, record.end_ns, 0, record.sequence, none, 0, false};
-      // Rounded times, in older versions to microseconds, may let a call end after the one around
-      // it.
-      if (!stack.empty()) f.end_ns = std::min(f.end_ns, stack.back().end_ns);
-      if (f.sequence < 0 && !stack.empty()) f.sequence = stack.back().sequence;
+      frame f{record.begin_ns, record.end_ns, 0, record.sequence, none, 0, false, false};
+      const frame* const around = find_around(f, record);
+      if (f.sequence < 0 && around != nullptr) f.sequence = around->sequence;
       f.problem = problem_of(records, i, f.sequence);
-      if (f.problem != none) f.node = node_of(stack.empty() ? none : stack.back().node, f.problem);
+      if (f.problem != none) f.node = node_of(around == nullptr ? none : around->node, f.problem);
       if (f.node == none) {
         ++too_many_;
         continue;
       }
-      const bool is_operator =
-          !record.is_execution && trace_.operators[record.index].kind == scope_kind::operator_call;
-      if (is_operator) {
+      f.is_in_operator = around != nullptr && (around->is_operator || around->is_in_operator);
+      f.is_operator = is_operator(record);
+      if (f.is_operator) {
         const torch_operator& o = trace_.operators[record.index];
         without_shapes_ += o.has_shapes ? 0 : 1;
         with_shapes_ += o.has_shapes ? 1 : 0;
         // Some operators call themselves, with another dispatch key.
-        if (statistics_[f.problem].open == 0)
-          finder_.visit(o, entries_[f.problem], record, operators_open == 0);
-        ++operators_open;
+        if (!is_inside_itself(f)) finder_.visit(o, entries_[f.problem], record, !f.is_in_operator);
       }
-      f.is_operator = is_operator;
-      statistics_[f.problem].seen();
-      ++statistics_[f.problem].open;
+      statistics_[f.problem].begin(f.begin_ns, f.end_ns);
       begin_ns_ = std::min(begin_ns_, f.begin_ns);
       end_ns_ = std::max(end_ns_, f.end_ns);
-      stack.push_back(f);
+      running_.push_back(f);
     }
-    while (!stack.empty()) close();
+    advance(INT64_MAX);
+  }
+
+  bool is_operator(const trace_record& record) const {
+    return !record.is_execution && trace_.operators[record.index].kind == scope_kind::operator_call;
+  }
+
+  /// Adds the time until then to the calls that run, and removes those that have ended.
+  void advance(std::int64_t to) {
+    while (!running_.empty()) {
+      frame& last = running_.back();
+      const std::int64_t until = std::min(last.end_ns, to);
+      if (until > now_ns_) last.self_ns += until - std::max(now_ns_, last.begin_ns);
+      now_ns_ = std::max(now_ns_, until);
+      if (last.end_ns > to) break;
+      close(last);
+      running_.pop_back();
+    }
+    if (running_.empty()) {
+      now_ns_ = INT64_MIN;
+      overlap_ = false;
+    }
+    if (!overlap_) return;
+    const auto has_ended = [&](const frame& f) { return f.end_ns <= to; };
+    for (const frame& f : running_)
+      if (has_ended(f)) close(f);
+    running_.erase(std::remove_if(running_.begin(), running_.end(), has_ended), running_.end());
+  }
+
+  void close(const frame& f) {
+    const std::int64_t duration = f.end_ns - f.begin_ns;
+    --statistics_[f.problem].open;
+    statistics_[f.problem].add(duration, f.self_ns);
+    node& n = nodes_[f.node];
+    ++n.count;
+    n.total_ns += static_cast<double>(duration);
+    n.self_ns += static_cast<double>(f.self_ns);
+  }
+
+  /// The call that a call is inside of, or null.
+  const frame* find_around(frame& f, const trace_record& record) {
+    if (running_.empty()) return nullptr;
+    const frame& last = running_.back();
+    if (f.end_ns <= last.end_ns) return &last;
+    // Rounded times may let a call end after the one around it: by less than 2 us if begin and
+    // duration are whole microseconds, as in older versions; by 0.25 us, a double's resolution of
+    // Unix time in microseconds, otherwise.
+    const auto is_whole = [](const frame& of) {
+      return of.begin_ns % 1000 == 0 && of.end_ns % 1000 == 0;
+    };
+    if (f.end_ns - last.end_ns <= (is_whole(f) && is_whole(last) ? 2000 : 250)) {
+      f.end_ns = last.end_ns;
+      return &last;
+    }
+    overlap_ = true;
+    overlapping_.add(record.is_execution ? executions_[record.index].name
+                                         : trace_.operators[record.index].name);
+    const auto around = std::find_if(running_.rbegin(), running_.rend(),
+                                     [&](const frame& other) { return other.end_ns >= f.end_ns; });
+    return around == running_.rend() ? nullptr : &*around;
+  }
+
+  /// Whether a call around this one is of the same problem.
+  bool is_inside_itself(const frame& f) const {
+    if (statistics_[f.problem].open == 0) return false;
+    for (std::uint32_t at = nodes_[f.node].parent; at != none; at = nodes_[at].parent)
+      if (nodes_[at].problem == f.problem) return true;
+    return false;
   }
 
   std::uint32_t problem_of(const std::vector<trace_record>& records, std::size_t at,
@@ -250,6 +308,23 @@ class trace_nesting {
         " calls of convolutions without their arguments, which PyTorch records since 2.1: strides "
         "and padding are assumed from the sizes, dilation as 1");
     say(trace_.header.malformed, " malformed events, left out");
+    say(trace_.not_ended.count,
+        " calls that begin (\"B\") and do not end (\"E\"), left out: " + trace_.not_ended.names);
+    say(trace_.not_begun.count,
+        " ends (\"E\") of calls that do not begin (\"B\"), left out: " + trace_.not_begun.names);
+    say(overlapping_.count,
+        " calls begin inside a call of their thread and end after it: " + overlapping_.names +
+            ". While both run, the time counts as the own time of the one that began last");
+    say(trace_.unknown.count, " calls of categories that torch.profiler does not have, left out: " +
+                                  trace_.unknown.names);
+    std::uint64_t others = 0;
+    std::string phases;
+    for (const auto& phase : trace_.other_phases) {
+      others += phase.second;
+      phases += (phases.empty() ? "" : ", ") + std::to_string(phase.second) + " of phase \"" +
+                detail::one_line(phase.first) + "\"";
+    }
+    say(others, " events that are no calls, left out: " + phases);
     say(trace_.without_own,
         " calls of operators beyond the first 65536 or 64 MB of them, summed up as one");
     say(too_deep_ + too_many_,
@@ -265,6 +340,11 @@ class trace_nesting {
   const std::vector<entry>& executions_;
   tied_convolutions ties_;
   replacement_finder finder_;
+  std::vector<frame>
+      running_;  ///< the calls of a thread that run, in the order in which they began
+  std::int64_t now_ns_ = INT64_MIN;  ///< until when time was added to them
+  bool overlap_ = false;             ///< whether calls may end before others that began later
+  left_out overlapping_;
   std::vector<std::uint32_t> problem_;  ///< of an operator; none if not known yet
   std::vector<entry> entries_;          ///< of one call each
   std::vector<call_statistics> statistics_;

@@ -65,7 +65,7 @@ class Run:
         self.average_steps = start["average_steps"]
         recipe = start["model"] + "; " + start["recipe"]
         self.seed = int(re.search(r"seed (\d+)", recipe)[1])
-        self.recipe = re.sub(r"seed \d+, |, average of \d+ ranks every \d+ steps", "", recipe)
+        self.recipe = re.sub(r"seed \d+, |, average-steps \d+( of \d+ processes)?", "", recipe)
         self.ap50 = [event["ap50"] for event in found if event["event"] == "evaluation"][-1]
         self.minutes = next(event["seconds"] for event in found if event["event"] == "end") / 60
         steps = [event for event in found if event["event"] == "step"]

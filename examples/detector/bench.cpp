@@ -2,6 +2,7 @@
 #include "bench.hpp"
 
 #include "evaluation.hpp"
+#include "json_lines.hpp"
 #include "losses.hpp"
 #include "model.hpp"
 #include "optimisation.hpp"
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 
@@ -254,20 +254,21 @@ void bench_mlperf(const bench_options& options) {
       run_stage(options, stage);
     return;
   }
-  std::ofstream lines;
-  if (!options.results.empty()) lines.open(options.results, std::ios::app);
+  std::unique_ptr<json_lines> lines;
+  if (!options.results.empty()) lines = std::make_unique<json_lines>(options.results);
   for (const std::int64_t batch_size : options.batches) {
     std::vector<measured> results(stages().size());
     for (int round = 0; round < options.rounds; ++round)
       for (std::size_t s = 0; s < results.size(); ++s) {
         const measured found = measure(options, batch_size, s);
         results[s].add(found);
-        if (options.results.empty()) continue;
-        const nlohmann::json line{{"batch", batch_size},      {"stage", s},
-                                  {"name", stages()[s].name}, {"threads", at::get_num_threads()},
-                                  {"seconds", found.seconds}, {"loss", found.loss}};
-        if (!(lines << line << std::endl))
-          throw std::runtime_error(options.results + ": cannot be written");
+        if (lines == nullptr) continue;
+        lines->write({{"batch", batch_size},
+                      {"stage", s},
+                      {"name", stages()[s].name},
+                      {"threads", at::get_num_threads()},
+                      {"seconds", found.seconds},
+                      {"loss", found.loss}});
       }
     print_table(options, batch_size, results);
   }

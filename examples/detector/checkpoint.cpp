@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint.hpp"
 
+#include "descriptor.hpp"
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -29,32 +32,6 @@ constexpr const char* format = "vecdet detector 1";
   throw std::runtime_error(file + ": " + what);
 }
 
-/// An open file; the destructor closes it.
-class descriptor {
- public:
-  descriptor(const std::string& file, int flags) : number_(::open(file.c_str(), flags, 0644)) {}
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
-  ~descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  bool is_open() const noexcept { return number_ >= 0; }
-  bool write(const char* data, std::size_t size) const {
-    while (size > 0) {
-      const ssize_t written = ::write(number_, data, size);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return false;
-      data += written;
-      size -= static_cast<std::size_t>(written);
-    }
-    return true;
-  }
-  bool sync() const { return ::fsync(number_) == 0; }
-
- private:
-  int number_;
-};
-
 void write_whole(const std::string& file, const std::string& bytes) {
   const std::string unfinished = file + ".unfinished";
   const auto give_up = [&] {
@@ -79,6 +56,8 @@ void write_whole(const std::string& file, const std::string& bytes) {
 json description_of(const checkpoint& content) {
   const model_config& model = content.model->config();
   const training_state& state = content.state;
+  json settings = json::array();
+  for (const setting& each : state.settings) settings.push_back({each.option, each.value});
   return {{"format", format},
           {"model",
            {{"backbone", name_of(model.backbone)},
@@ -96,7 +75,7 @@ json description_of(const checkpoint& content) {
             {"step", state.step},
             {"seconds", state.seconds},
             {"best_ap", state.best_ap},
-            {"recipe", state.recipe}}}};
+            {"settings", settings}}}};
 }
 
 /// Reads a number from a file that may contain anything.
@@ -157,7 +136,11 @@ checkpoint described_by(const json& description) {
   content.state.step = number<std::int64_t>(state, "step", 0, most_steps);
   content.state.seconds = number(state, "seconds", 0.0, 1e12);
   content.state.best_ap = number(state, "best_ap", -1.0, 1.0);
-  content.state.recipe = state.at("recipe").get<std::string>();
+  // Those of version 0.2 have none. They can be evaluated, but not resumed.
+  if (state.contains("settings"))
+    for (const json& each : state.at("settings"))
+      content.state.settings.push_back(
+          {each.at(0).get<std::string>(), each.at(1).get<std::string>()});
   return content;
 }
 
@@ -182,6 +165,25 @@ void read(const std::string& file, const Use& use) {
   } catch (const std::out_of_range& error) {
     fail(file, "corrupt checkpoint: " + std::string(error.what()));
   }
+}
+
+/// Throws unless both trainings have the same settings.
+void check_settings(const std::string& file, const std::vector<setting>& theirs,
+                    const std::vector<setting>& ours) {
+  if (theirs.empty())
+    fail(file,
+         "the checkpoint does not contain the options of its training, expected one written "
+         "by this version; it can be evaluated, but not resumed");
+  std::string differences;
+  for (const setting& own : ours) {
+    const auto at = std::find_if(theirs.begin(), theirs.end(),
+                                 [&](const setting& other) { return other.option == own.option; });
+    if (at != theirs.end() && at->value == own.value) continue;
+    differences += (differences.empty() ? "" : "; ") + own.option + " is " + own.value +
+                   ", expected " + (at == theirs.end() ? "none" : at->value);
+  }
+  if (!differences.empty())
+    fail(file, "--resume continues with the options of the checkpoint: " + differences);
 }
 
 }  // namespace
@@ -216,14 +218,10 @@ checkpoint load_checkpoint(const std::string& file) {
 void resume(const std::string& file, checkpoint& content, torch::optim::Optimizer& optimiser) {
   read(file, [&](torch::serialize::InputArchive& archive, const json& description) {
     const checkpoint found = described_by(description);
-    const auto check = [&](const std::string& what, const std::string& theirs,
-                           const std::string& ours) {
-      if (theirs != ours)
-        fail(file, "the checkpoint has another " + what + ": " + theirs + "; expected " + ours);
-    };
-    check("model", config_of(description.at("model")).text(), content.model->config().text());
-    check("list of classes", json(found.classes).dump(), json(content.classes).dump());
-    check("recipe", found.state.recipe, content.state.recipe);
+    const std::string theirs = json(found.classes).dump(), ours = json(content.classes).dump();
+    if (theirs != ours)
+      fail(file, "the checkpoint has another list of classes: " + theirs + "; expected " + ours);
+    check_settings(file, found.state.settings, content.state.settings);
     torch::serialize::InputArchive model, training;
     archive.read("model", model);
     if (!archive.try_read("optimiser", training))

@@ -14,14 +14,20 @@
 
 namespace detector {
 
+/// An option that affects training, as text.
+struct setting {
+  std::string option;  ///< "--rate"
+  std::string value;   ///< "0.0004"
+};
+
 struct training_state {
   std::int64_t epoch = 0;          ///< current epoch
   std::int64_t step_of_epoch = 0;  ///< steps of it that are done
   std::int64_t step = 0;           ///< steps of all epochs
   double seconds = 0;              ///< of training and evaluation so far
   double best_ap = -1;
-  /// One line that describes everything that affects training; it must be equal to resume.
-  std::string recipe;
+  /// Everything that affects training; all of it must be equal to resume.
+  std::vector<setting> settings;
 };
 
 struct checkpoint {
@@ -41,7 +47,7 @@ void save_checkpoint(const std::string& file, const checkpoint& content,
 checkpoint load_checkpoint(const std::string& file);
 
 /// Resumes a training: fills model, optimiser and state. Throws as above. Also throws if the file's
-/// model, classes or recipe differ; the message gives both.
+/// classes or settings differ; the message has each option with both values.
 void resume(const std::string& file, checkpoint& content, torch::optim::Optimizer& optimiser);
 
 }  // namespace detector

@@ -75,6 +75,17 @@ std::int64_t integer(const nlohmann::json& parent, const char* key, const fs::pa
   return value.get<std::int64_t>();
 }
 
+/// A width or height of COCO's; 0 if it is not stated.
+std::int64_t stated_side(const nlohmann::json& image, const char* key, const fs::path& file) {
+  const auto side = image.find(key);
+  if (side == image.end() || side->is_null()) return 0;
+  const std::int64_t pixels = integer(image, key, file);
+  if (pixels < 0)
+    fail(file, std::string("\"") + key + "\" is " + std::to_string(pixels) +
+                   ", expected the pixels of a picture");
+  return pixels;
+}
+
 /// The classes' names by id.
 std::map<std::int64_t, std::string> read_categories(const nlohmann::json& file,
                                                     const fs::path& path) {
@@ -122,7 +133,11 @@ dataset read_coco(const dataset_source& source, const std::vector<std::string>& 
       fail(path, "two images have the id " + std::to_string(id));
     const std::string name = image.at("file_name").get<std::string>();
     check_stays_inside(path, name);
-    data.pictures.push_back({(fs::path(source.pictures) / name).string(), {}, id});
+    data.pictures.push_back({(fs::path(source.pictures) / name).string(),
+                             {},
+                             id,
+                             stated_side(image, "width", path),
+                             stated_side(image, "height", path)});
   }
   for (const auto& annotation : file.at("annotations")) {
     const std::int64_t id = integer(annotation, "image_id", path);
@@ -169,13 +184,31 @@ struct voc_object {
   std::string fault;  ///< why it is dropped; empty: it is kept
 };
 
-std::vector<voc_object> read_voc_objects(const fs::path& path) {
+struct voc_annotation {
+  std::int64_t width = 0, height = 0;  ///< 0 if not stated
+  std::vector<voc_object> objects;
+};
+
+/// A width or height of VOC's <size>; 0 if it is not stated.
+std::int64_t stated_side(const pugi::xml_node& size, const char* name, const fs::path& path) {
+  constexpr float most = 1 << 24;  // whole numbers in float
+  const std::string text = size.child(name).text().as_string();
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return 0;
+  const std::optional<float> pixels = parse_number(text);
+  if (!pixels || !(*pixels >= 0 && *pixels <= most) || std::floor(*pixels) != *pixels)
+    fail(path, std::string("<") + name + "> is \"" + text + "\", expected the pixels of a picture");
+  return static_cast<std::int64_t>(*pixels);
+}
+
+voc_annotation read_voc_annotation(const fs::path& path) {
   pugi::xml_document document;
   const pugi::xml_parse_result result = document.load_file(path.c_str());
   if (!result) fail(path, std::string("not a VOC annotation: ") + result.description());
   const pugi::xml_node root = document.child("annotation");
   if (!root) fail(path, "not a VOC annotation: there is no element <annotation>");
-  std::vector<voc_object> objects;
+  const pugi::xml_node size = root.child("size");
+  voc_annotation annotation{
+      stated_side(size, "width", path), stated_side(size, "height", path), {}};
   for (const pugi::xml_node& node : root.children("object")) {
     const pugi::xml_node bounds = node.child("bndbox");
     voc_object found{};
@@ -192,9 +225,9 @@ std::vector<voc_object> read_voc_objects(const fs::path& path) {
     found.class_name = node.child("name").text().as_string();
     if (found.class_name.empty()) fail(path, "an object without <name>");
     check_utf8(path, "the name of a class", found.class_name);
-    objects.push_back(found);
+    annotation.objects.push_back(found);
   }
-  return objects;
+  return annotation;
 }
 
 /// The picture with this name and any supported ending.
@@ -238,11 +271,11 @@ dataset read_voc(const dataset_source& source, const std::vector<std::string>& c
   check_folder(annotations, "VOC's annotations");
   check_folder(pictures, "VOC's pictures");
 
-  std::vector<std::vector<voc_object>> objects;
+  std::vector<voc_annotation> read;
   std::map<std::string, std::int64_t> labels;
   for (const std::string& name : names) {
-    objects.push_back(read_voc_objects(annotations / (name + ".xml")));
-    for (const voc_object& found : objects.back()) labels[found.class_name] = -1;
+    read.push_back(read_voc_annotation(annotations / (name + ".xml")));
+    for (const voc_object& found : read.back().objects) labels[found.class_name] = -1;
   }
   dataset data;
   data.classes = classes;
@@ -253,9 +286,12 @@ dataset read_voc(const dataset_source& source, const std::vector<std::string>& c
     data.category_ids.push_back(static_cast<std::int64_t>(c));
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
-    annotated_picture picture{
-        voc_picture(pictures, names[i]).string(), {}, static_cast<std::int64_t>(i)};
-    for (voc_object& found : objects[i]) {
+    annotated_picture picture{voc_picture(pictures, names[i]).string(),
+                              {},
+                              static_cast<std::int64_t>(i),
+                              read[i].width,
+                              read[i].height};
+    for (voc_object& found : read[i].objects) {
       const fs::path annotation = annotations / (names[i] + ".xml");
       found.content.label = labels[found.class_name];
       if (found.content.label < 0)

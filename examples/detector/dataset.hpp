@@ -26,6 +26,8 @@ struct annotated_picture {
   std::string file;
   std::vector<object> objects;
   std::int64_t id = 0;  ///< COCO's, or the position in VOC's list
+  /// The picture's size, to which the boxes refer, if the annotation states it; otherwise 0.
+  std::int64_t width = 0, height = 0;
 };
 
 struct dataset {
@@ -43,8 +45,8 @@ struct dataset {
 ///
 /// Throws std::runtime_error, with the file and the reason, if a file or folder is missing, the
 /// annotations are in another format, a name is not UTF-8, a picture would be outside its folder,
-/// two categories share a name or an id, an object has another class, or there is no picture or no
-/// box at all.
+/// two categories share a name or an id, an object has another class, a picture's stated size is
+/// not a whole number, or there is no picture or no box at all.
 dataset read_dataset(const dataset_source& source, const std::vector<std::string>& classes = {});
 
 }  // namespace detector

@@ -13,6 +13,25 @@ namespace {
 /// The number of batches drawn ahead of the current one.
 constexpr std::size_t ahead = 4;
 
+/// The boxes of an annotation refer to a picture of the size that it states. Throws
+/// std::runtime_error if the picture has another one.
+void check_size(const annotated_picture& source, const picture& image) {
+  const std::int64_t width = image.file_width, height = image.file_height;
+  const auto differs = [](std::int64_t stated, std::int64_t found) {
+    return stated > 0 && stated != found;
+  };
+  if (!differs(source.width, width) && !differs(source.height, height)) return;
+  const auto side = [](std::int64_t stated) {
+    return stated > 0 ? std::to_string(stated) : std::string("?");
+  };
+  std::string text = source.file + ": the picture has " + std::to_string(width) + " x " +
+                     std::to_string(height) + " pixels, its annotation states " +
+                     side(source.width) + " x " + side(source.height);
+  if (source.width == height && source.height == width)
+    text += "; boxes must refer to the picture turned upright by its EXIF orientation";
+  throw std::runtime_error(text);
+}
+
 }  // namespace
 
 loader::loader(const dataset& data, const loader_params& params, std::uint64_t epoch,
@@ -137,6 +156,7 @@ bool loader::try_to_draw(pending& into, std::size_t place, std::size_t index) {
     image = read_picture(source.file,
                          static_cast<int>(params_.canvas.width * params_.changes.largest_scale),
                          static_cast<int>(params_.canvas.height * params_.changes.largest_scale));
+    check_size(source, image);
   } catch (const std::runtime_error& error) {
     into.broken[place].emplace_back(index, error.what());
     return false;

@@ -24,6 +24,7 @@ import sys
 import tempfile
 
 from pages import COLOURS, processor, put
+from runs import read_lines
 
 # The stages of `detector bench`, by index.
 TORCH, OPERATORS, ALLOCATOR, LAYOUT, SMALL_LEVELS, FOLDED, CONVOLUTIONS, CHANNELS_LAST, BFLOAT16 = range(9)
@@ -191,8 +192,7 @@ def projections(folder):
 def steps(folder):
     """Seconds of all timed steps, by batch and stage, and the names of the stages."""
     times, names, losses = collections.defaultdict(list), {}, {}
-    for line in (folder / "steps.jsonl").read_text().splitlines():
-        of = json.loads(line)
+    for of in read_lines(folder / "steps.jsonl"):
         times[of["batch"], of["stage"]] += of["seconds"]
         names[of["stage"]] = of["name"]
         losses[of["batch"], of["stage"]] = of["loss"]

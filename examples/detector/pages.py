@@ -22,4 +22,6 @@ def around(page, mark):
 def put(page, mark, text):
     """Replaces the text between the two marks."""
     before, after = around(page, mark)
-    page.write_text(before + text + after)
+    unfinished = page.with_name(page.name + ".unfinished")
+    unfinished.write_text(before + text + after)
+    unfinished.replace(page)  # a page is never left incomplete

@@ -18,10 +18,12 @@ With --average-steps, the training projected averages weights and the optimiser'
 instead of gradients in every step.
 """
 import argparse
-import json
+import pathlib
 import random
 import statistics
 import sys
+
+from runs import read_lines
 
 ASSUMPTIONS = """assumed:
   each process has its own machine, as fast as the measured ones, and as many pictures per step
@@ -47,13 +49,11 @@ class Run:
 
     def __init__(self, file, first_steps=3):
         begin, steps = None, []
-        with open(file, encoding="utf-8") as log:
-            for line in log:
-                event = json.loads(line)
-                if event["event"] in ("start", "resume"):
-                    begin, steps = event, []
-                elif event["event"] == "step":
-                    steps.append(event)
+        for event in read_lines(pathlib.Path(file)):
+            if event["event"] in ("start", "resume"):
+                begin, steps = event, []
+            elif event["event"] == "step":
+                steps.append(event)
         if begin is None:
             raise ValueError(f"{file}: no start of a training; expected the log.jsonl of one")
         self.ranks = begin["ranks"]

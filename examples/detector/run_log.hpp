@@ -2,12 +2,13 @@
 // The output of a run: a line of progress for people, and a log of JSON lines for programs.
 #pragma once
 
+#include "json_lines.hpp"
+
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
-#include <stdexcept>
+#include <memory>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -43,19 +44,17 @@ inline std::string duration_text(double seconds) {
 class run_log {
  public:
   /// Appends to `file`; no file if it is empty. A silent log prints nothing.
-  explicit run_log(const std::string& file, bool is_silent = false)
-      : name_(file), is_silent_(is_silent) {
+  explicit run_log(const std::string& file, bool is_silent = false) : is_silent_(is_silent) {
     if (file.empty()) return;
-    file_.open(file, std::ios::app);
-    if (!file_) throw std::runtime_error(file + ": cannot be opened for writing");
+    file_ = std::make_unique<json_lines>(file);
+    if (file_->cut() > 0)
+      say(file + ": its last line was incomplete, " + std::to_string(file_->cut()) +
+          " bytes were cut off");
   }
 
-  /// Writes an event as one line of the file. Bytes that are not UTF-8, which a path may contain,
-  /// become U+FFFD.
+  /// Writes an event as one line of the file.
   void write(const nlohmann::json& event) {
-    if (name_.empty()) return;
-    const std::string line = event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    if (!(file_ << line << std::endl)) throw std::runtime_error(name_ + ": cannot be written");
+    if (file_ != nullptr) file_->write(event);
   }
 
   /// Prints a permanent line.
@@ -72,9 +71,8 @@ class run_log {
   }
 
  private:
-  std::string name_;
   bool is_silent_;
-  std::ofstream file_;
+  std::unique_ptr<json_lines> file_;
   bool is_terminal_ = ::isatty(2) != 0;
   stopwatch shown_;
 };

@@ -18,11 +18,23 @@ def add_training(commands, action, epochs):
     return training
 
 
+def read_lines(file):
+    """The values of a file of JSON lines. A program that was killed may have left an incomplete last line; any
+    other line that is not JSON is named and left out."""
+    values = []
+    lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
+    for number, line in enumerate(lines[:-1], 1):
+        try:
+            values.append(json.loads(line))
+        except ValueError:
+            print(f"{file}: line {number} is not JSON, left out: {line[:60]}", file=sys.stderr)
+    return values
+
+
 def events(folder):
-    """The entries of a run's log; a run that was killed may have left an incomplete last line."""
+    """The entries of a run's log."""
     log = folder / "log.jsonl"
-    lines = log.read_text().splitlines(keepends=True) if log.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    return read_lines(log) if log.exists() else []
 
 
 def has_finished(folder):

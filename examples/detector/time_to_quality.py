@@ -83,7 +83,7 @@ class Run:
         self.loss = re.search(r"loss (\w+)", recipe)[1]
         self.seed = int(re.search(r"seed (\d+)", recipe)[1])
         self.recipe = re.sub(r"loss \w+, |convolutions \w+, |seed \d+, ", "", recipe)
-        self.type = "bfloat16" if ", bfloat16" in recipe else "float"
+        self.type = "bfloat16" if ", bfloat16 on" in recipe else "float"
         self.step_seconds = statistics.median(steps)
         self.evaluation_seconds = sum(evaluations)
 

@@ -65,27 +65,66 @@ std::string digest_of(const dataset& data) {
   return text;
 }
 
-std::string recipe_of(const training_options& options, const dataset& data) {
+/// The shortest text that gives the same number.
+std::string text_of(double number) { return nlohmann::json(number).dump(); }
+
+/// Everything that affects training beyond rounding, by option; data by its contents. The number of
+/// threads, and that of processes with the same global batch, change only the rounding.
+std::vector<setting> settings_of(const training_options& options, const model_config& model,
+                                 const dataset& data, const dataset& test) {
   const loader_params& loading = options.loading;
   const augmentation& changes = loading.changes;
   const optimisation& optimiser = options.optimiser;
-  std::ostringstream line;
-  line << "loss " << name_of(options.loss) << ", convolutions " << name_of(options.convolutions)
-       << ", epochs " << options.epochs << ", batch " << loading.batch_size * loading.ranks
-       << ", seed " << loading.seed << ", "
-       << (optimiser.optimiser == optimiser_kind::sgd ? "SGD" : "AdamW") << " rate "
-       << optimiser.rate << ", decay " << optimiser.weight_decay << ", momentum "
-       << optimiser.momentum << ", warm-up " << optimiser.warmup_steps << ", schedule "
-       << static_cast<int>(optimiser.schedule) << ", canvas " << loading.canvas.width << "x"
-       << loading.canvas.height << ", flips " << changes.horizontal_flip << " "
-       << changes.vertical_flip << ", scales " << changes.smallest_scale << " to "
-       << changes.largest_scale << (options.precision.bfloat16 ? ", bfloat16" : "") << ", prior "
-       << options.model.prior << ", frozen stages " << options.model.frozen_stages;
-  if (options.average_steps > 1 && loading.ranks > 1)
-    line << ", average of " << loading.ranks << " ranks every " << options.average_steps
-         << " steps";
-  line << ", data " << data.pictures.size() << " pictures " << digest_of(data);
-  return line.str();
+  constexpr const char* schedules[] = {"constant", "cosine", "steps"};
+  std::string drops;
+  for (const double drop : optimiser.drops) drops += (drops.empty() ? "" : " ") + text_of(drop);
+  const bool averages = options.average_steps > 1 && loading.ranks > 1;
+  const auto contents = [](const dataset& of) {
+    return std::to_string(of.pictures.size()) + " pictures " + digest_of(of);
+  };
+  return {
+      {"--loss", name_of(options.loss)},
+      {"--convolutions", name_of(options.convolutions)},
+      {"--epochs", std::to_string(options.epochs)},
+      {"--batch", std::to_string(loading.batch_size * loading.ranks) + " in all processes"},
+      {"--seed", std::to_string(loading.seed)},
+      {"--backbone", name_of(model.backbone)},
+      {"--norm", name_of(model.norm)},
+      {"--channels", std::to_string(model.channels)},
+      {"--anchor-size", text_of(model.anchor_size)},
+      {"prior", text_of(model.prior)},
+      {"frozen stages", std::to_string(model.frozen_stages)},
+      {"--optimiser", optimiser.optimiser == optimiser_kind::sgd ? "sgd" : "adamw"},
+      {"--rate", text_of(optimiser.rate)},
+      {"--weight-decay", text_of(optimiser.weight_decay)},
+      {"--momentum", text_of(optimiser.momentum)},
+      {"--warmup", std::to_string(optimiser.warmup_steps)},
+      {"--schedule", schedules[static_cast<std::size_t>(optimiser.schedule)]},
+      {"--drops", drops},
+      {"--size",
+       std::to_string(loading.canvas.width) + " " + std::to_string(loading.canvas.height)},
+      {"--hflip", text_of(changes.horizontal_flip)},
+      {"--vflip", text_of(changes.vertical_flip)},
+      {"--scales", text_of(changes.smallest_scale) + " " + text_of(changes.largest_scale)},
+      {"--bfloat16", options.precision.bfloat16 ? "on" : "off"},
+      {"--channels-last", options.precision.channels_last ? "on" : "off"},
+      {"--average-steps", averages ? std::to_string(options.average_steps) + " of " +
+                                         std::to_string(loading.ranks) + " processes"
+                                   : "1"},
+      {"--train", contents(data)},
+      // The best AP so far is that of the test set.
+      {"--test", test.pictures.empty() ? "none" : contents(test)},
+  };
+}
+
+/// "loss vecdet, convolutions vecdet, epochs 14, ..."
+std::string recipe_of(const std::vector<setting>& settings) {
+  std::string line;
+  for (const setting& each : settings) {
+    const std::size_t first = each.option.find_first_not_of('-');
+    line += (line.empty() ? "" : ", ") + each.option.substr(first) + " " + each.value;
+  }
+  return line;
 }
 
 bool all_finite(torch::nn::Module& model) {
@@ -115,13 +154,15 @@ class training {
     criterion_ = std::make_unique<criterion>(options.loss, now_.model->anchor_shapes());
     options_.loading.rank = processes_.rank();
     options_.loading.ranks = processes_.size();
-    now_.state.recipe = recipe_of(options_, train_);
+    now_.state.settings = settings_of(options_, config, train_, test_);
+    check_ranks();
     const std::string file = latest();
     if (options.resume)
       resume(file, now_, *optimiser_);
     else if (std::filesystem::exists(file))
       throw std::runtime_error(file +
                                ": there is already a training; pass --resume to continue it");
+    check_steps(file);
     std::vector<at::Tensor> trained;
     for (const at::Tensor& weight : now_.model->parameters())
       if (weight.requires_grad()) trained.push_back(weight);
@@ -156,6 +197,41 @@ class training {
     return run_log(folder + "/log.jsonl");
   }
 
+  /// Throws unless all processes have the same settings, and evaluate and end together.
+  void check_ranks() {
+    if (processes_.size() == 1) return;
+    std::vector<setting> own = now_.state.settings;
+    own.push_back({"--evaluate-every", std::to_string(options_.evaluate_every)});
+    own.push_back({"--target-ap50", text_of(options_.target_ap50)});
+    std::vector<double> hashes;  // a double holds 32 bits
+    for (const setting& each : own) {
+      byte_hash hash;
+      hash.add(each.value.data(), each.value.size());
+      hashes.push_back(static_cast<double>(hash.value() & 0xffffffff));
+    }
+    const std::vector<double> all = processes_.joined(hashes);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i] == all[i % own.size()]) continue;
+      const setting& differing = own[i % own.size()];
+      throw std::runtime_error(differing.option + " is " + differing.value + " in process " +
+                               std::to_string(processes_.rank()) + ", but process " +
+                               std::to_string(i / own.size()) +
+                               " has another value than process 0; expected the same in all");
+    }
+  }
+
+  /// Throws unless all processes continue after the same step.
+  void check_steps(const std::string& file) {
+    const std::vector<double> steps = processes_.joined({static_cast<double>(now_.state.step)});
+    for (std::size_t r = 0; r < steps.size(); ++r) {
+      if (steps[r] == steps[0]) continue;
+      throw std::runtime_error(file + ": process " + std::to_string(r) +
+                               " has the checkpoint of step " + text_of(steps[r]) +
+                               ", process 0 that of step " + text_of(steps[0]) +
+                               "; expected the same in all");
+    }
+  }
+
   /// Whether processes step on their own gradients. Otherwise they share them.
   bool averages_weights() const { return options_.average_steps > 1 && processes_.size() > 1; }
   std::string latest() const { return options_.folder + "/checkpoint.pt"; }
@@ -175,7 +251,7 @@ class training {
     nlohmann::json event{{"event", now_.state.step > 0 ? "resume" : "start"},
                          {"step", now_.state.step},
                          {"seconds", seconds()},
-                         {"recipe", now_.state.recipe},
+                         {"recipe", recipe_of(now_.state.settings)},
                          {"model", now_.model->config().text()},
                          {"weights", weights},
                          {"threads", at::get_num_threads()},

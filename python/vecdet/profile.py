@@ -12,12 +12,12 @@ end. vecdet.torch has its own profiler, vecdet.torch.profile. """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 from typing import Any
 
 from ._library import check, library
+from ._scope import BaseScope
 
 
 def enable() -> None:
@@ -35,25 +35,22 @@ def reset() -> None:
     check(library.vecdet_profile_reset())
 
 
-class scope(contextlib.ContextDecorator):
+class scope(BaseScope):
     """Times a block, or with @scope("name") a function, as a problem with that name. Scopes nest,
-    on any thread, and end on the thread that they began on."""
+    and end on the thread that they began on. Threads, and tasks of asyncio, may share a scope:
+    each ends its own. Generators that share one must not interleave inside it.
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._open: list[ctypes.c_void_p] = []
+    Raises:
+        TypeError: @scope for a coroutine or generator function, which returns before it runs.
+    """
 
-    def _recreate_cm(self) -> scope:
-        return scope(self._name)  # each call of a decorated function has its own
+    @staticmethod
+    def _begin(name: str) -> int | None:
+        record = ctypes.c_void_p()
+        check(library.vecdet_profile_begin(name.encode(), ctypes.byref(record)))
+        return record.value
 
-    def __enter__(self) -> scope:
-        handle = ctypes.c_void_p()
-        check(library.vecdet_profile_begin(self._name.encode(), ctypes.byref(handle)))
-        self._open.append(handle)
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        library.vecdet_profile_end(self._open.pop())
+    _end = staticmethod(library.vecdet_profile_end)
 
 
 def report() -> dict[str, Any]:

@@ -444,6 +444,66 @@ TEST_CASE("loader: a broken picture is replaced in training and left out in eval
   CHECK(pictures == data.pictures.size() - 1);
 }
 
+TEST_CASE("loader: a picture must have the size that its annotation states") {
+  const test::temporary_folder folder;
+  test::write_shapes(folder, 4);
+  const std::string list = folder / "ImageSets/Main/train.txt";
+  write(list, "shapes_0\n");
+  const std::string object =
+      "<object><name>disc</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax>"
+      "</bndbox></object></annotation>";
+  const auto read = [&](const std::string& size) {
+    write(folder / "Annotations/shapes_0.xml", "<annotation>" + size + object);
+    return read_dataset({list, ""});
+  };
+  const auto error_with = [&](const dataset& data) {
+    loader_params params;
+    params.training = false;
+    loader batches(data, params, 0);
+    const batch found = batches.next();
+    return found.broken.empty() ? "" : found.broken.at(0).second;
+  };
+  const auto size = [](const std::string& width, const std::string& height) {
+    return "<size><width>" + width + "</width><height>" + height +
+           "</height><depth>3</depth></size>";
+  };
+  const std::string start = (folder / "JPEGImages/shapes_0.png") +
+                            ": the picture has 96 x 96 pixels, its annotation states ";
+  for (const std::string& right : {std::string(), std::string("<size/>"), size("96", "96"),
+                                   size(" 96\n", "96.0"), size("0", "0"), size("", "96")}) {
+    CAPTURE(right);
+    CHECK(error_with(read(right)).empty());
+  }
+  CHECK(error_with(read(size("192", "96"))) == start + "192 x 96");
+  CHECK(error_with(read(size("96", "95"))) == start + "96 x 95");
+  CHECK(error_with(read(size("", "95"))) == start + "? x 95");
+  for (const char* wrong : {"wide", "-96", "96.5", "1e30", "nan"}) {
+    CAPTURE(wrong);
+    CHECK(contains(error_of([&] { read(size(wrong, "96")); }),
+                   std::string("shapes_0.xml: <width> is \"") + wrong +
+                       "\", expected the pixels of a picture"));
+  }
+
+  // Upright, a picture whose camera was turned has its sides exchanged.
+  const auto coco = [&](const std::string& sides) {
+    write(folder / "a.json", R"({"images": [{"id": 1, "file_name": "a.jpg")" + sides +
+                                 R"(}], "categories": [{"id": 4, "name": "cat"}],
+                "annotations": [{"image_id": 1, "category_id": 4, "bbox": [1, 2, 3, 4]}]})");
+    return read_dataset({folder / "a.json", folder / "JPEGImages"});
+  };
+  test::write_jpeg(picture(64, 32), folder / "JPEGImages/a.jpg", test::exif_of(6, true));
+  CHECK(error_with(coco("")).empty());
+  CHECK(error_with(coco(R"(, "width": null)")).empty());
+  CHECK(error_with(coco(R"(, "width": 32, "height": 64)")).empty());
+  CHECK(contains(error_with(coco(R"(, "width": 64, "height": 32)")),
+                 "a.jpg: the picture has 32 x 64 pixels, its annotation states 64 x 32; boxes must "
+                 "refer to the picture turned upright by its EXIF orientation"));
+  CHECK(contains(error_of([&] { coco(R"(, "width": -1)"); }),
+                 R"("width" is -1, expected the pixels of a picture)"));
+  CHECK(contains(error_of([&] { coco(R"(, "width": 32.5)"); }),
+                 R"("width" is 32.5, expected an integer)"));
+}
+
 TEST_CASE("loader: an error if no picture can be read") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 4);

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The projection to more processes, against numbers worked out by hand."""
-import importlib.util
 import json
 import os
 import subprocess
@@ -11,9 +10,8 @@ import unittest
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/detector/project_ranks.py")
 sys.dont_write_bytecode = True
-spec = importlib.util.spec_from_file_location("project_ranks", SCRIPT)
-project_ranks = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(project_ranks)
+sys.path.insert(0, os.path.dirname(SCRIPT))
+import project_ranks
 
 
 def step(number, seconds, waited=0.25):
@@ -51,6 +49,18 @@ class Projection(unittest.TestCase):
         run = project_ranks.Run(self.log)
         self.assertAlmostEqual(run.latency, 0.010)
         self.assertAlmostEqual(run.bandwidth / 1e9, 1)
+
+    def test_a_torn_line(self):
+        self.write()
+        with open(self.log) as log:
+            lines = log.read().splitlines(keepends=True)
+        lines[-2] = lines[-2][:20] + lines[-2]  # killed while it wrote; a new run went on in the line
+        with open(self.log, "w") as log:
+            log.write("".join(lines))
+        done = subprocess.run([sys.executable, "-B", SCRIPT, self.log], text=True, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("3 steps: median", done.stdout)
+        self.assertIn(f"{self.log}: line {len(lines) - 1} is not JSON, left out", done.stderr)
 
     def test_the_ring(self):
         # Four processes: 2 x 3 passes, each of a quarter.

@@ -52,8 +52,9 @@ class Ranks(unittest.TestCase):
         cls.scratch.cleanup()
 
     @classmethod
-    def begin(cls, out, *more, ranks=2, batch=4, rate="0.01", epochs="3", **environment):
-        """The processes of a training with this global batch, each with its share of two threads."""
+    def begin(cls, out, *more, ranks=2, batch=4, rate="0.01", epochs="3", only=None, **environment):
+        """The processes of a training with this global batch, or only one of them, each with its share of two
+        threads."""
         port = free_port()
         command = [DETECTOR, "train", "--train", os.path.join(cls.folder, "ImageSets/Main/train.txt"),
                    "--out", out, "--size", str(SIDE), str(SIDE), "--channels", "16", "--anchor-size", "16",
@@ -62,7 +63,7 @@ class Ranks(unittest.TestCase):
         return [subprocess.Popen(command, stderr=subprocess.PIPE, text=True,
                                  env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks),
                                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **environment})
-                for rank in range(ranks)]
+                for rank in (range(ranks) if only is None else [only])]
 
     @staticmethod
     def finish(processes):
@@ -226,7 +227,37 @@ class Ranks(unittest.TestCase):
             for process in self.begin(self.averaged, "--resume", "--average-steps", steps, batch=2):
                 _, error = process.communicate(timeout=60)
                 self.assertEqual(process.returncode, 1)
-                self.assertIn("the checkpoint has another recipe: ", error)
+                self.assertIn(f"--average-steps is {'1' if steps == '1' else '2 of 2 processes'}, expected 4 of 2 "
+                              "processes", error)
+
+    def test_processes_with_other_options(self):
+        """Otherwise, their weights would differ from the first step on."""
+        port = str(free_port())
+        processes = [self.begin(os.path.join(self.folder, "unequal"), rate=rate, MASTER_PORT=port, only=rank)[0]
+                     for rank, rate in enumerate(("0.01", "0.02"))]
+        for rank, process in enumerate(processes):
+            _, error = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 1)
+            self.assertIn(f"--rate is 0.0{1 + rank} in process {rank}, but process 1 has another value than process 0",
+                          error)
+
+    def test_processes_with_other_checkpoints(self):
+        """Each on its own machine, one of which has an older folder."""
+        older = os.path.join(self.folder, "older")
+        processes = self.begin(older)
+        while not self.events(older, "step") and processes[0].poll() is None:
+            time.sleep(0.005)
+        processes[0].send_signal(signal.SIGTERM)
+        self.finish(processes)
+        step = self.events(older, "end")[-1]["step"]
+        self.assertLess(step, STEPS)
+        outs = [self.two, older]
+        port = str(free_port())
+        processes = [self.begin(out, "--resume", MASTER_PORT=port, only=rank)[0] for rank, out in enumerate(outs)]
+        for process in processes:
+            _, error = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 1)
+            self.assertIn(f"process 1 has the checkpoint of step {step}.0, process 0 that of step {STEPS}.0", error)
 
     def test_an_environment_without_sense(self):
         for environment, expected in (

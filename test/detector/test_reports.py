@@ -52,8 +52,8 @@ class Reports(unittest.TestCase):
 
     def averaging_run(self, average_steps, seed, ap50, outcome="finished", killed=False, steps=8):
         """Steps of 2 s: 0.25 s for pictures, 0.4 s waiting for messages, 1.35 s of compute. The last takes longer."""
-        recipe = f"loss vecdet, epochs 6, seed {seed}, SGD" + (
-            f", average of 2 ranks every {average_steps} steps" if average_steps > 1 else "") + ", data"
+        recipe = (f"loss vecdet, epochs 6, seed {seed}, optimiser sgd, average-steps {average_steps}"
+                  + (" of 2 processes" if average_steps > 1 else "") + ", train 12 pictures")
         start = {"event": "start", "ranks": 2, "average_steps": average_steps, "model": "resnet18", "recipe": recipe,
                  "average_bytes": 1_500_000_000, "all_reduce": [[4, 0.02], [400_000_000, 3.22]]}
         if average_steps == 1:
@@ -91,6 +91,19 @@ class Reports(unittest.TestCase):
         self.assertEqual(efficiency, "20 %")
         self.assertIn("50 us at 1 Gbit/s, 30 us at 10 Gbit/s", page)
 
+    def test_torn_lines(self):
+        """Killed while it wrote, as an older program that went on in the same line."""
+        self.averaging_run(1, 0, 0.5)
+        log = self.runs / "1-0/log.jsonl"
+        start, *others = log.read_text().splitlines(keepends=True)
+        log.write_text(start + '{"event": "st' + others[0] + "".join(others[1:]))
+        self.assertEqual([event.get("step") for event in runs.events(self.runs / "1-0")][:3], [None, 2, 3])
+        self.write_page("measured", "projected")
+        done = self.run_script("averaging.py", "report", self.runs, "--page", self.page)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('log.jsonl: line 2 is not JSON, left out: {"event": "st{"event": "step"', done.stderr)
+        self.assertEqual(list(self.folder.glob("*.unfinished")), [])
+
     def test_averaging_of_one_seed(self):
         self.averaging_run(1, 3, 0.5)
         self.averaging_run(64, 3, 0.4)
@@ -113,8 +126,8 @@ class Reports(unittest.TestCase):
 
     def quality_run(self, kind, loss, seed, points, outcome="finished"):
         step = {"torch": 2.0, "vecdet": 1.5}[loss]
-        recipe = (f"loss {loss}, convolutions {loss}, epochs 3, batch 8, seed {seed}, AdamW"
-                  + (", bfloat16" if kind == "bfloat16" else "") + ", data")
+        recipe = (f"loss {loss}, convolutions {loss}, epochs 3, batch 8, seed {seed}, optimiser adamw, bfloat16 "
+                  + ("on" if kind == "bfloat16" else "off") + ", train 12 pictures")
         log = [{"event": "start", "model": "resnet18", "recipe": recipe, "threads": 2}]
         for number, ap50 in enumerate(points, 1):
             log += [{"event": "step", "step": number, "loss": 2.0 / number, "step_seconds": step},
@@ -138,9 +151,9 @@ class Reports(unittest.TestCase):
                          [["3.0 (2)", "4.5 (3)"], ["4.5 (3)", "not reached"], ["3.0 (2)", "4.5 (3)"]])
         self.assertEqual([row[1] for row in rows(self.page, "**vecdet**, median")],
                          ["3.8, 2 of 2 runs", "3.0, 1 of 1 runs"])
-        recipe = "resnet18; epochs 3, batch 8, AdamW"
-        self.assertLess(page.index(f"**float**: {recipe}, data; the runs of a seed"),
-                        page.index(f"**bfloat16**: {recipe}, bfloat16, data; the runs of a seed"))
+        recipe = "resnet18; epochs 3, batch 8, optimiser adamw, bfloat16"
+        self.assertLess(page.index(f"**float**: {recipe} off, train 12 pictures; the runs of a seed"),
+                        page.index(f"**bfloat16**: {recipe} on, train 12 pictures; the runs of a seed"))
         self.assertIn("in turn on 2 threads", page)
         self.assertIn("(quality.svg)", page)
         lines = xml.etree.ElementTree.parse(svg).getroot().findall("{http://www.w3.org/2000/svg}polyline")

@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -271,18 +272,13 @@ TEST_CASE("training: reproducible, also after resuming") {
   REQUIRE(train(halves) == outcome::finished);
   CHECK(losses_of(halves) == expected);
 
-  halves.model.prior = 0.05;
-  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another recipe: "));
-  halves.model.prior = model_config().prior;
   const std::string one = folder / "Annotations/shapes_0.xml";
   const std::string before = test::read_bytes(one);
   test::write_bytes(one, "<annotation/>");
-  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another recipe: "));
+  CHECK(contains(error_of([&] { train(halves); }),
+                 "checkpoint.pt: --resume continues with the "
+                 "options of the checkpoint: --train is 12 "));
   test::write_bytes(one, before);
-  halves.optimiser.rate = 2e-3;
-  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another recipe: "));
-  halves.model.channels = 64;
-  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another model: resnet18"));
   halves = small_training(folder, "halves");
   halves.resume = true;
   for (int i = 0; i < 16; ++i) {
@@ -294,6 +290,157 @@ TEST_CASE("training: reproducible, also after resuming") {
     std::ofstream(xml) << text;
   }
   CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another list of classes: "));
+}
+
+TEST_CASE("training: every option that changes it must be the checkpoint's to resume") {
+  const test::temporary_folder folder;
+  test::write_shapes(folder, 16);
+  training_options begun = small_training(folder, "run");
+  begun.epochs = 1;
+  begun.optimiser.schedule = schedule_kind::steps;
+  begun.optimiser.drops = {4e-5, 0.5};
+  REQUIRE(train(begun) == outcome::finished);
+  begun.resume = true;
+  const std::string log = begun.folder + "/log.jsonl", checkpoint = begun.folder + "/checkpoint.pt";
+  const std::string logged = test::read_bytes(log), saved = test::read_bytes(checkpoint);
+  const struct {
+    const char* expected;
+    std::function<void(training_options&)> change;
+  } changes[] = {
+      {"--loss is torch, expected vecdet", [](auto& o) { o.loss = loss_kind::torch; }},
+      {"--convolutions is torch, expected vecdet",
+       [](auto& o) { o.convolutions = convolution_kind::torch; }},
+      {"--epochs is 2, expected 1", [](auto& o) { o.epochs = 2; }},
+      {"--batch is 3 in all processes, expected 4 in all processes",
+       [](auto& o) { o.loading.batch_size = 3; }},
+      {"--seed is 1, expected 0", [](auto& o) { o.loading.seed = 1; }},
+      {"--backbone is resnet50, expected resnet18",
+       [](auto& o) { o.model.backbone = backbone_kind::resnet50; }},
+      {"--norm is frozen, expected group", [](auto& o) { o.model.norm = norm_kind::frozen; }},
+      {"--channels is 64, expected 32", [](auto& o) { o.model.channels = 64; }},
+      {"--anchor-size is 16.0000001, expected 16.0",
+       [](auto& o) { o.model.anchor_size = 16.0000001; }},
+      {"prior is 0.05, expected 0.01", [](auto& o) { o.model.prior = 0.05; }},
+      {"frozen stages is 1, expected 0", [](auto& o) { o.model.frozen_stages = 1; }},
+      {"--optimiser is sgd, expected adamw",
+       [](auto& o) { o.optimiser.optimiser = optimiser_kind::sgd; }},
+      {"--rate is 0.001000001, expected 0.001", [](auto& o) { o.optimiser.rate = 0.001000001; }},
+      {"--weight-decay is 0.0, expected 0.0001", [](auto& o) { o.optimiser.weight_decay = 0; }},
+      {"--momentum is 0.5, expected 0.9", [](auto& o) { o.optimiser.momentum = 0.5; }},
+      {"--warmup is 6, expected 5", [](auto& o) { o.optimiser.warmup_steps = 6; }},
+      {"--schedule is cosine, expected steps",
+       [](auto& o) { o.optimiser.schedule = schedule_kind::cosine; }},
+      {"--drops is 4e-06 0.5, expected 4e-05 0.5",
+       [](auto& o) {
+         o.optimiser.drops = {4e-6, 0.5};
+       }},
+      {"--drops is 4e-05, expected 4e-05 0.5", [](auto& o) { o.optimiser.drops.pop_back(); }},
+      {"--size is 96 128, expected 96 96", [](auto& o) { o.loading.canvas.height = 128; }},
+      {"--hflip is 0.0, expected 0.5", [](auto& o) { o.loading.changes.horizontal_flip = 0; }},
+      {"--vflip is 0.1, expected 0.0", [](auto& o) { o.loading.changes.vertical_flip = 0.1; }},
+      {"--scales is 0.5 1.0, expected 1.0 1.0",
+       [](auto& o) { o.loading.changes.smallest_scale = 0.5; }},
+      {"--scales is 1.0 2.0, expected 1.0 1.0",
+       [](auto& o) { o.loading.changes.largest_scale = 2; }},
+      {"--bfloat16 is on, expected off", [](auto& o) { o.precision.bfloat16 = true; }},
+      {"--channels-last is on, expected off", [](auto& o) { o.precision.channels_last = true; }},
+      {"--test is none, expected 4 pictures ", [](auto& o) { o.test.annotations.clear(); }},
+      {"--rate is 0.1, expected 0.001; --momentum is 0.5, expected 0.9",
+       [](auto& o) { o.optimiser.rate = 0.1, o.optimiser.momentum = 0.5; }},
+  };
+  for (const auto& each : changes) {
+    training_options changed = begun;
+    each.change(changed);
+    CAPTURE(each.expected);
+    const std::string error = error_of([&] { train(changed); });
+    CHECK(
+        contains(error, checkpoint + ": --resume continues with the options of the checkpoint: "));
+    CHECK(contains(error, each.expected));
+    CHECK(test::read_bytes(checkpoint) == saved);
+    CHECK(test::read_bytes(log) == logged);
+  }
+  // The others do not change the weights.
+  begun.loading.threads = 1;
+  begun.evaluate_every = 3;
+  begun.checkpoint_steps = 1;
+  begun.target_ap50 = 1;
+  CHECK(train(begun) == outcome::finished);
+}
+
+TEST_CASE("training: a line that was torn by a kill or a full disk spoils no other") {
+  const test::temporary_folder folder;
+  const std::string file = folder / "log.jsonl";
+  const std::string first = "{\"event\":\"step\",\"step\":1}\n";
+  const auto after = [&](const std::string& before, std::int64_t cut) {
+    test::write_bytes(file, before);
+    {
+      json_lines lines(file);
+      CHECK(lines.cut() == cut);
+      lines.write({{"event", "step"}, {"step", 2}});
+    }
+    return test::read_bytes(file);
+  };
+  const std::string second = "{\"event\":\"step\",\"step\":2}\n";
+  CHECK(after("", 0) == second);
+  CHECK(after(first, 0) == first + second);
+  CHECK(after(first + "{\"event\":\"st", 12) == first + second);
+  CHECK(after("{\"event\":\"st", 12) == second);
+  const std::string whole = first.substr(0, first.size() - 1);  // without its end
+  CHECK(after(whole, 0) == first + second);
+  CHECK(after(first + whole, 0) == first + first + second);
+  CHECK(after(first + std::string(5, '\0'), 5) == first + second);
+  test::write_bytes(file, "my notes");
+  CHECK(
+      contains(error_of([&] { json_lines lines(file); }), "log.jsonl: its last line is not JSON"));
+  CHECK(test::read_bytes(file) == "my notes");
+  const std::string large = "{\"text\": \"" + std::string(100'000, 'x');
+  CHECK(after(first + large, static_cast<std::int64_t>(large.size())) == first + second);
+
+  // A disk that becomes full within a line, for this process.
+  struct rlimit before {};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  test::write_bytes(file, first);
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::string error;
+  {
+    run_log log(file, true);
+    struct rlimit full = before;
+    full.rlim_cur = first.size() + 10;
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &full) == 0);
+    error = error_of([&] { log.write({{"event", "step"}, {"step", 2}}); });
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK(test::read_bytes(file) == first);
+    log.write({{"event", "step"}, {"step", 2}});
+  }
+  CHECK(contains(error, "log.jsonl: cannot be written: File too large"));
+  CHECK(test::read_bytes(file) == first + second);
+
+  // A training goes on after it.
+  test::write_shapes(folder, 16);
+  training_options options = small_training(folder, "run");
+  options.epochs = 1;
+  REQUIRE(train(options) == outcome::finished);
+  std::ofstream(options.folder + "/log.jsonl", std::ios::app) << "{\"event\":\"st";
+  options.resume = true;
+  REQUIRE(train(options) == outcome::finished);
+  CHECK(events(options, "resume").size() == 1);  // each line is parsed
+}
+
+TEST_CASE("training: a picture of another size than its annotation states is skipped") {
+  const test::temporary_folder folder;
+  test::write_shapes(folder, 16);
+  const std::string xml = folder / "Annotations/shapes_2.xml";
+  std::string text = test::read_bytes(xml);
+  text.insert(text.find("<object>"), "<size><width>192</width><height>192</height></size>");
+  test::write_bytes(xml, text);
+  training_options options = small_training(folder, "sizes");
+  options.epochs = 1;
+  REQUIRE(train(options) == outcome::finished);
+  const std::vector<json> broken = events(options, "broken");
+  REQUIRE(broken.size() == 1);
+  CHECK(broken[0].at("reason") ==
+        (folder / "JPEGImages/shapes_2.png") +
+            ": the picture has 96 x 96 pixels, its annotation states 192 x 192");
 }
 
 TEST_CASE("training: a broken picture is reported once, skipped and counted") {
@@ -349,7 +496,9 @@ TEST_CASE("training: an error if files cannot be written") {
   CHECK(
       contains(error_of([&] { train(options); }), "file/run: cannot be created: Not a directory"));
   run_log full("/dev/full");
-  CHECK(error_of([&] { full.write({{"event", "step"}}); }) == "/dev/full: cannot be written");
+  CHECK(error_of([&] {
+          full.write({{"event", "step"}});
+        }) == "/dev/full: cannot be written: No space left on device");
 }
 
 TEST_CASE("training: a NaN loss ends the training and keeps the last good weights") {

@@ -2,9 +2,11 @@
 """Arguments that the NumPy functions accept, the errors of others, and calls from many threads and
 processes."""
 import array
+import asyncio
 import concurrent.futures
 import ctypes
 import multiprocessing
+import sys
 import threading
 import time
 import unittest
@@ -332,6 +334,102 @@ class Settings(unittest.TestCase):
             vecdet.profile.write("report.pdf")
         with self.assertRaises(RuntimeError):
             vecdet.profile.write("/nonexistent/report.json")
+
+    def recorded(self, run):
+        vecdet.profile.reset()
+        vecdet.profile.enable()
+        run()
+        vecdet.profile.disable()
+        report = vecdet.profile.report()
+        vecdet.profile.reset()
+        return ({row["name"]: row for row in report["entries"]},
+                report["processes"][0]["dropped_scopes"])
+
+    def test_a_scope_that_threads_share(self):
+        threads, rounds = 8, 20000
+        shared, inner = vecdet.profile.scope("shared"), vecdet.profile.scope("inner")
+        together = threading.Barrier(threads)
+
+        def work():
+            together.wait()
+            for _ in range(rounds):
+                with shared, inner:
+                    pass
+
+        def run():
+            interval = sys.getswitchinterval()
+            sys.setswitchinterval(1e-6)
+            workers = [threading.Thread(target=work) for _ in range(threads)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            sys.setswitchinterval(interval)
+
+        rows, dropped = self.recorded(run)
+        self.assertEqual(rows["shared"]["count"], threads * rounds)
+        self.assertEqual(rows["inner"]["count"], threads * rounds)
+        self.assertEqual(dropped, 0)
+
+    def test_a_scope_that_tasks_share(self):
+        """The first task ends inside the second one's scope: its record is dropped, and the second
+        has its own time."""
+        shared = vecdet.profile.scope("shared")
+
+        async def work(before, inside):
+            await asyncio.sleep(before)
+            with shared:
+                await asyncio.sleep(inside)
+
+        async def both():
+            await asyncio.gather(work(0, 0.06), work(0.04, 0.04))
+
+        rows, dropped = self.recorded(lambda: asyncio.run(both()))
+        self.assertEqual((rows["shared"]["count"], dropped), (1, 1))
+        self.assertLess(rows["shared"]["total_ns"], 0.055e9)
+
+    def test_a_scope_inside_itself_and_ends_in_any_order(self):
+        outer, inner = vecdet.profile.scope("outer"), vecdet.profile.scope("inner")
+
+        def run():
+            with outer, outer, inner:
+                pass
+            inner.__enter__()
+            moved = threading.Thread(target=inner.__exit__)
+            moved.start()
+            moved.join()
+            outer.__enter__()
+            inner.__enter__()
+            outer.__exit__()
+            inner.__exit__()
+            with inner:
+                pass
+
+        rows, dropped = self.recorded(run)
+        self.assertEqual((rows["outer"]["count"], rows["inner"]["count"], dropped), (2, 3, 2))
+        with self.assertRaisesRegex(RuntimeError, "'inner' ends more often than it began"):
+            inner.__exit__()
+
+    def test_a_scope_decorates_functions_alone(self):
+        @vecdet.profile.scope("function")
+        def function(depth):
+            return function(depth - 1) if depth > 0 else "result"
+
+        rows, dropped = self.recorded(lambda: self.assertEqual(function(4), "result"))
+        self.assertEqual((rows["function"]["count"], dropped), (5, 0))
+
+        async def coroutine():
+            pass
+
+        def generator():
+            yield
+
+        async def asynchronous_generator():
+            yield
+
+        for wrong in (coroutine, generator, asynchronous_generator):
+            with self.assertRaisesRegex(TypeError, f"{wrong.__name__} is a.*expected one that"):
+                vecdet.profile.scope("lazy")(wrong)
 
     def test_version(self):
         self.assertRegex(vecdet.__version__, r"^\d+\.\d+\.\d+$")

@@ -572,6 +572,27 @@ class Profile(unittest.TestCase):
         self.assertNotIn("moved", rows)
         self.assertEqual(rows["afterwards"]["count"], 1)
 
+    def test_a_scope_that_threads_share(self):
+        threads, rounds = 8, 2000
+        shared = vecdet.torch.profile.scope("shared")
+
+        def work():
+            for _ in range(rounds):
+                with shared:
+                    pass
+
+        def run():
+            interval = sys.getswitchinterval()
+            sys.setswitchinterval(1e-6)
+            workers = [threading.Thread(target=work) for _ in range(threads)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            sys.setswitchinterval(interval)
+
+        self.assertEqual(self.recorded(run)["shared"]["count"], threads * rounds)
+
     def test_scopes_functions_and_operators(self):
         @vecdet.torch.profile.scope("whole")
         def step():

@@ -14,12 +14,12 @@ the start and writes the report at the end, without PyTorch's operators.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Any
 
 import torch
 
+from .._scope import BaseScope
 from . import _library  # noqa: F401 (loads the operators)
 
 _ops = torch.ops.vecdet
@@ -49,25 +49,19 @@ def reset() -> None:
     _ops._profile_reset()
 
 
-class scope(contextlib.ContextDecorator):
+class scope(BaseScope):
     """Times a block, or with @scope("name") a function, as a problem with that name. Scopes nest,
     on any thread. A scope that ends before one inside it, as in interleaved coroutines, or on a
     different thread than it began on, is counted as dropped instead of recorded; other scopes keep
-    their own times."""
+    their own times. Threads, and tasks of asyncio, may share a scope: each ends its own. Generators
+    that share one must not interleave inside it.
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._open: list[int] = []
+    Raises:
+        TypeError: @scope for a coroutine or generator function, which returns before it runs.
+    """
 
-    def _recreate_cm(self) -> scope:
-        return scope(self._name)  # each call of a decorated function has its own
-
-    def __enter__(self) -> scope:
-        self._open.append(_ops._profile_begin(self._name))
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        _ops._profile_end(self._open.pop())
+    _begin = staticmethod(_ops._profile_begin)
+    _end = staticmethod(_ops._profile_end)
 
 
 def report() -> dict[str, Any]:
