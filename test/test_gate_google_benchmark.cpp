@@ -3,6 +3,7 @@
 #include "bench/gate/counter.hpp"
 #include "bench/gate/google_benchmark.hpp"
 
+#include <cstddef>
 #include <regex>
 #include <stdexcept>
 #include <string>
@@ -32,9 +33,9 @@ std::string message_of(const std::string& text) {
 TEST_CASE("Google Benchmark's JSON: repetitions, aggregates, units and clocks") {
   const std::vector<benchmark_run> runs = read_google_benchmark(document(
       R"({"name": "sum/8", "run_name": "sum/8", "run_type": "iteration", "threads": 1,
-          "iterations": 10, "real_time": 9, "cpu_time": 2.5, "time_unit": "us"},
+          "repetitions": 2, "iterations": 10, "real_time": 9, "cpu_time": 2.5, "time_unit": "us"},
          {"name": "sum/8", "run_name": "sum/8", "run_type": "iteration", "threads": 1,
-          "iterations": 10, "real_time": 9, "cpu_time": 3.5, "time_unit": "us"},
+          "repetitions": 2, "iterations": 10, "real_time": 9, "cpu_time": 3.5, "time_unit": "us"},
          {"name": "sum/8_mean", "run_name": "sum/8", "run_type": "aggregate", "cpu_time": 3,
           "real_time": 3, "iterations": 2, "time_unit": "us"},
          {"name": "wait/real_time", "iterations": 4, "real_time": 2, "cpu_time": 1,
@@ -60,10 +61,86 @@ TEST_CASE("Google Benchmark's JSON: skipped benchmarks and errors") {
   const auto skipped = read_google_benchmark(
       document(R"({"name": "a", "skipped": true, "skip_message": "no GPU"})"));
   REQUIRE(skipped.size() == 1);
-  CHECK(skipped[0].skipped == "skipped: no GPU");
-  CHECK(message_of(
-            document(R"({"name": "a", "error_occurred": true, "error_message": "no file"})")) ==
-        "benchmark \"a\" reports an error: no file");
+  CHECK(skipped[0].state == run_state::skipped);
+  CHECK(skipped[0].reason == "skipped: no GPU");
+  const auto failed = read_google_benchmark(
+      document(R"({"name": "a", "error_occurred": true, "error_message": "no file"},
+                  {"name": "b", "iterations": 1, "cpu_time": 1})"));
+  REQUIRE(failed.size() == 2);
+  CHECK(failed[0].state == run_state::failed);
+  CHECK(failed[0].reason == "reports an error: no file");
+  CHECK(failed[1].state == run_state::timed);
+}
+
+namespace {
+
+std::vector<std::string> names_of(const std::vector<benchmark_run>& runs) {
+  std::vector<std::string> names;
+  for (const benchmark_run& run : runs) names.push_back(run.name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("Google Benchmark's JSON: benchmarks of one name") {
+  // With the fields of version 1.7: two families, two repetitions of each.
+  std::string entries;
+  for (const char* family : {"0", "1"}) {
+    for (const char* repetition : {"0", "1"}) {
+      entries += std::string(entries.empty() ? "" : ",") +
+                 R"({"name": "sum", "run_name": "sum", "family_index": )" + family +
+                 R"(, "per_family_instance_index": 0, "repetitions": 2, "repetition_index": )" +
+                 repetition + R"(, "iterations": 3, "cpu_time": 1)" + family + repetition + "}";
+    }
+  }
+  const auto runs = read_google_benchmark(document(entries));
+  REQUIRE(names_of(runs) == std::vector<std::string>{"sum", "sum #2"});
+  CHECK(runs[0].ns == std::vector<double>{100, 101});
+  CHECK(runs[1].ns == std::vector<double>{110, 111});
+  CHECK(runs[1].run_name == "sum");
+  // Older versions have only the repetitions' numbers, and still older ones not even these.
+  CHECK(read_google_benchmark(document(R"(
+            {"name": "a", "repetition_index": 0, "repetitions": 2, "iterations": 1, "cpu_time": 1},
+            {"name": "a", "repetition_index": 1, "repetitions": 2, "iterations": 1, "cpu_time": 2},
+            {"name": "a", "repetition_index": 0, "repetitions": 2, "iterations": 1, "cpu_time": 3}
+            )"))[1]
+            .ns == std::vector<double>{3});
+  CHECK(names_of(read_google_benchmark(document(R"(
+            {"name": "a", "iterations": 1, "cpu_time": 1},
+            {"name": "a", "iterations": 1, "cpu_time": 2},
+            {"name": "a #2", "iterations": 1, "cpu_time": 2})"))) ==
+        std::vector<std::string>{"a", "a #2", "a #2 #2"});
+}
+
+TEST_CASE("Google Benchmark's JSON: aggregates alone") {
+  const auto runs = read_google_benchmark(document(
+      R"({"name": "a_mean", "run_name": "a", "run_type": "aggregate", "aggregate_name": "mean",
+          "cpu_time": 3, "iterations": 3, "time_unit": "us"},
+         {"name": "a_median", "run_name": "a", "run_type": "aggregate", "aggregate_name": "median",
+          "cpu_time": 2, "iterations": 3, "time_unit": "us"},
+         {"name": "b_mean", "run_name": "b", "run_type": "aggregate", "aggregate_name": "mean",
+          "cpu_time": 3, "iterations": 3, "time_unit": "us"},
+         {"name": "c_BigO", "run_name": "c", "run_type": "aggregate", "aggregate_name": "BigO",
+          "cpu_coefficient": 1, "big_o": "N"},
+         {"name": "c_RMS", "run_name": "c", "run_type": "aggregate", "aggregate_name": "RMS",
+          "rms": 0.1})"));
+  REQUIRE(names_of(runs) == std::vector<std::string>{"a", "b"});
+  CHECK(runs[0].state == run_state::timed);
+  CHECK(runs[0].ns == std::vector<double>{2000});
+  CHECK(runs[1].state == run_state::unusable);
+  CHECK(runs[1].reason == "reports only aggregates, without a median");
+}
+
+TEST_CASE("Google Benchmark's JSON: counters") {
+  // They follow Google Benchmark's own keys. A rate in no time is not JSON.
+  const auto runs = read_google_benchmark(document(
+      R"({"name": "a", "iterations": 1, "cpu_time": 2, "time_unit": "ns", "cpu_time": 7},
+         {"name": "NaN \"Infinity", "iterations": 1, "cpu_time": 3, "x": NaN, "y": -Infinity},
+         {"name": "c", "iterations": 1, "cpu_time": NaN})"));
+  REQUIRE(names_of(runs) == std::vector<std::string>{"a", "NaN \"Infinity", "c"});
+  CHECK(runs[0].ns == std::vector<double>{2});
+  CHECK(runs[1].ns == std::vector<double>{3});
+  CHECK(runs[2].state == run_state::unusable);
 }
 
 TEST_CASE("Google Benchmark's JSON: malformed") {
@@ -72,12 +149,15 @@ TEST_CASE("Google Benchmark's JSON: malformed") {
   CHECK(message_of(document("3")) == "an entry of \"benchmarks\" is no object");
   CHECK(message_of(document("{}")) == "a benchmark has no name");
   CHECK(message_of(document(R"({"name": 3})")) == "\"name\" is 3, expected a string");
-  CHECK(message_of(document(R"({"name": "a"})")) ==
-        "benchmark \"a\": \"iterations\" is missing, expected a number of at least 0");
-  CHECK(message_of(document(R"({"name": "a", "iterations": 1, "cpu_time": -1})")) ==
-        "benchmark \"a\": \"cpu_time\" is -1, expected a number of at least 0");
-  CHECK(message_of(document(R"({"name": "a", "iterations": 1, "cpu_time": "1"})")) ==
-        "benchmark \"a\": \"cpu_time\" is \"1\", expected a number of at least 0");
+  const auto reason_of = [](const std::string& entry) {
+    return read_google_benchmark(document(entry)).at(0).reason;
+  };
+  CHECK(reason_of(R"({"name": "a"})") ==
+        "\"cpu_time\" is missing, expected a number of at least 0");
+  CHECK(reason_of(R"({"name": "a", "iterations": 1, "cpu_time": -1})") ==
+        "\"cpu_time\" is -1, expected a number of at least 0");
+  CHECK(reason_of(R"({"name": "a", "iterations": 1, "cpu_time": "1"})") ==
+        "\"cpu_time\" is \"1\", expected a number of at least 0");
   CHECK(
       message_of(document(R"({"name": "a", "iterations": 1, "cpu_time": 1, "time_unit": "h"})")) ==
       "the time unit is \"h\", expected ns, us, ms or s");
@@ -91,7 +171,9 @@ TEST_CASE("Google Benchmark's JSON: malformed") {
 
 TEST_CASE("a filter matches exactly its names") {
   const std::vector<std::string> names{"sum/8", "a<b, c>(x)", "p.q|r+[1]{2}^$*?\\"};
-  const std::regex filter(filter_for(names), std::regex::extended);
+  std::vector<benchmark_run> runs(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) runs[i].run_name = names[i];
+  const std::regex filter(filter_for(runs), std::regex::extended);
   for (const std::string& name : names) CHECK(std::regex_search(name, filter));
   for (const char* name : {"sum/80", "a sum/8", "sum/8/real_time", "pxq|r+[1]{2}^$*?\\", ""})
     CHECK_FALSE(std::regex_search(name, filter));

@@ -27,7 +27,7 @@ struct callable_pair {
 
 namespace detail {
 
-inline finished_program run_measurer(const callable_pair& callables, int pairs,
+inline finished_program run_measurer(const callable_pair& callables, int pairs, double limit,
                                      std::vector<std::pair<std::string, std::string>> environment) {
   const nlohmann::json job{{"base", callables.base},
                            {"head", callables.head},
@@ -36,6 +36,7 @@ inline finished_program run_measurer(const callable_pair& callables, int pairs,
   program_start start;
   start.command = {callables.python, callables.measurer, "--measure", job.dump()};
   start.environment = std::move(environment);
+  start.limit = limit;
   const on_one_processor pinned(true);
   finished_program ended = run_program(start);
   if (!ended.succeeded()) throw std::runtime_error("the measuring process: " + ended.failure());
@@ -67,7 +68,10 @@ inline gate_result compare_callables(const callable_pair& callables, const rules
   // turn.
   std::vector<std::pair<std::string, std::string>> counting = counting_environment();
   counting.push_back({"PYTHONMALLOC", "malloc"});
-  const counted_pieces pieces(detail::run_measurer(callables, 0, counting).counts);
+  const double given = rule.time_limit;
+  const finished_program counted =
+      detail::run_measurer(callables, 0, given > 0 ? given : 600, counting);
+  const counted_pieces pieces(counted.counts);
   const auto counts = [&](std::size_t of) {
     return counts_per_call(pieces, of * counted_calls, (of + 1) * counted_calls, counted_calls, 1);
   };
@@ -80,12 +84,15 @@ inline gate_result compare_callables(const callable_pair& callables, const rules
   problem.head_counts = net(counts(2));
   result.problems.push_back(problem);
   settle(result.problems, rule, [&](const std::vector<judged_problem*>& problems) {
-    const finished_program ended = detail::run_measurer(callables, rule.pairs, {});
+    // A series calls the functions three times per pair or more often, the first process 40 times.
+    const double limit = given > 0 ? given : 600 + rule.pairs * counted.seconds;
+    const finished_program ended = detail::run_measurer(callables, rule.pairs, limit, {});
     const nlohmann::json measured = nlohmann::json::parse(ended.results);
     problems[0]->measurements.push_back(
-        compare_rounds({detail::times_in(measured, "head", rule.pairs),
-                        detail::times_in(measured, "base", rule.pairs),
-                        detail::times_in(measured, "control", rule.pairs)}));
+        measurement({detail::times_in(measured, "head", rule.pairs),
+                     detail::times_in(measured, "base", rule.pairs),
+                     detail::times_in(measured, "control", rule.pairs),
+                     {}}));
   });
   return result;
 }

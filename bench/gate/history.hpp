@@ -6,8 +6,10 @@
 #include "report.hpp"
 #include "report_files.hpp"
 
+#include <cerrno>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -19,7 +21,11 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace vecdet::gate {
 
@@ -36,6 +42,7 @@ inline nlohmann::ordered_json history_line(const gate_result& result, const std:
                                            std::time_t time) {
   nlohmann::ordered_json benchmarks = nlohmann::ordered_json::object();
   for (const judged_problem& problem : result.problems) {
+    if (problem.measurements.empty() || !problem.trouble.empty()) continue;  // it has no time
     nlohmann::ordered_json entry{
         {"head_ns", problem.over_processes(&measurement::head_ns)},
         {"verdict", verdict_of(problem)},
@@ -55,6 +62,22 @@ inline nlohmann::ordered_json history_line(const gate_result& result, const std:
           {"benchmarks", benchmarks}};
 }
 
+/// An open file, or -1.
+class open_file {
+ public:
+  open_file(const std::string& path, int flags)
+      : number_(open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  open_file(const open_file&) = delete;
+  open_file& operator=(const open_file&) = delete;
+  ~open_file() {
+    if (number_ >= 0) close(number_);
+  }
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
 /// A benchmark's times on one machine.
 struct benchmark_history {
   std::string name, machine;
@@ -71,14 +94,50 @@ inline double level(const benchmark_history& series, std::size_t i) {
                  series.ns.begin() + static_cast<std::ptrdiff_t>(end)});
 }
 
-/// Reads a history, in the order of its lines. Throws on a malformed line, and names its number.
-inline std::vector<benchmark_history> read_history(std::istream& in, const std::string& path) {
+/// Adds a line to a file as a whole: if it cannot be written, such as on a full disk, the file is
+/// as before. If an earlier run was cut off within its line, this one still begins a line of its
+/// own.
+inline void append_line(const std::string& path, std::string line) {
+  const auto fail = [&] {
+    throw std::runtime_error("\"" + path + "\" cannot be written: " + std::strerror(errno));
+  };
+  const open_file file(path, O_RDWR | O_APPEND | O_CREAT);
+  if (file.number() < 0 || flock(file.number(), LOCK_EX) != 0) fail();
+  line += '\n';
+  struct stat before {};
+  if (fstat(file.number(), &before) != 0) fail();
+  char last = '\n';
+  if (S_ISREG(before.st_mode) && before.st_size > 0 &&
+      pread(file.number(), &last, 1, before.st_size - 1) != 1)
+    fail();
+  if (last != '\n') line.insert(line.begin(), '\n');
+  const ssize_t written = write(file.number(), line.data(), line.size());
+  if (written == static_cast<ssize_t>(line.size())) return;
+  if (written >= 0) errno = ENOSPC;
+  const int reason = errno;
+  if (S_ISREG(before.st_mode) && ftruncate(file.number(), before.st_size) != 0)
+    throw std::runtime_error("\"" + path +
+                             "\" has an incomplete last line: " + std::strerror(reason));
+  errno = reason;
+  fail();
+}
+
+/// Reads a history, in the order of its lines. A line that is not JSON was cut off when a run was
+/// killed or the disk was full: it is skipped, with a message to `warnings`. Throws on JSON that is
+/// no line of a history. Both name the line's number.
+inline std::vector<benchmark_history> read_history(std::istream& in, const std::string& path,
+                                                   std::ostream& warnings) {
   std::map<std::pair<std::string, std::string>, benchmark_history> found;
   std::string text;
   for (int number = 1; std::getline(in, text); ++number) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string place = "\"" + path + "\", line " + std::to_string(number);
+    const nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
+    if (line.is_discarded()) {
+      warnings << "vecdet-gate: " << place << " is not complete JSON: skipped\n";
+      continue;
+    }
     try {
-      const nlohmann::json line = nlohmann::json::parse(text);
       const std::string machine = line.at("machine"), time = line.at("time"),
                         revision = line.at("revision");
       if (time.size() != 20 || time.find_first_not_of("0123456789-T:Z") != std::string::npos)
@@ -95,8 +154,7 @@ inline std::vector<benchmark_history> read_history(std::istream& in, const std::
         series.ns.push_back(ns);
       }
     } catch (const std::exception& error) {
-      throw std::runtime_error("\"" + path + "\", line " + std::to_string(number) + ": " +
-                               error.what());
+      throw std::runtime_error(place + ": " + error.what());
     }
   }
   std::vector<benchmark_history> all;

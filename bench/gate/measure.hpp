@@ -173,8 +173,8 @@ struct revisions {
 
 /// `index` is the problem's number in head. The plain loop takes part on request. A problem that
 /// base lacks is compared only with the plain loop.
-inline measurement measure(const revisions& modules, std::int64_t index, bool with_plain_loop,
-                           int rounds, std::mt19937& random) {
+inline rounds measure(const revisions& modules, std::int64_t index, bool with_plain_loop, int count,
+                      std::mt19937& random) {
   const vecdet_gate_module& head = modules.head.one();
   const std::shared_ptr<void> data(head.make_data(index),
                                    [&](void* made) { head.free_data(index, made); });
@@ -197,17 +197,15 @@ inline measurement measure(const revisions& modules, std::int64_t index, bool wi
     const work loop = [&](std::int64_t times) { head.run_plain_loop(index, data.get(), times); };
     contenders.push_back({[=](std::mt19937&) { return loop; }, calls_a_chunk(loop)});
   }
-  const auto times = alternate(contenders, rounds, random);
+  const auto times = alternate(contenders, count, random);
 
-  measurement found;
+  rounds found;
+  found.head = times[0];
   if (in_base) {
-    found = compare_rounds({times[0], times[1], times[2]});
-  } else {
-    found.head_ns = median(times[0]);
+    found.base = times[1];
+    found.control = times[2];
   }
-  if (with_plain_loop) {
-    found.plain_to_head = std::exp(median(log_ratios(times.back(), times[0])));
-  }
+  if (with_plain_loop) found.plain = times.back();
   return found;
 }
 

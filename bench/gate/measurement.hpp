@@ -7,44 +7,51 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace vecdet::gate {
 
-/// One process's result for a problem. Ratios are of times: above 1, the first is slower.
-struct measurement {
-  double base_ns = 0, head_ns = 0;
-  double head_to_base = 1;     ///< median
-  double p_slower = 1;         ///< probability that head is not slower than base
-  double control_to_base = 1;  ///< median
-  double plain_to_head = 0;    ///< median; 0: not measured
+/// Nanoseconds per call, one of each per round. What is not measured is empty.
+struct rounds {
+  std::vector<double> head, base, control, plain;
 };
 
-/// For each round, the logarithm of the ratio of a's time to b's.
-inline std::vector<double> log_ratios(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < a.size(); ++i) ratios.push_back(std::log(a[i] / b[i]));
+/// For each round, the ratio of a's time to those of the others.
+inline round_ratios ratios_of(const std::vector<double>& a,
+                              const std::vector<const std::vector<double>*>& others) {
+  round_ratios ratios{others.size(), {}};
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    for (const std::vector<double>* other : others)
+      ratios.logarithms.push_back(std::log(a[i] / (*other)[i]));
+  }
   return ratios;
 }
 
-/// Nanoseconds per call, one of each per round.
-struct rounds {
-  std::vector<double> head, base, control;
-};
+/// One series for a problem. Ratios are of times: above 1, the first is slower.
+struct measurement {
+  rounds times;
+  round_ratios to_base;   ///< head to base and to control; empty: there is no base
+  round_ratios to_plain;  ///< head to the plain loop; empty: not measured
+  round_ratios of_base;   ///< control to base
+  double base_ns = 0, head_ns = 0;
+  double head_to_base = 1, control_to_base = 1, plain_to_head = 0;  ///< estimates
 
-/// Base's time in a round is the mean of base and control.
-inline measurement compare_rounds(const rounds& times) {
-  measurement found;
-  found.head_ns = median(times.head);
-  found.base_ns = median(times.base);
-  std::vector<double> ratios = log_ratios(times.head, times.base);
-  const std::vector<double> control = log_ratios(times.control, times.base);
-  for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] -= control[i] / 2;
-  found.head_to_base = std::exp(median(ratios));
-  found.p_slower = signed_rank_p_greater(ratios);
-  found.control_to_base = std::exp(median(control));
-  return found;
-}
+  explicit measurement(rounds found) : times(std::move(found)) {
+    head_ns = median(times.head);
+    if (!times.base.empty()) {
+      to_base = ratios_of(times.head, {&times.base, &times.control});
+      of_base = ratios_of(times.control, {&times.base});
+      base_ns = median(times.base);
+      head_to_base = to_base.estimate();
+      control_to_base = of_base.estimate();
+    }
+    if (!times.plain.empty()) {
+      to_plain = ratios_of(times.head, {&times.plain});
+      plain_to_head = 1 / to_plain.estimate();
+    }
+  }
+};
 
 /// What one call does, counted and not timed; empty if it could not be counted.
 struct call_counts {

@@ -29,7 +29,8 @@ struct module_options {
 
 /// All problems that both revisions can run on this machine, and those that base lacks.
 inline gate_result make_problems(const module_options& given) {
-  const module_list listed = ask_worker({given.base, given.head, given.rule.pairs, {}});
+  const module_list listed =
+      ask_worker({given.base, given.head, given.rule.pairs, {}}, given.rule.time_limit);
   gate_result result{{processor_name(), "baseline", compiler_name()}, given.rule, {}, {}};
   if (!listed.head_isas.empty()) result.machine.isa = listed.head_isas.back();
   recorded_ratios ratios(given.ratios);
@@ -69,9 +70,9 @@ inline void measure_once(const module_options& given,
   for (const judged_problem* problem : problems) {
     job.tasks.push_back({problem->index, problem->isa, problem->with_plain_loop});
   }
-  const auto found = ask_worker(job).get<std::vector<measurement>>();
+  const auto found = ask_worker(job, given.rule.time_limit).get<std::vector<rounds>>();
   for (std::size_t i = 0; i < problems.size(); ++i)
-    problems[i]->measurements.push_back(found.at(i));
+    problems[i]->measurements.emplace_back(found.at(i));
 }
 
 inline gate_result compare_modules(const module_options& given) {

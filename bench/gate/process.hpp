@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,14 +32,18 @@ inline volatile std::sig_atomic_t interrupted = 0;
 /// The process group of the program that runs and that an interruption ends; 0: none.
 inline volatile std::sig_atomic_t running_group = 0;
 
+/// Set when a program has been killed because it ran longer than its limit.
+inline volatile std::sig_atomic_t limit_reached = 0;
+
 /// The first signal asks the running program to end. One that has not ended after five seconds, or
-/// at the second signal, is killed.
+/// at the second signal, or when its time limit is reached, is killed.
 inline void interrupt(int number) {
   const bool is_first = interrupted == 0;
   if (number != SIGALRM) interrupted = number;
-  if (running_group == 0 || interrupted == 0) return;
-  kill(-running_group, is_first ? SIGTERM : SIGKILL);
-  if (is_first) alarm(5);
+  if (running_group == 0) return;
+  if (interrupted == 0) limit_reached = 1;
+  kill(-running_group, number != SIGALRM && is_first ? SIGTERM : SIGKILL);
+  if (number != SIGALRM && is_first) alarm(5);
 }
 
 /// From here on, SIGINT and SIGTERM end the running program first and then this process.
@@ -96,17 +102,22 @@ class memory_file {
 struct finished_program {
   int status = 0;      ///< of wait4
   double seconds = 0;  ///< from start to end
+  double limit = 0;    ///< seconds after which it was killed; 0: it was not
   long preemptions = 0;
   std::string output, errors;  ///< its standard streams
   std::string results;         ///< what it wrote to /dev/fd/3
   std::string counts;          ///< what it wrote to file descriptor 4
 
-  bool succeeded() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+  bool succeeded() const { return limit == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0; }
 
-  /// "exit code 1" or "signal 11 (Segmentation fault)", and the end of what it said.
+  /// "exit code 1", "signal 11 (Segmentation fault)" or which time limit it exceeded, and the end
+  /// of what it said.
   std::string failure() const {
     std::string text;
-    if (WIFSIGNALED(status)) {
+    if (limit > 0) {
+      text = "killed after " + std::to_string(std::llround(limit)) +
+             " s without an end (--time-limit)";
+    } else if (WIFSIGNALED(status)) {
       text =
           "signal " + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")";
     } else {
@@ -127,7 +138,8 @@ struct program_start {
   std::vector<std::string> command;
   std::string folder;                                            ///< to run in; empty: this one
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to this process's
-  bool cleaning_up = false;                                      ///< run although interrupted
+  double limit = 0;          ///< seconds after which it is killed; 0: none
+  bool cleaning_up = false;  ///< run although interrupted
 };
 
 namespace detail {
@@ -174,7 +186,13 @@ inline pid_t begin_program(const program_start& start, const written_files& file
     sigprocmask(SIG_SETMASK, &none, nullptr);
     become(start, files);
   }
-  if (!start.cleaning_up) running_group = child;
+  if (!start.cleaning_up) {
+    running_group = child;
+    limit_reached = 0;
+    itimerval timer{};
+    timer.it_value.tv_sec = static_cast<time_t>(std::ceil(start.limit));
+    setitimer(ITIMER_REAL, &timer, nullptr);
+  }
   return child;
 }
 
@@ -186,7 +204,8 @@ inline std::pair<int, rusage> wait_for(pid_t child) {
   while ((waited = waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT)) < 0 &&
          errno == EINTR) {
   }
-  if (interrupted != 0 && running_group == child) kill(-child, SIGKILL);  // what it has started
+  if ((interrupted != 0 || limit_reached != 0) && running_group == child)
+    kill(-child, SIGKILL);  // what it has started
   running_group = 0;
   alarm(0);
   std::pair<int, rusage> ended{};
@@ -197,7 +216,8 @@ inline std::pair<int, rusage> wait_for(pid_t child) {
 
 }  // namespace detail
 
-/// Runs a program until it ends, without input. Throws if the gate was or is interrupted.
+/// Runs a program until it ends or its time limit kills it and what it has started, without input.
+/// Throws if the gate was or is interrupted.
 inline finished_program run_program(const program_start& start) {
   const detail::written_files files{memory_file("output"), memory_file("errors"),
                                     memory_file("results"), memory_file("counts")};
@@ -207,6 +227,7 @@ inline finished_program run_program(const program_start& start) {
   if (interrupted != 0 && !start.cleaning_up) throw std::runtime_error("interrupted");
   finished_program ended;
   ended.status = end.first;
+  if (limit_reached != 0 && !start.cleaning_up) ended.limit = start.limit;
   ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   ended.preemptions = end.second.ru_nivcsw;
   ended.output = files[0].content();

@@ -34,12 +34,20 @@ namespace vecdet::gate {
 /// Google Benchmark's minimum time of a piece, in seconds.
 constexpr const char* piece_seconds = "0.001";
 
+/// A benchmark's time in one piece, or why it has none.
+struct piece_time {
+  double ns = 0;
+  run_state state = run_state::timed;
+  std::string trouble;  ///< empty: it has a time
+};
+
 /// A program and the folder in which it runs.
 class benchmark_program {
  public:
-  /// `role` is "--base" or "--head", for messages.
-  benchmark_program(const std::string& path, std::string folder, const std::string& role)
-      : folder_(std::move(folder)) {
+  /// `role` is "--base" or "--head", for messages; `time_limit` is that of the rules.
+  benchmark_program(const std::string& path, std::string folder, const std::string& role,
+                    double time_limit)
+      : folder_(std::move(folder)), time_limit_(time_limit) {
     std::error_code failed;
     path_ = std::filesystem::canonical(path, failed).string();
     if (failed) throw std::runtime_error(role + " \"" + path + "\": " + failed.message());
@@ -49,41 +57,49 @@ class benchmark_program {
 
   const std::string& path() const { return path_; }
 
-  /// Every benchmark that matches Google Benchmark's filter, after one iteration of each.
-  std::vector<benchmark_run> list(const std::string& filter) const {
-    return run(filter, {"--benchmark_min_time=1e-9"}).first;
+  /// Every benchmark that matches Google Benchmark's filter, after one iteration of each. The time
+  /// that this takes determines the limits of later processes.
+  std::vector<benchmark_run> list(const std::string& filter) {
+    auto ran = run(filter, {"--benchmark_min_time=1e-9"});
+    list_seconds_ = ran.second.seconds;
+    return std::move(ran.first);
   }
 
   /// Seconds that the program needs to start and end without running a benchmark.
   double start_seconds() const {
     double least = 1e9;
-    for (int i = 0; i < 3; ++i)
-      least = std::min(least,
-                       run_program({{path_, "--benchmark_list_tests=true"}, folder_, {}}).seconds);
+    for (int i = 0; i < 3; ++i) {
+      const finished_program ended =
+          run_program({{path_, "--benchmark_list_tests=true"}, folder_, {}, limit(1)});
+      if (!ended.succeeded())
+        throw std::runtime_error("\"" + path_ + "\" --benchmark_list_tests: " + ended.failure());
+      least = std::min(least, ended.seconds);
+    }
     return least;
   }
 
-  /// Nanoseconds per iteration of each benchmark. On one processor, a piece whose process was
-  /// preempted is measured again.
-  std::vector<double> time(const std::vector<std::string>& names, bool pinned) const {
+  /// The time of each benchmark. On one processor, a piece whose process was preempted is measured
+  /// again.
+  std::vector<piece_time> time(const std::vector<benchmark_run>& benchmarks, bool pinned) const {
     constexpr int attempts = 3;
     for (int attempt = 1;; ++attempt) {
       const auto ran =
-          run(filter_for(names), {std::string("--benchmark_min_time=") + piece_seconds});
+          run(filter_for(benchmarks), {std::string("--benchmark_min_time=") + piece_seconds});
       if (pinned && ran.second.preemptions > 0 && attempt < attempts) continue;
-      std::vector<double> times;
-      for (const std::string& name : names) times.push_back(time_in(ran.first, name));
+      std::vector<piece_time> times;
+      for (const benchmark_run& benchmark : benchmarks)
+        times.push_back(time_in(ran.first, benchmark.name));
       return times;
     }
   }
 
   /// Counts of one benchmark, in a process whose measured time does not matter.
-  call_counts count(const std::string& name) const {
+  call_counts count(const benchmark_run& benchmark) const {
     const auto ran = run(
-        filter_for({name}),
+        filter_for({benchmark}),
         {"--benchmark_min_time=1e-9", "--benchmark_repetitions=" + std::to_string(counted_calls)},
-        counting_environment());
-    if (ran.first.size() != 1) return {};
+        counting_environment(), counted_calls);
+    if (ran.first.size() != 1 || ran.first[0].iterations <= 0) return {};
     const counted_pieces pieces(ran.second.counts);
     const std::size_t repetitions = ran.first[0].ns.size();
     return counts_per_call(pieces, 0, pieces.page_faults.size(), repetitions,
@@ -91,13 +107,21 @@ class benchmark_program {
   }
 
  private:
+  /// Seconds in which a process must end that runs its benchmarks `times` times as often as list().
+  double limit(int times) const {
+    constexpr double first = 600, least = 60, slack = 10;
+    if (time_limit_ > 0) return time_limit_;
+    return list_seconds_ > 0 ? least + slack * times * list_seconds_ : first;
+  }
+
   std::pair<std::vector<benchmark_run>, finished_program> run(
       const std::string& filter, const std::vector<std::string>& arguments,
-      std::vector<std::pair<std::string, std::string>> environment = {}) const {
+      std::vector<std::pair<std::string, std::string>> environment = {}, int times = 1) const {
     program_start start{{path_, "--benchmark_filter=" + filter, "--benchmark_out=/dev/fd/3",
                          "--benchmark_out_format=json"},
                         folder_,
-                        std::move(environment)};
+                        std::move(environment),
+                        limit(times)};
     start.command.insert(start.command.end(), arguments.begin(), arguments.end());
     finished_program ended = run_program(start);
     const std::string what =
@@ -111,19 +135,19 @@ class benchmark_program {
     }
   }
 
-  double time_in(const std::vector<benchmark_run>& runs, const std::string& name) const {
+  piece_time time_in(const std::vector<benchmark_run>& runs, const std::string& name) const {
     for (const benchmark_run& found : runs) {
       if (found.name != name) continue;
-      const double ns = found.ns.empty() ? 0 : median(found.ns);
-      if (ns <= 0)
-        throw std::runtime_error("\"" + path_ + "\", benchmark \"" + name + "\": its time is " +
-                                 std::to_string(ns) + " ns, expected more than 0");
-      return ns;
+      if (found.state != run_state::timed) return {0, found.state, found.reason};
+      const double ns = median(found.ns);
+      if (ns > 0) return {ns, run_state::timed, {}};
+      return {0, run_state::unusable, "its time is 0 ns, expected more"};
     }
     throw std::runtime_error("\"" + path_ + "\" has not run its benchmark \"" + name + "\"");
   }
 
   std::string path_, folder_;
+  double time_limit_, list_seconds_ = 0;
 };
 
 /// Compares the benchmarks that two programs share.
@@ -138,9 +162,10 @@ class program_comparison {
     result.rule = rule;
     find_problems(filter, result);
     for (judged_problem& problem : result.problems) {
-      if (!is_countable(problem.name)) continue;
-      problem.base_counts = base_.count(problem.name);
-      problem.head_counts = head_.count(problem.name);
+      const benchmark_run& benchmark = benchmarks_.at(problem.name);
+      if (!problem.trouble.empty() || !is_countable(benchmark)) continue;
+      problem.base_counts = base_.count(benchmark);
+      problem.head_counts = head_.count(benchmark);
     }
     const double start = std::max(base_.start_seconds(), head_.start_seconds());
     settle(result.problems, rule, [&](const std::vector<judged_problem*>& problems) {
@@ -160,38 +185,72 @@ class program_comparison {
                           : "--filter \"" + filter + "\" matches none") +
           " (programs must take Google Benchmark's options and write its JSON)");
     std::map<std::string, const benchmark_run*> base_runs;
-    for (const benchmark_run& run : in_base) base_runs[run.name] = &run;
+    std::map<std::string, std::pair<int, int>> uses;  // of a name, in base and head
+    for (const benchmark_run& run : in_base) {
+      base_runs[run.name] = &run;
+      ++uses[run.run_name].first;
+    }
+    for (const benchmark_run& run : in_head) ++uses[run.run_name].second;
     for (const benchmark_run& run : in_head) {
       const auto at = base_runs.find(run.name);
-      if (at == base_runs.end()) {
+      const std::pair<int, int> used = uses.at(run.run_name);
+      if (used.first == 0) {
         result.skipped.push_back(run.name + ": not in base");
         continue;
       }
-      const benchmark_run& before = *at->second;
-      base_runs.erase(at);
-      if (!run.skipped.empty() || !before.skipped.empty()) {
-        result.skipped.push_back(run.name + ": " +
-                                 (run.skipped.empty() ? before.skipped : run.skipped));
+      if (used.first != used.second) {
+        if (run.name == run.run_name)
+          add_problem(run,
+                      "base has " + std::to_string(used.first) + " of this name, head has " +
+                          std::to_string(used.second),
+                      result);
         continue;
       }
-      anywhere_[run.name] = run.parallel || run.wall_clock;
-      judged_problem problem;
-      problem.name = run.name;
-      result.problems.push_back(problem);
+      const benchmark_run& before = *at->second;
+      const run_state base_state = before.state, head_state = run.state;
+      if (base_state == run_state::failed) {
+        result.skipped.push_back(run.name + ": base " + before.reason);
+      } else if (head_state == run_state::failed) {
+        add_problem(run, run.reason, result);
+        result.problems.back().head_failed = true;
+      } else if (base_state == run_state::skipped || head_state == run_state::skipped) {
+        result.skipped.push_back(
+            run.name + ": " +
+            (head_state == run_state::skipped ? run.reason : "in base, " + before.reason));
+      } else if (base_state == run_state::unusable || head_state == run_state::unusable) {
+        add_problem(run,
+                    head_state == run_state::unusable ? "in head, " + run.reason
+                                                      : "in base, " + before.reason,
+                    result);
+      } else {
+        add_problem(run, {}, result);
+      }
     }
     for (const benchmark_run& run : in_base) {
-      if (base_runs.count(run.name) > 0) result.skipped.push_back(run.name + ": not in head");
+      if (uses.at(run.run_name).second == 0) result.skipped.push_back(run.name + ": not in head");
     }
-    if (result.problems.empty())
-      throw std::runtime_error("the programs have no benchmark in common: base has \"" +
-                               (in_base.empty() ? "" : in_base[0].name) + "\", head has \"" +
-                               (in_head.empty() ? "" : in_head[0].name) + "\"");
+    if (!result.problems.empty()) return;
+    std::string reasons;
+    for (const std::string& reason : result.skipped) reasons += "\n  " + reason;
+    throw std::runtime_error("no benchmark can be compared:" + reasons);
   }
 
+  void add_problem(const benchmark_run& run, const std::string& trouble, gate_result& result) {
+    benchmarks_[run.name] = run;
+    judged_problem problem;
+    problem.name = run.name;
+    problem.trouble = trouble;
+    result.problems.push_back(problem);
+  }
+
+  /// Whether it may run on any processor: it has several threads, or measures real time and may
+  /// have threads of its own.
+  static bool anywhere(const benchmark_run& run) { return run.parallel || run.wall_clock; }
+
   /// A benchmark with a minimum time of its own also runs pieces that are not in its result.
-  bool is_countable(const std::string& name) const {
-    return !anywhere_.at(name) && name.find("/min_time:") == std::string::npos &&
-           name.find("/min_warmup_time:") == std::string::npos;
+  static bool is_countable(const benchmark_run& run) {
+    return !anywhere(run) && run.run_name.find("/min_time:") == std::string::npos &&
+           run.run_name.find("/min_warmup_time:") == std::string::npos;
   }
 
   /// Benchmarks that share a process. They are as many as keep the start of the process shorter
@@ -201,10 +260,10 @@ class program_comparison {
     constexpr double busy = 0.005;  // seconds, with Google Benchmark's search for the iterations
     const auto size = static_cast<std::size_t>(std::max(1.0, std::round(start / busy)));
     std::vector<std::vector<judged_problem*>> batches;
-    for (const bool anywhere : {false, true}) {
+    for (const bool unpinned : {false, true}) {
       bool fresh = true;
       for (judged_problem* problem : problems) {
-        if (anywhere_.at(problem->name) != anywhere) continue;
+        if (anywhere(benchmarks_.at(problem->name)) != unpinned) continue;
         if (fresh || batches.back().size() == size) batches.emplace_back();
         fresh = false;
         batches.back().push_back(problem);
@@ -213,14 +272,11 @@ class program_comparison {
     return batches;
   }
 
-  /// Benchmarks with several threads run on any processor. So do those that measure real time,
-  /// which may have threads of their own.
-  void measure(const std::vector<judged_problem*>& batch, int pairs) {
-    const bool pin = !anywhere_.at(batch[0]->name);
+  /// Adds a series to each problem, or its trouble.
+  void measure(std::vector<judged_problem*> batch, int pairs) {
+    const bool pin = !anywhere(benchmarks_.at(batch[0]->name));
     const on_one_processor pinned(pin);
-    std::vector<std::string> names;
-    for (const judged_problem* problem : batch) names.push_back(problem->name);
-    std::vector<rounds> times(batch.size());
+    std::map<judged_problem*, rounds> times;
     struct side {
       const benchmark_program* program;
       std::vector<double> rounds::*list;
@@ -230,16 +286,29 @@ class program_comparison {
     for (int round = 0; round < pairs; ++round) {
       std::shuffle(order.begin(), order.end(), random_);
       for (const side& next : order) {
-        const std::vector<double> ns = next.program->time(names, pin);
-        for (std::size_t i = 0; i < batch.size(); ++i) (times[i].*next.list).push_back(ns[i]);
+        if (batch.empty()) return;
+        std::vector<benchmark_run> benchmarks;
+        for (const judged_problem* problem : batch)
+          benchmarks.push_back(benchmarks_.at(problem->name));
+        const std::vector<piece_time> pieces = next.program->time(benchmarks, pin);
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+          (times[batch[i]].*next.list).push_back(pieces[i].ns);
+          batch[i]->trouble = pieces[i].trouble.empty() ? ""
+                              : next.program == &head_  ? "in head, " + pieces[i].trouble
+                                                        : "in base, " + pieces[i].trouble;
+          batch[i]->head_failed = next.program == &head_ && pieces[i].state == run_state::failed;
+        }
+        batch.erase(
+            std::remove_if(batch.begin(), batch.end(),
+                           [](const judged_problem* each) { return !each->trouble.empty(); }),
+            batch.end());
       }
     }
-    for (std::size_t i = 0; i < batch.size(); ++i)
-      batch[i]->measurements.push_back(compare_rounds(times[i]));
+    for (judged_problem* problem : batch) problem->measurements.emplace_back(times.at(problem));
   }
 
   benchmark_program base_, head_;
-  std::map<std::string, bool> anywhere_;
+  std::map<std::string, benchmark_run> benchmarks_;  ///< of head, by the problems' names
   std::mt19937 random_;
 };
 

@@ -23,15 +23,15 @@ struct gate_result {
   machine_class machine;
   rules rule;
   std::vector<judged_problem> problems;
-  std::vector<std::string> skipped;  ///< problems that are not compared, and why
+  std::vector<std::string> skipped;  ///< what there is nothing to compare with, and why
 
   outcome answer() const {
-    bool all_settled = true;
+    bool open = false;
     for (const judged_problem& problem : problems) {
       if (problem.failed()) return outcome::fail;
-      all_settled = all_settled && problem.settled();
+      open = open || problem.open();
     }
-    return all_settled ? outcome::pass : outcome::inconclusive;
+    return open ? outcome::inconclusive : outcome::pass;
   }
 };
 
@@ -40,6 +40,8 @@ inline const char* outcome_name(outcome answer) {
 }
 
 inline std::string verdict_of(const judged_problem& problem) {
+  if (problem.head_failed) return "FAILED";
+  if (!problem.trouble.empty()) return "not compared";
   if (problem.speed.answer == verdict::fail) return "SLOWER";
   if (problem.ratio.answer == verdict::fail) return "RATIO FELL";
   if (!problem.settled()) return "inconclusive";
@@ -82,21 +84,41 @@ inline std::string count_text(const std::optional<double>& base,
   return base == head ? text(head) : text(base) + " -> " + text(head);
 }
 
+/// Whether it has times of base and head.
+inline bool is_compared(const judged_problem& problem) {
+  return problem.in_base && problem.trouble.empty() && !problem.measurements.empty();
+}
+
+/// What the verdict is based on, or else, if every control strays, the median over all series.
 inline double change_of(const judged_problem& problem) {
-  return problem.over_processes(&measurement::head_to_base);
+  return problem.speed.series > 0 ? problem.speed.pooled.estimate()
+                                  : problem.over_processes(&measurement::head_to_base);
+}
+
+/// "12.34 us", or "-" without a time.
+inline std::string head_text(const judged_problem& problem) {
+  return problem.measurements.empty() || !problem.trouble.empty()
+             ? "-"
+             : time_text(problem.over_processes(&measurement::head_ns));
 }
 
 /// How many problems became slower, faster or stayed undecided, in words.
 inline std::string summary(const gate_result& result) {
-  std::size_t slower = 0, faster = 0, open = 0;
+  std::size_t slower = 0, failed = 0, faster = 0, open = 0;
+  std::size_t compared = 0, left_out = result.skipped.size();
   for (const judged_problem& problem : result.problems) {
-    slower += problem.failed();
-    open += !problem.failed() && !problem.settled();
+    compared += problem.trouble.empty();
+    failed += problem.head_failed;
+    left_out += !problem.trouble.empty() && !problem.head_failed;
+    slower += problem.failed() && !problem.head_failed;
+    open += problem.open() && problem.trouble.empty();
     faster += verdict_of(problem) == "faster";
   }
   std::ostringstream text;
-  text << result.problems.size() << " compared, " << slower << " slower, " << faster << " faster, "
-       << open << " inconclusive";
+  text << compared << " compared, " << slower << " slower, " << faster << " faster, " << open
+       << " inconclusive";
+  if (failed > 0) text << ", " << failed << " failed";
+  if (left_out > 0) text << ", " << left_out << " not compared";
   return text.str();
 }
 
@@ -133,10 +155,10 @@ inline void write_table(std::ostream& out, const gate_result& result) {
   column(11, "processes");
   out << "  verdict\n";
   for (const judged_problem& problem : result.problems) {
-    const bool compared = problem.in_base && !problem.measurements.empty();
+    const bool compared = is_compared(problem);
     name(problem.full_name());
     column(12, compared ? time_text(problem.over_processes(&measurement::base_ns)) : "-");
-    column(12, time_text(problem.over_processes(&measurement::head_ns)));
+    column(12, head_text(problem));
     column(9, compared ? percent(change_of(problem)) : "-");
     column(10, compared ? percent(problem.over_processes(&measurement::control_to_base)) : "-");
     if (plain) {
@@ -154,7 +176,7 @@ inline void write_table(std::ostream& out, const gate_result& result) {
       column(15, count_text(base.page_faults, head.page_faults));
     }
     column(11, std::to_string(problem.measurements.size()));
-    out << "  " << verdict_of(problem);
+    out << "  " << verdict_of(problem) << (problem.trouble.empty() ? "" : ": ") << problem.trouble;
     if (verdict_of(problem) == "faster") {
       out << ", " << std::fixed << std::setprecision(0) << 100 * (change_of(problem) - 1) << " %";
     }

@@ -30,6 +30,7 @@ inline nlohmann::ordered_json to_json(const gate_result& result) {
     nlohmann::ordered_json entry{{"name", problem.full_name() + threads},
                                  {"verdict", verdict_of(problem)},
                                  {"processes", nlohmann::ordered_json::array()}};
+    if (!problem.trouble.empty()) entry["reason"] = problem.trouble;
     if (problem.recorded_ratio > 0) entry["recorded_plain_to_head"] = problem.recorded_ratio;
     if (problem.base_counts.page_faults || problem.head_counts.page_faults) {
       entry["counts"] = {{"base", to_json(problem.base_counts)},
@@ -40,7 +41,8 @@ inline nlohmann::ordered_json to_json(const gate_result& result) {
       if (problem.in_base) {
         process["base_ns"] = found.base_ns;
         process["head_to_base"] = found.head_to_base;
-        process["p_slower"] = found.p_slower;
+        process["p_slower"] = found.to_base.p_above(1);
+        process["p_within"] = found.to_base.p_below(result.rule.slow);
         process["control_to_base"] = found.control_to_base;
       }
       if (problem.with_plain_loop) process["plain_to_head"] = found.plain_to_head;
@@ -87,17 +89,17 @@ inline void write_markdown(std::ostream& out, const gate_result& result) {
            "|---|--:|--:|--:|--:|--:|---|\n";
   };
   const auto row = [&](const judged_problem& problem) {
-    const bool compared = problem.in_base && !problem.measurements.empty();
+    const bool compared = is_compared(problem);
     out << "| " << markdown_text(problem.full_name()) << " | "
         << (compared ? time_text(problem.over_processes(&measurement::base_ns)) : "-") << " | "
-        << time_text(problem.over_processes(&measurement::head_ns)) << " | "
-        << (compared ? percent(change_of(problem)) : "-") << " | "
+        << head_text(problem) << " | " << (compared ? percent(change_of(problem)) : "-") << " | "
         << markdown_text(
                count_text(problem.base_counts.allocations, problem.head_counts.allocations))
         << " | "
         << markdown_text(
                count_text(problem.base_counts.page_faults, problem.head_counts.page_faults))
-        << " | " << verdict_of(problem) << " |\n";
+        << " | " << verdict_of(problem) << (problem.trouble.empty() ? "" : ": ")
+        << markdown_text(problem.trouble) << " |\n";
   };
   out << "### Performance gate: " << outcome_name(result.answer()) << "\n\n"
       << summary(result) << ".\n\n";
@@ -116,7 +118,7 @@ inline void write_markdown(std::ostream& out, const gate_result& result) {
   for (const std::string& line : result.skipped) out << "- " << markdown_text(line) << '\n';
   if (!result.skipped.empty()) out << '\n';
   out << "A benchmark is slower if it takes over " << percent(result.rule.slow).substr(1)
-      << " longer in three series of " << result.rule.pairs << " pairs on "
+      << " longer; one that passes takes less. Series of " << result.rule.pairs << " pairs on "
       << markdown_text(machine_text(result.machine)) << ".\n</details>\n";
 }
 
@@ -149,23 +151,28 @@ inline void write_junit(std::ostream& out, const gate_result& result) {
   std::size_t failures = 0, open = 0;
   for (const judged_problem& problem : result.problems) {
     failures += problem.failed();
-    open += !problem.failed() && !problem.settled();
+    open += problem.open();
   }
   out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"vecdet-gate\" tests=\""
       << result.problems.size() << "\" failures=\"" << failures << "\" errors=\"0\" skipped=\""
       << open << "\">\n";
   for (const judged_problem& problem : result.problems) {
     out << "  <testcase classname=\"vecdet-gate\" name=\"" << xml_text(problem.full_name())
-        << "\" time=\"" << problem.over_processes(&measurement::head_ns) * 1e-9 << "\">";
-    std::string numbers = "head " + time_text(problem.over_processes(&measurement::head_ns));
-    if (problem.in_base) {
+        << "\" time=\""
+        << (head_text(problem) == "-" ? 0 : problem.over_processes(&measurement::head_ns) * 1e-9)
+        << "\">";
+    std::string numbers = xml_text(problem.trouble);
+    if (numbers.empty()) numbers = "head " + head_text(problem);
+    if (is_compared(problem)) {
       numbers += ", base " + time_text(problem.over_processes(&measurement::base_ns)) + ", " +
                  percent(change_of(problem));
     }
     if (problem.failed()) {
       out << "<failure message=\"" << verdict_of(problem) << ": " << numbers << "\"/>";
-    } else if (!problem.settled()) {
-      out << "<skipped message=\"the machine is too noisy to tell: " << numbers << "\"/>";
+    } else if (problem.open()) {
+      out << "<skipped message=\""
+          << (problem.trouble.empty() ? "the machine is too noisy to tell" : "not compared") << ": "
+          << numbers << "\"/>";
     }
     out << "<system-out>" << verdict_of(problem) << ": " << numbers << "</system-out></testcase>\n";
   }
@@ -177,10 +184,10 @@ struct report_paths {
   std::string json, markdown, junit, history, label;
 };
 
-/// Writes, or with `append` adds, what `write` puts into the stream.
+/// Writes what `write` puts into the stream.
 template <class Write>
-void write_file(const std::string& path, const Write& write, bool append = false) {
-  std::ofstream file(path, append ? std::ios::app : std::ios::trunc);
+void write_file(const std::string& path, const Write& write) {
+  std::ofstream file(path);
   write(file);
   if (!file.flush()) throw std::runtime_error("\"" + path + "\" cannot be written");
 }

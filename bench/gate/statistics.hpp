@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate's statistics: median, Wilcoxon's signed-rank test and Holm's correction.
+// The gate's statistics: median, a test on ranks within rounds and Holm's correction.
 #pragma once
 
 #include <algorithm>
@@ -18,42 +18,45 @@ inline double median(std::vector<double> numbers) {
   return (*std::max_element(numbers.begin(), middle) + *middle) / 2;
 }
 
-/// The sum of the ranks of the positive differences, and its distribution if the differences are
-/// symmetric. Zeros are dropped; ties share their mean rank.
-struct signed_ranks {
-  double positive_sum = 0;
-  double mean = 0, variance = 0;
+/// In each round, head's time is compared with that of one or two others. `logarithms` are those of
+/// head's ratios to the others, round by round.
+///
+/// The order within a round is drawn at random. If head took `ratio` times as long as the others,
+/// the times of a round, head's divided by `ratio`, would thus come from the same distribution, and
+/// head's rank among them would be any with the same probability, independently of the other
+/// rounds, whatever else the machine does. This is the one assumption of what follows.
+struct round_ratios {
+  std::size_t others = 1;  ///< per round
+  std::vector<double> logarithms;
 
-  explicit signed_ranks(std::vector<double> differences) {
-    differences.erase(std::remove(differences.begin(), differences.end(), 0.0), differences.end());
-    std::sort(differences.begin(), differences.end(),
-              [](double a, double b) { return std::abs(a) < std::abs(b); });
-    const std::size_t count = differences.size();
-    double ties = 0;
-    for (std::size_t first = 0, last; first < count; first = last) {
-      last = first;
-      while (last < count && std::abs(differences[last]) == std::abs(differences[first])) ++last;
-      const double alike = static_cast<double>(last - first);
-      ties += alike * (alike * alike - 1);
-      const double rank = static_cast<double>(first + 1 + last) / 2;
-      for (std::size_t i = first; i < last; ++i) positive_sum += differences[i] > 0 ? rank : 0;
-    }
-    const double n = static_cast<double>(count);
-    mean = n * (n + 1) / 4;
-    variance = n * (n + 1) * (2 * n + 1) / 24 - ties / 48;
+  /// Appends further rounds.
+  void add(const round_ratios& more) {
+    others = more.others;
+    logarithms.insert(logarithms.end(), more.logarithms.begin(), more.logarithms.end());
+  }
+
+  /// The ratio that half of the ratios exceed.
+  double estimate() const { return std::exp(median(logarithms)); }
+
+  /// The probability that head ranks so high if it takes `ratio` times as long as the others, or
+  /// less. Normal approximation with correction for continuity, for 20 rounds or more; ties count
+  /// for neither side.
+  double p_above(double ratio) const { return p_of(1, ratio); }
+
+  /// The same for ranks so low if it takes `ratio` times as long, or longer.
+  double p_below(double ratio) const { return p_of(-1, ratio); }
+
+ private:
+  double p_of(double side, double ratio) const {
+    const double at = std::log(ratio), m = static_cast<double>(others);
+    double sum = 0;  // of (others below head - others above head) / others
+    for (const double each : logarithms) sum += side * ((each > at) - (each < at)) / m;
+    // Of m + 1 equally probable values, 2/m apart, per round.
+    const double variance = static_cast<double>(logarithms.size()) / m * (m + 2) / (3 * m);
+    if (variance <= 0) return 1;
+    return std::erfc((sum - 1 / m) / std::sqrt(2 * variance)) / 2;
   }
 };
-
-/// Wilcoxon's signed-rank test, one-sided: the probability of so many and so large positive
-/// differences if the median is 0. Normal approximation with correction for continuity and ties,
-/// for 20 differences or more.
-/// Wilcoxon: "Individual Comparisons by Ranking Methods", Biometrics Bulletin 1 (1945).
-inline double signed_rank_p_greater(const std::vector<double>& differences) {
-  const signed_ranks ranks(differences);
-  if (ranks.variance <= 0) return 1;
-  const double z = (ranks.positive_sum - ranks.mean - 0.5) / std::sqrt(ranks.variance);
-  return std::erfc(z / std::sqrt(2.0)) / 2;
-}
 
 /// Probabilities corrected for `tests` tests of which only these were carried out; the others count
 /// as not significant.

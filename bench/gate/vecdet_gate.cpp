@@ -48,6 +48,11 @@ void add_rules(CLI::App& command, rules& rule, percentages& percent) {
   command.add_option("--pairs", rule.pairs, "timed pairs per benchmark and series")
       ->check(CLI::Range(20, 100000))
       ->capture_default_str();
+  command
+      .add_option("--time-limit", rule.time_limit,
+                  "seconds after which a process that measures is killed (default: 600 for the "
+                  "first; later 60 and ten times what it should take)")
+      ->check(CLI::Range(1, 1000000));
 }
 
 void add_reports(CLI::App& command, report_paths& paths) {
@@ -75,12 +80,7 @@ void write_reports(const gate_result& result, const report_paths& paths) {
     } catch (const std::exception&) {  // not in a repository: the time must do
     }
   }
-  write_file(
-      paths.history,
-      [&](std::ostream& out) {
-        out << history_line(result, label, std::time(nullptr)).dump() << '\n';
-      },
-      true);
+  append_line(paths.history, history_line(result, label, std::time(nullptr)).dump());
 }
 
 gate_result compare_revisions(const program_options& given, const rules& rule,
@@ -102,8 +102,10 @@ gate_result compare_revisions(const program_options& given, const rules& rule,
   const std::string base_tree = trees.build("base", base, given.build);
   std::cerr << "vecdet-gate: building head, " << head.substr(0, 12) << '\n';
   const std::string head_tree = trees.build("head", head, given.build);
-  const benchmark_program before(base_tree + "/" + given.benchmark, base_tree, "--benchmark");
-  const benchmark_program after(head_tree + "/" + given.benchmark, head_tree, "--benchmark");
+  const double limit = rule.time_limit;
+  const benchmark_program before(base_tree + "/" + given.benchmark, base_tree, "--benchmark",
+                                 limit);
+  const benchmark_program after(head_tree + "/" + given.benchmark, head_tree, "--benchmark", limit);
   program_comparison comparison(before, after);
   return comparison.compare(given.filter, rule);
 }
@@ -114,7 +116,8 @@ gate_result compare_programs(const program_options& given, const rules& rule, re
     throw std::runtime_error(
         "--base and --head are the programs to compare, or --base-revision, --build and "
         "--benchmark");
-  const benchmark_program base(given.base, "", "--base"), head(given.head, "", "--head");
+  const benchmark_program base(given.base, "", "--base", rule.time_limit);
+  const benchmark_program head(given.head, "", "--head", rule.time_limit);
   program_comparison comparison(base, head);
   return comparison.compare(given.filter, rule);
 }
@@ -189,7 +192,7 @@ CLI::App* add_history(CLI::App& app, history_options& given) {
 void show_history(const history_options& given) {
   std::ifstream file(given.history);
   if (!file) throw std::runtime_error("\"" + given.history + "\" cannot be read");
-  const std::vector<benchmark_history> all = read_history(file, given.history);
+  const std::vector<benchmark_history> all = read_history(file, given.history, std::cerr);
   if (all.empty()) throw std::runtime_error("\"" + given.history + "\" has no benchmarks");
   for (const benchmark_history& series : all) {
     for (std::size_t i = 0; i < series.changes.size(); ++i) {

@@ -17,8 +17,7 @@
 
 namespace vecdet::gate {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(measurement, base_ns, head_ns, head_to_base, p_slower,
-                                   control_to_base, plain_to_head)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(rounds, head, base, control, plain)
 
 /// The task of a measuring process.
 struct task {
@@ -77,7 +76,7 @@ inline void work_on(const std::string& input) {
     return;
   }
   std::mt19937 random{std::random_device{}()};
-  std::vector<measurement> found;
+  std::vector<rounds> found;
   for (const task& next : job.tasks) {
     if (!modules.set_isa(next.isa.c_str())) throw std::runtime_error("no " + next.isa + " here");
     found.push_back(measure(modules, next.index, next.with_plain_loop, job.rounds, random));
@@ -87,9 +86,14 @@ inline void work_on(const std::string& input) {
 
 /// Runs this program again as `vecdet-gate measure-modules <input>` and returns its answer. No code
 /// of a module runs in this process.
-inline nlohmann::json ask_worker(const worker_input& job) {
+inline nlohmann::json ask_worker(const worker_input& job, double time_limit) {
   program_start start;
   start.command = {"/proc/self/exe", "measure-modules", nlohmann::json(job).dump()};
+  // A round takes some 4 ms, or longer if a call does.
+  constexpr double least = 600, round_seconds = 0.1;
+  start.limit = time_limit > 0
+                    ? time_limit
+                    : least + round_seconds * job.rounds * static_cast<double>(job.tasks.size());
   const finished_program ended = run_program(start);
   if (!ended.succeeded()) throw std::runtime_error("the measuring process: " + ended.failure());
   return nlohmann::json::parse(ended.results);

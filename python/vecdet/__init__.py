@@ -15,6 +15,16 @@ protocol works; arrays that are not contiguous are copied. Calls release the GIL
 any number of threads. Invalid arguments raise ValueError or TypeError before anything is computed.
 """
 
+import sys as _sys
+
+# python -m vecdet.gate imports this package first, though the gate needs nothing of it. If that
+# failed, Python's exit code 1 would mean there that a function is slower.
+if _sys.argv[:1] == ["-m"] and _sys.version_info >= (3, 10):
+    if _sys.orig_argv[-len(_sys.argv)] in ("vecdet.gate", "-mvecdet.gate"):
+        from .gate import main as _gate
+        _gate(_sys.argv[1:])
+        _sys.exit()
+
 try:
     import numpy as _numpy  # noqa: F401 (for its message)
 except ImportError as error:

@@ -8,7 +8,7 @@ A callable is `module:name` or `path/to/file.py:name`, where the name may contai
 arguments.
 Exit codes: 0 head is not slower, 1 it is, by over 3 %, 2 error, 3 the machine is too noisy to tell.
 The options are those of `vecdet-gate callables --help`. The command vecdet-gate gives the verdict;
-it is searched for in $VECDET_GATE, beside this file and in $PATH. Run as a file, python gate.py,
+$VECDET_GATE names it, or it is found beside this file or in $PATH. Run as a file, python gate.py,
 this module needs only the standard library; with -m, Python also imports vecdet, to find it.
 
 Both callables run in one new process for each set of rounds, on one processor, in pieces of about a
@@ -29,7 +29,7 @@ import resource
 import shutil
 import sys
 import time
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn
 
 Call = Callable[[], Any]
 
@@ -136,15 +136,26 @@ def _measure(job: dict[str, Any]) -> None:
         json.dump(_measure_rounds(base, head, job["pairs"]), results)
 
 
+def _fail(message: object) -> NoReturn:
+    """Ends with the exit code of errors: Python's own, 1, would mean that head is slower."""
+    print(f"vecdet.gate: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
 def _command() -> str:
     """The path of vecdet-gate."""
+    named = os.environ.get("VECDET_GATE")
+    if named:
+        if os.path.isfile(named) and os.access(named, os.X_OK):
+            return named
+        _fail(f'$VECDET_GATE is "{named}", expected the path of the program vecdet-gate')
     beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "vecdet-gate")
-    for path in (os.environ.get("VECDET_GATE"), beside, shutil.which("vecdet-gate")):
+    for path in (beside, shutil.which("vecdet-gate")):
         if path and os.access(path, os.X_OK):
             return path
-    sys.exit("vecdet.gate: there is no command vecdet-gate in $PATH or $VECDET_GATE. Build it from "
-             "a clone of vecdet:\n  cmake -S bench/gate/command -B build && cmake --build build && "
-             "cmake --install build")
+    _fail("there is no command vecdet-gate in $PATH, and $VECDET_GATE is not set. Build it from a "
+          "clone of vecdet:\n  cmake -S bench/gate/command -B build && cmake --build build && "
+          "cmake --install build")
 
 
 def main(arguments: list[str]) -> None:
@@ -153,14 +164,19 @@ def main(arguments: list[str]) -> None:
         try:
             _measure(json.loads(arguments[1]))
         except ValueError as error:
-            sys.exit(str(error))
+            _fail(error)
         return
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments:
+        _fail("two callables are needed; see python -m vecdet.gate --help")
+    if arguments[0] in ("-h", "--help"):
         print(__doc__)
         return
     command = _command()
-    os.execv(command, [command, "callables", "--python", sys.executable,
-                       "--measurer", os.path.abspath(__file__), *arguments])
+    try:
+        os.execv(command, [command, "callables", "--python", sys.executable,
+                           "--measurer", os.path.abspath(__file__), *arguments])
+    except OSError as error:
+        _fail(f'"{command}": {error.strerror}')
 
 
 if __name__ == "__main__":

@@ -20,13 +20,15 @@ void target(input& in) {
   try {
     if (as_history) {
       std::istringstream file(text);
-      const std::vector<gate::benchmark_history> all = gate::read_history(file, "history");
+      std::ostringstream warnings;
+      const std::vector<gate::benchmark_history> all = gate::read_history(file, "history", warnings);
       std::ostringstream page;
       gate::write_history_page(page, all);
       if (page.str().find("<script") != std::string::npos) std::abort();
     } else {
       for (const gate::benchmark_run& run : gate::read_google_benchmark(text)) {
-        if (run.name.empty() || (run.ns.empty() && run.skipped.empty())) std::abort();
+        if (run.name.empty() || run.ns.empty() != (run.state != gate::run_state::timed))
+          std::abort();
         for (const double ns : run.ns) {
           if (!(ns >= 0)) std::abort();
         }

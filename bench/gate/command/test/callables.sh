@@ -51,4 +51,31 @@ has err '"kernel:__name__" is not callable'
 expect 2 compare kernel:run
 expect 0 compare --help
 has out 'python -m vecdet.gate'
-VECDET_GATE=/nowhere PATH=/nowhere expect 1 compare kernel:run kernel:run
+
+# No error looks like a slowdown, whose exit code is 1: without the command, with one that cannot be run, and where the
+# package vecdet cannot be imported.
+expect 2 compare
+VECDET_GATE='' PATH=/nowhere expect 2 compare kernel:run kernel:run
+has err 'there is no command vecdet-gate'
+mkdir nothing
+echo 'no program' >text
+chmod +x text
+for named in /nowhere nothing text; do
+  VECDET_GATE=$named expect 2 compare kernel:run kernel:run
+  has err "$named\""
+done
+mkdir -p broken/numpy
+echo 'raise ImportError("no NumPy here")' >broken/numpy/__init__.py
+export PYTHONPATH=broken:$(dirname "$(dirname "$measurer")")
+if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
+  VECDET_GATE=/nowhere expect 2 "$python" -m vecdet.gate kernel:run kernel:run
+  expect 0 "$python" -m vecdet.gate --help
+  expect 1 "$python" -m vecdet.gate kernel:run new/kernel.py:run --pairs 20 --control 1000
+  expect 2 "$python" -m vecdet.gate kernel:run kernel:walk
+fi
+
+# A function that never returns.
+echo 'def run(): 
+    while True: pass' >endless.py
+expect 2 compare kernel:run endless:run --time-limit 2
+has err 'the measuring process: killed after 2 s without an end (--time-limit)'

@@ -51,6 +51,32 @@ assert len(rows) == 40 and rows[20]["commit"] == "r20" and float(rows[20]["ns"])
 assert rows[20]["time"] == "2026-01-11T00:00:00Z", rows[20]
 END
 
+# A run that was cut off within its line costs that line alone: later ones begin lines of their own, and readers name
+# and skip it.
+cp history.jsonl torn.jsonl
+printf '{"time": "2026-02-01T00:00:00Z", "revision": "to' >>torn.jsonl
+expect 0 "$gate" history torn.jsonl
+[ "$(cat out)" = "sum<1>: +10.0% since 2026-01-11T00:00:00Z r20" ] || fail "a torn last line"
+has err '"torn.jsonl", line 41 is not complete JSON: skipped'
+expect 1 "$gate" run --base base --head head --pairs 20 --history torn.jsonl --label after
+expect 0 "$gate" history torn.jsonl --html page.html
+has err '"torn.jsonl", line 41 is not complete JSON: skipped'
+has page.html '4 benchmarks'
+"$python" - <<'END'
+import json
+lines = open("torn.jsonl").read().split("\n")
+assert len(lines) == 43 and lines[42] == "" and json.loads(lines[41])["revision"] == "after", lines[40:]
+END
+# On a full disk (here: a limit of 12 KiB), the history stays as it was.
+head -c 12200 /dev/zero | tr '\0' ' ' >full.jsonl
+echo >>full.jsonl
+cp full.jsonl before.jsonl
+(ulimit -f 12 && trap '' XFSZ && expect 2 "$gate" run --base base --head head --pairs 20 --history full.jsonl)
+has err '"full.jsonl" cannot be written: '
+cmp full.jsonl before.jsonl || fail "the history has changed"
+expect 2 "$gate" run --base base --head head --pairs 20 --history /dev/full
+has err '"/dev/full" cannot be written: '
+
 expect 2 "$gate" history nowhere.jsonl
 has err '"nowhere.jsonl" cannot be read'
 echo '{"time": 3}' >>history.jsonl
