@@ -111,20 +111,23 @@ void check_plain_loops() {
 }
 
 /// "about 40 s" or "about 6 minutes", from the time that benchmarks took on an AMD EPYC (Zen 4).
-std::string expected_time(std::size_t benchmarks, double repetitions) {
-  const double seconds = 0.4 * repetitions * static_cast<double>(benchmarks);
+std::string expected_time(std::size_t benchmarks, double repetitions, selection chosen) {
+  const double each = chosen == selection::readme ? 0.6 : 0.2;  // seconds of a repetition
+  const double seconds = each * repetitions * static_cast<double>(benchmarks);
   if (seconds < 100) return "about " + std::to_string(10 * std::lround(seconds / 10 + 0.5)) + " s";
   return "about " + std::to_string(std::lround(seconds / 60 + 0.5)) + " minutes";
 }
 
 /// Checks and times what the flags select, and shows the table.
-void show_table(const std::vector<std::string>& names, double repetitions, selection chosen) {
+void show_table(const std::vector<std::string>& names, double repetitions, selection chosen,
+                bool memory_kept) {
   using clock = std::chrono::steady_clock;
   const std::string native = vecdet::isa_name(vecdet::detected_isa());
   std::cout << "vecdet on " << native
             << ", which it chooses on this processor, compared with plain loops that the same "
                "compiler built for\nthis processor with -O3 -march=native -ffast-math. "
-            << names.size() << " benchmarks: " << expected_time(names.size(), repetitions) << "\n"
+            << names.size() << " benchmarks: " << expected_time(names.size(), repetitions, chosen)
+            << "\n"
             << std::flush;
   const auto start = clock::now();
   const std::size_t loops = vecdet::bench::check_plain_loops_of(names);
@@ -134,6 +137,10 @@ void show_table(const std::vector<std::string>& names, double repetitions, selec
   if (loops > 0)
     std::cout << "checked " << loops << " plain loops: they return what vecdet returns ("
               << seconds() << " s)\n";
+  std::cout << (memory_kept
+                    ? "malloc keeps freed memory\n"
+                    : "malloc does not keep freed memory: large problems include what fresh "
+                      "memory costs\n");
   std::string ending =
       "README's table compares with PyTorch, torchvision and ONNX Runtime instead: "
       "bench/peers.sh\n";
@@ -150,7 +157,7 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--help") == 0) std::cout << usage;
   }
   // Otherwise, large arrays have fresh pages, and timings include what the system does for them.
-  vecdet::keep_memory();
+  const bool memory_kept = vecdet::keep_memory();
   try {
     for (int i = 1; i < argc; ++i) {
       if (std::strcmp(argv[i], "--check") != 0) continue;
@@ -170,8 +177,8 @@ int main(int argc, char** argv) {
     if (!lists.empty() && lists != "false") {
       benchmark::RunSpecifiedBenchmarks();
     } else if (format.empty() || format == "console") {
-      show_table(names, std::atof(flag_value(arguments, "--benchmark_repetitions").c_str()),
-                 chosen);
+      show_table(names, std::atof(flag_value(arguments, "--benchmark_repetitions").c_str()), chosen,
+                 memory_kept);
     } else {
       vecdet::bench::check_plain_loops_of(names);
       benchmark::RunSpecifiedBenchmarks();  // only in the requested format

@@ -104,14 +104,18 @@ class comparison_table {
   }
 
   /// What the columns and marks mean.
-  static std::string legend() {
-    return "\nMilliseconds per call, on one thread unless the column says otherwise. faster: the "
-           "plain loop's time divided by\nvecdet's on one thread, where the plain loop was "
-           "compiled "
-           "for the same instruction set. of copy: bytes per second,\nrelative to a copy of as "
-           "many "
-           "bytes. <: slower than the plain loop. ~: repetitions differ by more than a third.\n"
-           "A name in parentheses: this implementation instead of vecdet.\n";
+  std::string legend() const {
+    std::string text =
+        "\nMilliseconds per call, on one thread unless the column says otherwise. faster: the "
+        "plain "
+        "loop's time divided by\nvecdet's on one thread, where the plain loop was compiled for the "
+        "same instruction set. of copy: bytes per second,\nrelative to a copy of as many bytes. <: "
+        "slower than the plain loop. ~: repetitions differ by more than a third.\n";
+    for (const auto& results : results_)
+      for (const auto& result : results.second)
+        if (!is_set(result.first) && result.first.rfind("plain_", 0) != 0)
+          return text + "A name in parentheses is another implementation, in vecdet's place.\n";
+    return text;
   }
 
   /// The speed-ups on the instruction set `set`, in seven lines.
@@ -137,21 +141,27 @@ class comparison_table {
     const auto ratio = [](const std::pair<double, std::string>& found) {
       return three_digits(found.first) + "x  " + found.second;
     };
-    std::string text = "Summary of " + std::to_string(ratios.size()) + " problems: vecdet on " +
-                       set + ", one thread, compared with plain loops\n";
-    text += item("times faster, median", three_digits(ratios[ratios.size() / 2].first) + "x");
+    std::string text = "Summary of " + std::to_string(ratios.size()) +
+                       (ratios.size() == 1 ? " problem" : " problems") + ": vecdet on " + set +
+                       ", one thread, compared with plain loops\n";
+    text += item("times faster, median", three_digits(ratios[(ratios.size() - 1) / 2].first) + "x");
     text += item("most", ratio(ratios.back())) + item("least", ratio(ratios.front()));
     text += item("slower (<)", listed(slower));
     if (!by_threads.empty()) {
       std::sort(by_threads.begin(), by_threads.end());
-      text += item(std::to_string(threads_) + " threads, median",
-                   three_digits(by_threads[by_threads.size() / 2]) + "x as fast as one thread");
+      text +=
+          item(std::to_string(threads_) + " threads, median",
+               three_digits(by_threads[(by_threads.size() - 1) / 2]) + "x as fast as one thread");
     }
     return text + item("unsteady (~)", listed(unsteady));
   }
 
  private:
   using per_threads = std::map<int, measurement>;
+
+  static bool is_set(const std::string& name) {
+    return name == "avx512" || name == "avx2" || name == "baseline";
+  }
 
   /// "none", or the number of problems and the first of them.
   static std::string listed(const std::vector<std::string>& problems) {
@@ -187,10 +197,9 @@ class comparison_table {
     }
     const measurement* any = one ? one : all;
     const double fraction = any ? any->copy_fraction : 0;
-    const bool is_set = name == "avx512" || name == "avx2" || name == "baseline";
     return line({"  " + problem.substr(std::min(problem.size(), function_of(problem).size() + 1)),
-                 is_set ? name : "(" + name + ")", milliseconds(plain), milliseconds(one), faster,
-                 milliseconds(all),
+                 is_set(name) ? name : "(" + name + ")", milliseconds(plain), milliseconds(one),
+                 faster, milliseconds(all),
                  fraction > 0 ? std::to_string(std::lround(100 * fraction)) + "%" : ""});
   }
 

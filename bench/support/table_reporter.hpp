@@ -101,7 +101,7 @@ class table_reporter : public benchmark::BenchmarkReporter {
   void Finalize() override {
     print_rows();
     std::ostream& out = GetOutputStream();
-    if (!table_.empty()) out << comparison_table::legend();
+    if (!table_.empty()) out << table_.legend();
     if (shows_others_ && !others_.empty()) out << '\n' << others_;
     for (const auto& plot : plots()) {
       const std::string exponents = plot.second.exponents();
