@@ -18,14 +18,15 @@ shift 2
 run() {
   unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount -t tmpfs tmpfs "$0/dev/shm" &&
     mount --bind -o ro "$1" "$0/src" && exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-      LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive PYTHONPATH=/build/python "${@:2}"' "$root" "$source" "$@"
+      LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive PYTHONPATH=/build/python \
+      CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/ccache "${@:2}"' "$root" "$source" "$@"
 }
 
 if [ ! -e "$root/etc/debian_version" ]; then
   unshare --mount debootstrap --variant=minbase --include=ca-certificates sid "$root" "$(debian_mirror)"
 fi
-mkdir -p "$root/src" "$root/dev/shm"
-packages=(g++ cmake ninja-build libtbb-dev libxsimd-dev libtorch-dev libsleef-dev libopenblas0-pthread
+mkdir -p "$root/src" "$root/dev/shm" "$root/ccache"
+packages=(g++ cmake ninja-build ccache libtbb-dev libxsimd-dev libtorch-dev libsleef-dev libopenblas0-pthread
   python3-torchvision python3-onnx python3-onnxruntime python3-scipy)
 run dpkg -s "${packages[@]}" >/dev/null 2>&1 ||
   run apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
