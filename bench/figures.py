@@ -43,7 +43,7 @@ def blas_of(path):
                 continue
             config.restype = core.restype = ctypes.c_char_p
             return f"{' '.join(config().decode().split()[:2])}, kernels {core().decode()}"
-    return "/".join(pathlib.Path(path).parts[-2:])
+    return "BLAS " + "/".join(pathlib.Path(path).parts[-2:])
 
 
 def blas():
