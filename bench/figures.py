@@ -48,7 +48,7 @@ def blas_of(path):
 
 def blas():
     """The names of the BLAS libraries that this process has loaded, or that none is."""
-    return "; ".join(map(blas_of, loaded_libraries())) or "no BLAS in a library of its own"
+    return "; ".join(dict.fromkeys(map(blas_of, loaded_libraries()))) or "no BLAS in a library of its own"
 
 
 def processor():
