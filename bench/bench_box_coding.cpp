@@ -76,14 +76,14 @@ void register_decode() {
       const auto data = make_coding<float>();
       std::vector<double> out(data->out.size());
       const boxes_view<const float> d(data->deltas), a(data->anchors);
-      for (auto _ : state) {
+      time_calls(state, [&] {
         reference::for_each_box(out, [&](index_t i) {
           return reference::clip_box(
               reference::decode_box(reference::load_box(d, i), reference::load_box(a, i)), 800,
               800);
         });
         benchmark::ClobberMemory();
-      }
+      });
     });
   }
   register_coding<T>(
@@ -107,12 +107,12 @@ void register_encode() {
       const auto data = make_coding<float>();
       std::vector<double> out(data->out.size());
       const boxes_view<const float> g(data->boxes), a(data->anchors);
-      for (auto _ : state) {
+      time_calls(state, [&] {
         reference::for_each_box(out, [&](index_t i) {
           return reference::encode_box(reference::load_box(g, i), reference::load_box(a, i));
         });
         benchmark::ClobberMemory();
-      }
+      });
     });
   }
   register_coding<T>(

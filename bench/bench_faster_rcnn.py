@@ -13,6 +13,7 @@ import argparse
 import statistics
 import time
 
+import figures
 import torch
 import vecdet.torch
 from torchvision.models import detection
@@ -77,7 +78,7 @@ def main():
             change(model)
             step, losses = train(model, image, target)
             times[name].append((*step, detect(model, image), losses))
-    print(f"PyTorch {torch.__version__}, {type(model).__name__}, {args.size} x {args.size}, "
+    print(f"PyTorch {torch.__version__}, {figures.blas()}, {type(model).__name__}, {args.size} x {args.size}, "
           f"{args.threads} threads")
     print("| | forward s | backward s | step s | detection s | losses |\n|---|--:|--:|--:|--:|---|")
     for name, measured in times.items():

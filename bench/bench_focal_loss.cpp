@@ -93,11 +93,11 @@ void register_loss_and_grad(index_t rows, index_t cols, truth kind) {
     const auto data = prepare();
     std::vector<double> grad(data->logits.size());
     const matrix_view<double> g(grad.data(), rows, cols);
-    for (auto _ : state) {
+    time_calls(state, [&] {
       benchmark::DoNotOptimize(kind == truth::labels
                                    ? reference::sigmoid_focal_loss(data->x(), data->labels, {}, g)
                                    : reference::sigmoid_focal_loss(data->x(), data->t(), {}, g));
-    }
+    });
   });
 #if defined(VECDET_BENCH_LIBTORCH)
   if (std::is_same<T, float>::value && kind == truth::labels) {
@@ -113,7 +113,7 @@ void register_loss_and_grad(index_t rows, index_t cols, truth kind) {
         state.SkipWithError("libtorch has another loss than vecdet");
         return;
       }
-      for (auto _ : state) benchmark::DoNotOptimize(run());
+      time_calls(state, [&] { benchmark::DoNotOptimize(run()); });
     });
   }
 #endif

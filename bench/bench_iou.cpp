@@ -43,12 +43,12 @@ void register_pairwise(const char* variant, const iou_params& params) {
     register_implementation(problem, "reference", 1, amount, [](benchmark::State& state) {
       const auto data = make_pairs();
       std::vector<double> out(static_cast<std::size_t>(rows * cols));
-      for (auto _ : state) {
+      time_calls(state, [&] {
         reference::pairwise_iou(boxes_view<const float>(data->truth),
                                 boxes_view<const float>(data->anchors),
                                 matrix_view<double>(out.data(), rows, cols));
         benchmark::ClobberMemory();
-      }
+      });
     });
   }
   register_with_plain(

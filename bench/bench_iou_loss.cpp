@@ -28,7 +28,7 @@ void register_reference(const std::string& problem, work amount, reference::iou_
     const auto data = make_predictions();
     const boxes_view<const float> p(data->predicted), t(data->targets);
     std::vector<double> grad(data->grad.size());
-    for (auto _ : state) {
+    time_calls(state, [&] {
       double sum = 0;
       reference::for_each_box(grad, [&](index_t i) {
         const auto exact =
@@ -37,7 +37,7 @@ void register_reference(const std::string& problem, work amount, reference::iou_
         return exact.grad;
       });
       benchmark::DoNotOptimize(sum);
-    }
+    });
   });
 }
 

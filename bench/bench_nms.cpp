@@ -35,6 +35,7 @@ namespace {
 
 struct problem_data : nms_operands<float> {
   plain_nms_memory plain;
+  plain_batched_nms_memory plain_batched;
   std::vector<index_t> is_kept;  ///< 1 or 0 per box, to check the plain loop
 
   using nms_operands::nms_operands;
@@ -276,9 +277,35 @@ void register_batched_nms(const std::string& variant, index_t count, index_t cla
     timed_loop(state, "opencv", [&] { benchmark::DoNotOptimize(peer.run_batched(0.5f)); });
   });
 #endif
+  const auto prepare = [=] { return make_problem(variant, count, classes); };
+  if (variant.rfind("clustered", 0) ==
+      0) {  // the classes of recorded boxes are not below `classes`
+    const auto run_plain = [=](problem_data& data) {
+      VECDET_PLAIN(plain_batched_nms)
+      (data.boxes.data(), data.scores.data(), data.classes.data(), classes, count, 0.5f, count,
+       data.plain_batched);
+    };
+    register_plain(
+        problem, amount_of(count), prepare,
+        [=](problem_data& data) {
+          check_plain(
+              problem, data,
+              [](problem_data& d, threading policy) {
+                d.keep(batched_nms(d.b(), d.s(), d.by_class(), nms_params{}, d.workspace, policy));
+              },
+              [=](problem_data& d) {
+                run_plain(d);
+                d.keep(d.plain_batched.all_kept);
+              },
+              &problem_data::is_kept);
+        },
+        [=](benchmark::State& state, problem_data& data) {
+          timed_loop(state, plain_name(), [&] { run_plain(data); });
+        });
+  }
   register_instruction_sets(
       problem, amount_of(count), [=](benchmark::State& state, threading policy) {
-        const auto data = make_problem(variant, count, classes);
+        const auto data = prepare();
         const char* const threads = policy.threads() == 1 ? "" : ", all threads";
         timed_loop(state, std::string(isa_name(active_isa())) + threads, [&] {
           benchmark::DoNotOptimize(batched_nms(data->b(), data->s(), data->by_class(), nms_params{},

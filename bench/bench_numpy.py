@@ -9,10 +9,12 @@ profiler records nothing of AnchorIndex, the functions that make anchors and poi
 and count_foreground: their cost includes their work.
 """
 
+import platform
 import statistics
 import sys
 import time
 
+import figures
 import numpy as np
 
 import vecdet
@@ -188,6 +190,10 @@ def main():
     missing = [name for name in names if not any(call.split(",")[0] == name for call in calls)]
     if missing:
         sys.exit(f"not measured: {', '.join(missing)}")
+    print(f"{figures.processor()}, Python {platform.python_version()}, NumPy {np.__version__}, {figures.blas()}, "
+          f"{time.strftime('%Y-%m-%d')}\n")
+    for call in calls.values():  # not timed: makes pages and threads
+        call()
     times = {name: ([], []) for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
@@ -195,9 +201,13 @@ def main():
             times[name][1].append(kernel_microseconds(call))
     costs = {name: (statistics.median(whole), min(kernel))
              for name, (whole, kernel) in times.items()}
+    unsteady = {name for name, (whole, _) in times.items() if figures.is_unsteady(min(whole), statistics.median(whole))}
     print("| function | call, us | kernel, us | cost, us |\n|---|---|---|---|")
     for name, (whole, kernel) in sorted(costs.items(), key=lambda row: row[1][1] - row[1][0]):
-        print(f"| {name} | {whole:.2f} | {kernel:.2f} | {whole - kernel:.2f} |")
+        mark = " ~" if name in unsteady else ""
+        print(f"| {name} | {whole:.2f}{mark} | {kernel:.2f} | {whole - kernel:.2f} |")
+    if unsteady:
+        print("\n~: half of the rounds took a third longer than the fastest one.")
     if len(sys.argv) > 1:
         limit = float(sys.argv[1])
         over = [name for name, (whole, kernel) in costs.items() if whole - kernel > limit]

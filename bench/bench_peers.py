@@ -8,8 +8,9 @@ NonMaxSuppression, in alternating calls in one process. Writes a run file for be
 Needs PyTorch, torchvision, onnx and onnxruntime (Debian's newest suite: python3-torchvision python3-onnx
 python3-onnxruntime); bench/peers.sh creates such a root directory, builds there, and runs this.
 
-Each number of threads and each allocator setting has its own process. With glibc's defaults, large tensors
-get new pages at each call; tuned, glibc keeps the pages (MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_).
+Each number of threads and each allocator setting has its own process. With glibc's defaults ("installed"), large
+tensors get new pages at each call, which cost more on one machine than on another; "tuned", glibc keeps freed
+memory (vecdet.torch.keep_memory). The run file names the BLAS, of which PyTorch's matrix products are part.
 Figures are the minimum over the rounds, because other work on a machine only adds time; medians are stored
 as well. One thread is timed by the CPU time of the process, several by the clock. torch.compile has loss
 and gradient in one graph, with formulas that suit it (loss_formulas.py) or else torchvision's function.
@@ -26,7 +27,7 @@ import subprocess
 import sys
 import time
 
-TUNED = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
+import figures
 
 
 def milliseconds(call, clock):
@@ -331,7 +332,10 @@ FAMILIES = {"operators": operator_problems, "queries": query_problems, "attentio
 
 def measure(threads, allocator, rounds, families):
     import torch
+    import vecdet.torch
 
+    if allocator == "tuned" and not vecdet.torch.keep_memory():
+        raise SystemExit("malloc does not keep memory here")
     torch.set_num_threads(threads)
     # One thread: CPU time, which does not include the time of other programs.
     clock = time.process_time if threads == 1 else time.perf_counter
@@ -343,13 +347,6 @@ def measure(threads, allocator, rounds, families):
             rows.append({"problem": name, "threads": threads, "allocator": allocator, "ms": least,
                          "median_ms": median})
     return rows
-
-
-def processor():
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:
-        words = dict(line.split(":", 1) for line in lines if ":" in line)
-    words = {key.strip(): value.strip() for key, value in words.items()}
-    return f"{words['model name']}, family {words['cpu family']}, model {words['model']}"
 
 
 def main():
@@ -369,14 +366,14 @@ def main():
     import torch
     import torchvision
     from torch._inductor.cpu_vec_isa import pick_vec_isa
-    run = {"date": time.strftime("%Y-%m-%d"), "processor": processor(), "processors": os.cpu_count(),
+    run = {"date": time.strftime("%Y-%m-%d"), "processor": figures.processor(), "processors": os.cpu_count(),
            "system": platform.freedesktop_os_release()["PRETTY_NAME"],
            "versions": {"torch": torch.__version__, "torchvision": torchvision.__version__,
                         "onnxruntime": onnxruntime.__version__},
-           "torch.compile": str(pick_vec_isa()), "rounds": given.rounds, "results": []}
+           "blas": figures.blas(), "torch.compile": str(pick_vec_isa()), "rounds": given.rounds, "results": []}
     for allocator in given.allocator:
         for threads in given.threads:
-            environment = dict(os.environ, OMP_NUM_THREADS=str(threads), **(TUNED if allocator == "tuned" else {}))
+            environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
             done = subprocess.run([sys.executable, __file__, "--one", "1", "--threads", str(threads), "--allocator",
                                    allocator, "--rounds", str(given.rounds), "--families", *given.families],
                                   env=environment, check=True, stdout=subprocess.PIPE, text=True)

@@ -212,7 +212,7 @@ void register_topk() {
       "filter_topk/threshold0.05/" + shape, "reference", 1, amount, [](benchmark::State& state) {
         const auto data = make_head<float>(dense_detector::retinanet);
         std::vector<index_t> above;
-        for (auto _ : state) {
+        time_calls(state, [&] {
           above.clear();
           for (index_t i = 0; i < data->x().size(); ++i)
             if (static_cast<double>(data->logits[static_cast<std::size_t>(i)]) >
@@ -225,7 +225,7 @@ void register_topk() {
           };
           std::partial_sort(above.begin(), above.begin() + best, above.end(), better);
           benchmark::DoNotOptimize(above.data());
-        }
+        });
       });
   register_with_plain(
       "filter_topk/threshold0.05/" + shape, amount, prepare(dense_detector::retinanet, false),

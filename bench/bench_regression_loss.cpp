@@ -51,7 +51,7 @@ void register_reference() {
         const auto data = make_head();
         const boxes_view<const float> a(data->anchors), t(data->targets);
         std::vector<double> encoded(data->deltas.size()), grad(data->deltas.size());
-        for (auto _ : state) {
+        time_calls(state, [&] {
           reference::for_each_box(encoded, [&](index_t i) {
             return data->labels[static_cast<std::size_t>(i)] < 0
                        ? reference::box{0, 0, 0, 0}
@@ -62,7 +62,7 @@ void register_reference() {
               matrix_view<const float>(data->deltas.data(), box_count, 4),
               matrix_view<const double>(encoded.data(), box_count, 4), data->labels, 1.0 / 9, 1,
               matrix_view<double>(grad.data(), box_count, 4)));
-        }
+        });
       });
 }
 

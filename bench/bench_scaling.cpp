@@ -109,7 +109,6 @@ void register_scaling(const std::string& function, index_t smallest, const Call&
                             [=](benchmark::State& state) {
                               const auto data = data_of<Data>(size);
                               set_isa(detected_isa());
-                              call(*data);  // workspaces grow
                               plotted_loop(state, plot(), function, elements,
                                            [&] { benchmark::DoNotOptimize(call(*data)); });
                             });

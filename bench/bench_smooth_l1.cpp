@@ -31,10 +31,10 @@ void register_others() {
                             std::vector<double> grad(data->out.size());
                             const matrix_view<const float> x(data->predictions.data(), boxes, 4);
                             const matrix_view<const float> t(data->targets.data(), boxes, 4);
-                            for (auto _ : state) {
+                            time_calls(state, [&] {
                               benchmark::DoNotOptimize(reference::smooth_l1_loss(
                                   x, t, 1.0 / 9, 1, matrix_view<double>(grad.data(), boxes, 4)));
-                            }
+                            });
                           });
   register_vecdet("smooth_l1_loss_and_grad/all/bf16/120087x4", {size, 6 * size},
                   make_deltas<bfloat16>, [](smooth_l1_operands<bfloat16>& data, threading policy) {

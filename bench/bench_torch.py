@@ -5,21 +5,23 @@ one process, forward and, if supported, backward.
     PYTHONPATH=<build tree>/python python3 bench/bench_torch.py [threads ...]
 
 Figures are medians of alternating runs. torch.compile gets hand-tuned formulas of the focal and the
-IoU losses (loss_formulas.py), and torchvision's function for the others. With glibc's defaults, most
-memory is new at each call; MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 keeps it.
+IoU losses (loss_formulas.py), and torchvision's function for the others. glibc keeps freed memory
+(vecdet.torch.keep_memory): otherwise, most memory is new at each call and costs more than many kernels.
+~ marks times whose median is more than a third above the least one.
 """
 
 import statistics
 import sys
 import time
 
+import figures
 import torch
 from torch.nn import functional as F
 from torchvision import ops as theirs
 from torchvision.models.detection._utils import BoxCoder, Matcher
 
 from loss_formulas import focal_loss_and_grad, iou_loss
-from vecdet.torch import ops as ours
+from vecdet.torch import keep_memory, ops as ours
 
 ROUNDS = 9
 
@@ -52,8 +54,9 @@ def compare(name, mine, other, compiled=None):
             taken.append(seconds(call))
     fast, slow, *rest = (statistics.median(t) * 1e3 for t in times)
     by_compiler = f"{rest[0]:16.3f} | {rest[0] / fast:5.1f}x" if rest else f"{'-':>16} | {'-':>6}"
+    mark = " ~" if any(figures.is_unsteady(min(t), statistics.median(t)) for t in times) else ""
     print(f"| {name:42} | {torch.get_num_threads():7} | {slow:14.3f} | {by_compiler} | "
-          f"{fast:9.3f} | {slow / fast:5.1f}x |", flush=True)
+          f"{fast:9.3f} | {slow / fast:5.1f}x{mark} |", flush=True)
 
 
 def step(loss, *values):
@@ -178,7 +181,9 @@ def calls():
 
 
 def main():
-    print(f"PyTorch {torch.__version__}\n")
+    if not keep_memory():
+        raise SystemExit("malloc does not keep memory here")
+    print(f"{figures.processor()}, PyTorch {torch.__version__}, {figures.blas()}, {time.strftime('%Y-%m-%d')}\n")
     print("| function | threads | torchvision ms | torch.compile ms | ratio | vecdet ms | ratio |\n"
           "|---|--:|--:|--:|--:|--:|--:|")
     for threads in [int(n) for n in sys.argv[1:]] or [1, 2]:

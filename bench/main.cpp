@@ -3,16 +3,16 @@
 // reference. Accepts Google Benchmark's flags and those in `usage`.
 #include "bench_nms.hpp"
 #include "support/coco_scene.hpp"
-#include "support/implementations.hpp"
-#include "support/table_reporter.hpp"
+#include "support/run.hpp"
+#include <vecdet/keep_memory.hpp>
 
-#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <iostream>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -21,25 +21,28 @@ namespace {
 
 constexpr const char* usage =
     "vecdet_bench [--all] [--check] [--scene=FILE] [--recorded=FOLDER] [Google Benchmark's flags]\n"
-    "  Default: the problems of docs/figures.md, which take a few minutes.\n"
-    "  --all          run every benchmark, which takes about 15 minutes\n"
+    "  Default: the problems nearest to those of README's table, in about a minute.\n"
+    "  --all          run the problems of docs/figures.md, on each instruction set\n"
     "  --check        compare the plain loops with vecdet and time nothing\n"
     "  --scene=FILE   take the labels from an image of this COCO annotation file instead of the "
     "built-in one\n"
     "  --recorded=FOLDER   add NMS of detections recorded from real detectors, which are in the "
     "tests' data\n"
     "Names are <function>/<variant>/<type>/<shape>/<implementation>/threads:<n>; implementations:\n"
-    "reference, plain_<set>, baseline, avx2, avx512. The table goes to standard output;\n"
-    "with --benchmark_format=json or csv, only Google Benchmark's output does.\n"
+    "reference, plain_<set>, baseline, avx2, avx512. --benchmark_filter=. runs every benchmark.\n"
+    "The table goes to standard output; with --benchmark_format=json or csv, only Google\n"
+    "Benchmark's output does. Repetitions are 3 of at least 0.05 s unless flags say otherwise, "
+    "and\n"
+    "at least 5 calls each.\n"
     "The environment variable VECDET_BENCH_PLOTS=FOLDER draws plots of /scaling/ benchmarks.\n"
     "Google Benchmark's flags, of which --benchmark_filter=REGEX is the most useful:\n";
 
-/// Selects the problems of docs/figures.md, without the reference and peers.
-std::string figures_filter() {
-  std::string problems;
-  for (const std::string& problem : vecdet::bench::figure_problems())
-    problems += (problems.empty() ? "" : "|") + problem;
-  return "--benchmark_filter=^(" + problems + ")/(plain_|baseline|avx)";
+/// Selects implementations of problems, which are regular expressions.
+std::string filter_of(const std::vector<std::string>& problems,
+                      const std::string& implementations) {
+  std::string any;
+  for (const std::string& problem : problems) any += (any.empty() ? "" : "|") + problem;
+  return "--benchmark_filter=^(" + any + ")/(" + implementations + ")/";
 }
 
 /// The text after `flag` in an argument that begins with it; null if it does not.
@@ -48,51 +51,7 @@ const char* value_of(const char* argument, const char* flag) {
   return std::strncmp(argument, flag, length) == 0 ? argument + length : nullptr;
 }
 
-/// The arguments for Google Benchmark: without our own, and with the default selection unless
-/// another is requested.
-std::vector<char*> read_flags(int argc, char** argv) {
-  std::vector<char*> kept{argv[0]};
-  bool is_default = true;
-  for (int i = 1; i < argc; ++i) {
-    if (const char* file = value_of(argv[i], "--scene=")) {
-      vecdet::bench::scene() = vecdet::bench::typical_picture(file);
-    } else if (const char* folder = value_of(argv[i], "--recorded=")) {
-      vecdet::bench::register_recorded_nms(folder);
-      is_default = false;
-    } else if (std::strcmp(argv[i], "--all") == 0) {
-      is_default = false;
-    } else {
-      if (value_of(argv[i], "--benchmark_filter=")) is_default = false;
-      kept.push_back(argv[i]);
-    }
-  }
-  // Before the user's flags, which then take precedence.
-  static std::string defaults[] = {figures_filter(), "--benchmark_min_time=0.05",
-                                   "--benchmark_repetitions=3"};
-  if (is_default)
-    for (std::string& flag : defaults) kept.insert(kept.begin() + 1, flag.data());
-  return kept;
-}
-
-/// Lets Google Benchmark parse its flags, followed by `last`.
-void initialize(std::vector<char*> arguments, const char* last) {
-  arguments.push_back(const_cast<char*>(last));
-  int count = static_cast<int>(arguments.size());
-  benchmark::Initialize(&count, arguments.data());
-  if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) std::exit(EXIT_FAILURE);
-}
-
-/// The number of benchmarks that the filter selects: Google Benchmark lists one per line.
-std::size_t count_benchmarks(const std::vector<char*>& arguments) {
-  initialize(arguments, "--benchmark_list_tests=true");
-  std::ostringstream list, complaint;
-  benchmark::ConsoleReporter reporter;
-  reporter.SetOutputStream(&list);
-  reporter.SetErrorStream(&complaint);
-  benchmark::RunSpecifiedBenchmarks(&reporter);
-  const std::string lines = list.str();
-  return static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
-}
+enum class selection { readme, figures, by_filter };
 
 /// The last value given for a flag; "true" if it has none.
 std::string flag_value(const std::vector<char*>& arguments, const std::string& flag) {
@@ -104,12 +63,91 @@ std::string flag_value(const std::vector<char*>& arguments, const std::string& f
   return value;
 }
 
-/// Compares every plain loop with vecdet; throws at the first that differs.
+/// The arguments for Google Benchmark: without our own, with our defaults, which the user's flags
+/// override.
+std::vector<char*> read_flags(int argc, char** argv, selection& chosen) {
+  std::vector<char*> kept{argv[0]};
+  for (int i = 1; i < argc; ++i) {
+    if (const char* file = value_of(argv[i], "--scene=")) {
+      vecdet::bench::scene() = vecdet::bench::typical_picture(file);
+    } else if (const char* folder = value_of(argv[i], "--recorded=")) {
+      vecdet::bench::register_recorded_nms(folder);
+      chosen = selection::by_filter;
+    } else if (std::strcmp(argv[i], "--all") == 0) {
+      if (chosen == selection::readme) chosen = selection::figures;
+    } else {
+      if (value_of(argv[i], "--benchmark_filter=")) chosen = selection::by_filter;
+      kept.push_back(argv[i]);
+    }
+  }
+  const std::string native = vecdet::isa_name(vecdet::detected_isa());
+  static std::string filter, repetitions = "--benchmark_repetitions=3",
+                             min_time = "--benchmark_min_time=0.05";
+  if (chosen == selection::readme)
+    filter = filter_of(vecdet::bench::readme_problems(), "plain_" + native + "|" + native);
+  if (chosen == selection::figures)
+    filter = filter_of(vecdet::bench::figure_problems(), "plain_[a-z0-9]+|baseline|avx[0-9]+");
+  for (std::string* flag : {&filter, &repetitions, &min_time})
+    if (!flag->empty()) kept.insert(kept.begin() + 1, flag->data());
+  return kept;
+}
+
+/// Lets Google Benchmark parse its flags, followed by `last`.
+void initialize(std::vector<char*> arguments, const char* last) {
+  arguments.push_back(const_cast<char*>(last));
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, arguments.data());
+  if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) std::exit(EXIT_FAILURE);
+}
+
+/// Compares every plain loop with vecdet, except for those that take seconds; throws at the first
+/// that differs.
 void check_plain_loops() {
   for (const auto& check : vecdet::bench::plain_checks()) {
-    check.second();
+    if (check.second.takes_seconds) continue;
+    check.second.run();
     std::cout << check.first << std::endl;
   }
+}
+
+/// "about 40 s" or "about 6 minutes", from the time that benchmarks took on an AMD EPYC (Zen 4).
+std::string expected_time(std::size_t benchmarks, double repetitions, selection chosen) {
+  const double each = chosen == selection::readme ? 0.6 : 0.2;  // seconds of a repetition
+  const double seconds = each * repetitions * static_cast<double>(benchmarks);
+  if (seconds < 100) return "about " + std::to_string(10 * std::lround(seconds / 10 + 0.5)) + " s";
+  return "about " + std::to_string(std::lround(seconds / 60 + 0.5)) + " minutes";
+}
+
+/// Checks and times what the flags select, and shows the table.
+void show_table(const std::vector<std::string>& names, double repetitions, selection chosen,
+                bool memory_kept) {
+  using clock = std::chrono::steady_clock;
+  const std::string native = vecdet::isa_name(vecdet::detected_isa());
+  std::cout << "vecdet on " << native
+            << ", which it chooses on this processor, compared with plain loops that the same "
+               "compiler built for\nthis processor with -O3 -march=native -ffast-math. "
+            << names.size() << " benchmarks: " << expected_time(names.size(), repetitions, chosen)
+            << "\n"
+            << std::flush;
+  const auto start = clock::now();
+  const std::size_t loops = vecdet::bench::check_plain_loops_of(names);
+  const auto seconds = [&] {
+    return std::lround(std::chrono::duration<double>(clock::now() - start).count());
+  };
+  if (loops > 0)
+    std::cout << "checked " << loops << " plain loops: they return what vecdet returns ("
+              << seconds() << " s)\n";
+  std::cout << (memory_kept
+                    ? "malloc keeps freed memory\n"
+                    : "malloc does not keep freed memory: large problems include what fresh "
+                      "memory costs\n");
+  std::string ending =
+      "README's table compares with PyTorch, torchvision and ONNX Runtime instead: "
+      "bench/peers.sh\n";
+  if (chosen == selection::readme)
+    ending += "More problems and instruction sets: --all. One of them: --benchmark_filter=REGEX\n";
+  vecdet::bench::table_reporter table(names.size(), native, ending, chosen == selection::by_filter);
+  benchmark::RunSpecifiedBenchmarks(&table);
 }
 
 }  // namespace
@@ -118,22 +156,31 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--help") == 0) std::cout << usage;
   }
+  // Otherwise, large arrays have fresh pages, and timings include what the system does for them.
+  const bool memory_kept = vecdet::keep_memory();
   try {
     for (int i = 1; i < argc; ++i) {
       if (std::strcmp(argv[i], "--check") != 0) continue;
       check_plain_loops();
       return EXIT_SUCCESS;
     }
-    const std::vector<char*> arguments = read_flags(argc, argv);
+    selection chosen = selection::readme;
+    const std::vector<char*> arguments = read_flags(argc, argv, chosen);
+    vecdet::bench::register_benchmarks();
+    initialize(arguments, "--benchmark_list_tests=true");
+    const std::vector<std::string> names = vecdet::bench::selected_benchmarks();
+    if (names.empty()) throw std::invalid_argument("no benchmark's name matches the filter");
+    if (chosen == selection::readme) vecdet::bench::check_readme_problems(names);
     const std::string lists = flag_value(arguments, "--benchmark_list_tests");
     const std::string format = flag_value(arguments, "--benchmark_format");
-    const std::size_t chosen = count_benchmarks(arguments);
-    if (chosen == 0) throw std::invalid_argument("no benchmark's name matches the filter");
     initialize(arguments, ("--benchmark_list_tests=" + (lists.empty() ? "false" : lists)).c_str());
-    if (format.empty() || format == "console") {
-      vecdet::bench::table_reporter table(chosen);
-      benchmark::RunSpecifiedBenchmarks(&table);
+    if (!lists.empty() && lists != "false") {
+      benchmark::RunSpecifiedBenchmarks();
+    } else if (format.empty() || format == "console") {
+      show_table(names, std::atof(flag_value(arguments, "--benchmark_repetitions").c_str()), chosen,
+                 memory_kept);
     } else {
+      vecdet::bench::check_plain_loops_of(names);
       benchmark::RunSpecifiedBenchmarks();  // only in the requested format
     }
   } catch (const std::exception& error) {

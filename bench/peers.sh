@@ -10,6 +10,7 @@
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 source "$source/test/debian_root.sh" # debian_mirror
+source "$source/bench/figures.sh"
 [ $# -ge 2 ] || { sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 2; }
 root=$1 run_file=$2
 shift 2
@@ -17,15 +18,18 @@ shift 2
 run() {
   unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount -t tmpfs tmpfs "$0/dev/shm" &&
     mount --bind -o ro "$1" "$0/src" && exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-      LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive PYTHONPATH=/build/python "${@:2}"' "$root" "$source" "$@"
+      LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive PYTHONPATH=/build/python \
+      CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/ccache "${@:2}"' "$root" "$source" "$@"
 }
 
 if [ ! -e "$root/etc/debian_version" ]; then
   unshare --mount debootstrap --variant=minbase --include=ca-certificates sid "$root" "$(debian_mirror)"
 fi
-mkdir -p "$root/src" "$root/dev/shm"
-run apt-get install -y -qq --no-install-recommends g++ cmake ninja-build libtbb-dev libxsimd-dev \
-  libtorch-dev libsleef-dev python3-torchvision python3-onnx python3-onnxruntime python3-scipy >/dev/null
+mkdir -p "$root/src" "$root/dev/shm" "$root/ccache"
+packages=(g++ cmake ninja-build ccache libtbb-dev libxsimd-dev libtorch-dev libsleef-dev libopenblas0-pthread
+  python3-torchvision python3-onnx python3-onnxruntime python3-scipy)
+run dpkg -s "${packages[@]}" >/dev/null 2>&1 ||
+  run apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 run cmake -S /src -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON
 run cmake --build /build --target vecdet_torch
 # Debian's torch.compile does not link Sleef, and without it generates code without vectors.

@@ -5,8 +5,9 @@ and the range of speed-ups into README.md, and all rows into docs/figures.md.
 
     bench/plot_peers.py [run file]     default: bench/peers.json, the committed run
 
-The chart shows one thread, with glibc's malloc tuned to keep freed memory, so that it compares kernels instead of
-page faults. It shows one of several similar problems.
+The chart and README's table show one thread, with glibc's malloc tuned to keep freed memory. They thus compare
+kernels: what fresh memory costs depends on the machine. They show one of several similar problems. In the tables,
+~ marks times whose median is more than a third above the least one.
 """
 
 import json
@@ -14,6 +15,9 @@ import math
 import pathlib
 import re
 import sys
+import textwrap
+
+import figures
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLOURS = {"light": {"text": "#1f2328", "grid": "#d0d7de", "bar": "#0969da", "other": "#8250df", "onnx": "#bf8700"},
@@ -84,13 +88,27 @@ def table(rows, with_setting):
              "|---|" + ("--:|---|" if with_setting else "") + "--:|" * (1 + len(COLUMNS))]
     for row in rows:
         ms = row["ms"]
-        cells = [milliseconds(ms["vecdet"])]
+        shown = {name: milliseconds(least) + (" ~" if figures.is_unsteady(least, row["median_ms"][name]) else "")
+                 for name, least in ms.items()}
+        cells = [shown["vecdet"]]
         for names in COLUMNS.values():
-            found = [ms[name] for name in names if name in ms]
-            cells.append(f"{milliseconds(found[0])}, {found[0] / ms['vecdet']:.1f}x" if found else "")
+            found = [name for name in names if name in ms]
+            cells.append(f"{shown[found[0]]}, {ms[found[0]] / ms['vecdet']:.1f}x" if found else "")
         setting = f"{row['threads']} | {row['allocator']} | " if with_setting else ""
         lines.append(f"| {row['problem']} | {setting}" + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def machine(run):
+    """What was measured, where and when."""
+    versions = {name: version.split("+")[0] for name, version in run["versions"].items()}
+    instruction_set = next(name for flag, name in (("avx512", "AVX-512"), ("avx2", "AVX2"), ("", "neither AVX2 nor AVX-512"))
+                           if flag in run["torch.compile"])
+    blas = f", {run['blas']}" if "blas" in run else ""
+    return textwrap.fill(
+        f"Measured on {run['date']}: {run['processor']}, {run['processors']} virtual processors, {instruction_set}; "
+        f"{run['system']}; PyTorch {versions['torch']}{blas}, torchvision {versions['torchvision']}, ONNX Runtime "
+        f"{versions['onnxruntime']}. Each time is the minimum of {run['rounds']} rounds.", 120) + "\n"
 
 
 def put(path, mark, text):
@@ -106,10 +124,10 @@ def main():
         (ROOT / f"docs/peers-{theme}.svg").write_text(svg(run, theme))
     ratios = [ratio for _, _, ratio in bars(run)]
     readme = ROOT / "README.md"
-    put(readme, "peers", table(headline(run), False))
+    put(readme, "peers", table(headline(run), False) + "\n" + machine(run))
     readme.write_text(re.sub(r"[\d.]+ to \d+ times faster", f"{min(ratios):.1f} to {max(ratios):.0f} times faster",
                              readme.read_text()))
-    put(ROOT / "docs/figures.md", "peers", table(run["results"], True))
+    put(ROOT / "docs/figures.md", "peers", machine(run) + "\n" + table(run["results"], True))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ set -euo pipefail
 build=$(realpath "${1:?usage: profile_step.sh <build folder> [COCO annotation file]}")
 coco=${2:+$(realpath "$2")}
 here=$(realpath "$(dirname "$0")")
+source "$here/../bench/figures.sh"
 mkdir -p "$build/profile_step"
 cd "$build/profile_step"
 step() { "$build/examples/profile_step" "$@" 40 ${coco:+"$coco"}; }

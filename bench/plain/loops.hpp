@@ -47,6 +47,13 @@ struct plain_nms_memory {
   std::vector<std::uint8_t> gone;
 };
 
+/// Memory of plain_batched_nms between calls.
+struct plain_batched_nms_memory {
+  std::vector<std::int64_t> ends, members, all_kept;
+  std::vector<float> boxes, scores;  ///< of the current class
+  plain_nms_memory nms;
+};
+
 /// A head's output for a level of one image. In planes, each channel is one array of all locations.
 struct plain_level {
   const float *logits, *deltas, *centerness;
@@ -72,10 +79,10 @@ struct plain_postprocess_params {
 /// The scratch memory and the results of plain_postprocess.
 struct plain_postprocess_memory {
   std::vector<plain_candidate> candidates;
-  std::vector<float> boxes, scores, class_boxes, class_scores;
-  std::vector<std::int64_t> labels, ends, members, kept;
+  std::vector<float> boxes, scores;
+  std::vector<std::int64_t> labels;
   std::vector<float> best_boxes, best_scores;
-  plain_nms_memory nms;
+  plain_batched_nms_memory nms;
 };
 
 /// The scratch memory and the results of plain_yolo.

@@ -88,7 +88,7 @@ void collect(const plain_level* levels, std::int64_t level_count, const float* a
     const plain_level& level = levels[l];
     if (is_fcos) {
       find_centered(level, params.planes, params.score_threshold, memory.candidates,
-                    memory.class_boxes);
+                    memory.nms.boxes);
       keep_best(params.max_candidates, memory.candidates);
     } else {
       plain_topk(level, params.planes, threshold, params.max_candidates, memory.candidates);
@@ -121,48 +121,14 @@ void plain_postprocess(const plain_level* levels, std::int64_t level_count, cons
   const auto count = static_cast<std::int64_t>(memory.scores.size());
   const std::int64_t classes =
       params.detector == plain_detector::rpn ? level_count : levels[0].classes;
-  // The members of each class, by a counting sort.
-  std::vector<std::int64_t>& ends = memory.ends;
-  ends.assign(static_cast<std::size_t>(classes) + 1, 0);
-  for (const std::int64_t label : memory.labels) ++ends[static_cast<std::size_t>(label) + 1];
-  for (std::size_t c = 1; c < ends.size(); ++c) ends[c] += ends[c - 1];
-  memory.members.resize(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto label = static_cast<std::size_t>(memory.labels[static_cast<std::size_t>(i)]);
-    memory.members[static_cast<std::size_t>(ends[label]++)] = i;
-  }
-  memory.kept.clear();
-  std::int64_t first = 0;
-  for (std::int64_t c = 0; c < classes; ++c) {
-    const std::int64_t last = ends[static_cast<std::size_t>(c)], size = last - first;
-    const std::int64_t* const members = memory.members.data() + first;
-    memory.class_boxes.resize(static_cast<std::size_t>(4 * size));
-    memory.class_scores.resize(static_cast<std::size_t>(size));
-    for (std::int64_t i = 0; i < size; ++i) {
-      store(load(memory.boxes.data(), members[i]), memory.class_boxes.data(), i);
-      memory.class_scores[static_cast<std::size_t>(i)] =
-          memory.scores[static_cast<std::size_t>(members[i])];
-    }
-    const std::int64_t kept = plain_nms(memory.class_boxes.data(), memory.class_scores.data(), size,
-                                        params.iou_threshold, memory.nms);
-    for (std::int64_t i = 0; i < kept; ++i)
-      memory.kept.push_back(members[memory.nms.kept[static_cast<std::size_t>(i)]]);
-    first = last;
-  }
-  const auto best = memory.kept.begin() +
-                    std::min(params.max_detections, static_cast<std::int64_t>(memory.kept.size()));
-  std::partial_sort(memory.kept.begin(), best, memory.kept.end(),
-                    [&](std::int64_t a, std::int64_t b) {
-                      const float x = memory.scores[static_cast<std::size_t>(a)];
-                      const float y = memory.scores[static_cast<std::size_t>(b)];
-                      return x > y || (x == y && a < b);
-                    });
+  plain_batched_nms(memory.boxes.data(), memory.scores.data(), memory.labels.data(), classes, count,
+                    params.iou_threshold, params.max_detections, memory.nms);
   memory.best_boxes.clear();
   memory.best_scores.clear();
-  for (auto i = memory.kept.begin(); i != best; ++i) {
-    const plain_box box = load(memory.boxes.data(), *i);
+  for (const std::int64_t i : memory.nms.all_kept) {
+    const plain_box box = load(memory.boxes.data(), i);
     memory.best_boxes.insert(memory.best_boxes.end(), {box.x1, box.y1, box.x2, box.y2});
-    memory.best_scores.push_back(memory.scores[static_cast<std::size_t>(*i)]);
+    memory.best_scores.push_back(memory.scores[static_cast<std::size_t>(i)]);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "inputs.hpp"
 #include "savings.hpp"
 #include "write_projection.hpp"
+#include <vecdet/keep_memory.hpp>
 #include <vecdet/profile.hpp>
 
 #include <algorithm>
@@ -119,7 +120,8 @@ std::vector<alternative> alternatives_of(const options& o) {
 }
 
 int run_replay(const options& o) {
-  disable();  // a replay is not a scope to record
+  disable();              // a replay is not a scope to record
+  vecdet::keep_memory();  // what an earlier problem frees does not slow down the next one
   inputs in = read_inputs(o.inputs);
   if (!in.problems.empty() && !why_no_primitives().empty())
     throw std::runtime_error(why_no_primitives());

@@ -4,7 +4,8 @@
 #pragma once
 
 #include "../plain/loops.hpp"
-#include "table_reporter.hpp"
+#include "count_work.hpp"
+#include "time_calls.hpp"
 #include <vecdet/dispatch.hpp>
 #include <vecdet/parallel.hpp>
 
@@ -32,7 +33,20 @@ struct work {
   double bytes;
 };
 
-/// Regular expressions for the problems of docs/figures.md, which run by default.
+/// A benchmark under its full name.
+struct named_benchmark {
+  std::string name;
+  std::function<void(benchmark::State&)> run;
+  bool sets_time = false;  ///< whether it calls SetIterationTime
+};
+
+/// All benchmarks, in the order of the files; run.hpp passes them to Google Benchmark.
+inline std::vector<named_benchmark>& benchmarks() {
+  static std::vector<named_benchmark> all;
+  return all;
+}
+
+/// Regular expressions for the problems of docs/figures.md.
 inline std::vector<std::string>& figure_problems() {
   static std::vector<std::string> expressions;
   return expressions;
@@ -43,10 +57,16 @@ inline void show_in_figures(const std::string& expression) {
   figure_problems().push_back(expression);
 }
 
-/// The check of each plain loop under "<problem>/<implementation>", for --check. Loops with more
-/// than 2e9 steps are left out, as they take seconds.
-inline std::map<std::string, std::function<void()>>& plain_checks() {
-  static std::map<std::string, std::function<void()>> checks;
+/// Compares a plain loop with vecdet.
+struct plain_check {
+  std::function<void()> run;  ///< throws if they differ
+  bool takes_seconds;         ///< more than 2e9 steps: left out of --check
+};
+
+/// The check of each plain loop under "<problem>/<implementation>". A check precedes all timing:
+/// what it frees, some hundred MB, would otherwise slow down the loop that is timed next.
+inline std::map<std::string, plain_check>& plain_checks() {
+  static std::map<std::string, plain_check> checks;
   return checks;
 }
 
@@ -55,10 +75,10 @@ template <class Run>
 void register_implementation(const std::string& problem, const std::string& implementation,
                              int threads, work amount, const Run& run) {
   const std::string name = problem + "/" + implementation + "/threads:" + std::to_string(threads);
-  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
-    run(state);
-    count_work(state, amount.elements, amount.bytes, threads);
-  })->UseRealTime();
+  benchmarks().push_back({name, [=](benchmark::State& state) {
+                            run(state);
+                            count_work(state, amount.elements, amount.bytes, threads);
+                          }});
 }
 
 /// The result of make(), created once and kept while in use. Each `make` has a separate result,
@@ -108,7 +128,7 @@ void register_vecdet(const std::string& problem, work amount, const Prepare& pre
                      const Call& call) {
   register_instruction_sets(problem, amount, [=](benchmark::State& state, threading policy) {
     const auto data = prepare();
-    for (auto _ : state) benchmark::DoNotOptimize(returned(call, *data, policy));
+    time_calls(state, [&] { benchmark::DoNotOptimize(returned(call, *data, policy)); });
   });
 }
 
@@ -153,8 +173,8 @@ inline std::string plain_name() {
 }
 
 /// Registers a plain loop, on one thread, for each instruction set that it is compiled for.
-/// `check(data)` throws if the loop is wrong; it always precedes `run(state, data)`, which contains
-/// the timed loop. `prepare()` creates the data.
+/// `check(data)` throws if the loop is wrong. `run(state, data)` contains the timed loop.
+/// `prepare()` creates the data.
 template <class Prepare, class Check, class Run>
 void register_plain(const std::string& problem, work amount, const Prepare& prepare,
                     const Check& check, const Run& run) {
@@ -164,19 +184,19 @@ void register_plain(const std::string& problem, work amount, const Prepare& prep
 #endif
   for (const bool for_avx2 : sets) {
     plain_for_avx2 = for_avx2;
-    const auto checked_data = [=] {
+    plain_checks()[problem + "/" + plain_name()] = {[=] {
+                                                      plain_for_avx2 = for_avx2;
+                                                      check(*prepare());
+                                                    },
+                                                    amount.elements > 2e9};
+    register_implementation(problem, plain_name(), 1, amount, [=](benchmark::State& state) {
       plain_for_avx2 = for_avx2;
-      const auto data = prepare();
-      check(*data);
-      return data;
-    };
-    if (amount.elements <= 2e9) plain_checks()[problem + "/" + plain_name()] = checked_data;
-    register_implementation(problem, plain_name(), 1, amount,
-                            [=](benchmark::State& state) { run(state, *checked_data()); });
+      run(state, *prepare());
+    });
   }
 }
 
-/// The same with a plain loop, `plain(data)`, which is checked before it is timed.
+/// The same with a plain loop, `plain(data)`, which must write the same `result`.
 template <class Prepare, class Call, class Plain, class Result>
 void register_with_plain(const std::string& problem, work amount, const Prepare& prepare,
                          const Call& call, const Plain& plain, const Result& result) {
@@ -184,7 +204,7 @@ void register_with_plain(const std::string& problem, work amount, const Prepare&
       problem, amount, prepare,
       [=](auto& data) { check_plain(problem, data, call, plain, result); },
       [=](benchmark::State& state, auto& data) {
-        for (auto _ : state) benchmark::DoNotOptimize(returned(plain, data));
+        time_calls(state, [&] { benchmark::DoNotOptimize(returned(plain, data)); });
       });
   register_vecdet(problem, amount, prepare, call);
 }

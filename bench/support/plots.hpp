@@ -4,9 +4,9 @@
 #pragma once
 
 #include "line_plot.hpp"
+#include "time_calls.hpp"
 #include <vecdet/detail/environment_variable.hpp>
 
-#include <chrono>
 #include <map>
 #include <string>
 
@@ -30,10 +30,7 @@ inline void write_plots() {
 template <class Call>
 void plotted_loop(benchmark::State& state, line_plot& plot, const std::string& line, double size,
                   const Call& call) {
-  const auto start = std::chrono::steady_clock::now();
-  for (auto _ : state) call();
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  plot.add(line, size, 1e3 * spent.count() / static_cast<double>(state.iterations()));
+  plot.add(line, size, 1e3 * time_calls(state, call));
 }
 
 }  // namespace vecdet::bench

@@ -2,6 +2,8 @@
 // Common parts of benchmarks on tensors. A benchmark's argument is ATen's number of threads.
 #pragma once
 
+#include "../support/time_calls.hpp"
+#include <vecdet/keep_memory.hpp>
 #include <vecdet/torch.hpp>
 
 #include <cstdint>
@@ -14,6 +16,9 @@
 #include <torch/csrc/autograd/autograd.h>
 
 namespace vecdet::bench {
+
+/// Otherwise, large tensors have fresh pages at each call, whose cost depends on the machine.
+inline const bool keeps_memory = vecdet::keep_memory();
 
 constexpr std::int64_t anchor_count = 120087, class_count = 91;
 
@@ -29,7 +34,7 @@ void add(const char* name, Call call) {
   benchmark::RegisterBenchmark(name,
                                [call](benchmark::State& state) {
                                  at::set_num_threads(static_cast<int>(state.range(0)));
-                                 for (auto _ : state) benchmark::DoNotOptimize(call());
+                                 time_calls(state, [&] { benchmark::DoNotOptimize(call()); });
                                })
       ->ArgName("threads")
       ->Arg(1)

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 
-from pages import COLOURS, processor, put
+from pages import COLOURS, figures, processor, put
 from runs import read_lines
 
 # The stages of `detector bench`, by index.
@@ -121,9 +121,9 @@ def read(folder, stage):
 
 
 def blas(program):
-    """The library of matrix products that the program finds."""
+    """The library of matrix products that the program finds, and its kernels."""
     found = re.search(r"libblas\S* => (\S+)", subprocess.run(["ldd", program], capture_output=True, text=True).stdout)
-    return "/".join(pathlib.Path(found[1]).resolve().parts[-2:]) if found else "a BLAS inside of libtorch"
+    return figures.blas_of(pathlib.Path(found[1]).resolve()) if found else "a BLAS inside of libtorch"
 
 
 def inclusive_seconds(profile, keep):

@@ -9,12 +9,16 @@ others have one.
 
 import argparse
 import copy
+import pathlib
 import statistics
+import sys
 import time
 
-import torch
-import vecdet.torch
-from torchvision.models import detection
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+import figures  # noqa: E402 (before torch: removes what spoils figures from the environment)
+import torch  # noqa: E402
+import vecdet.torch  # noqa: E402
+from torchvision.models import detection  # noqa: E402
 
 
 MODELS = {
@@ -87,6 +91,7 @@ def main():
     if options.keep_memory and not vecdet.torch.keep_memory():
         print("memory is not kept: malloc is not glibc's")
     torch.set_num_threads(options.threads)
+    print(f"PyTorch {torch.__version__}, {figures.blas()}, {options.threads} threads")
     for name in options.models:
         time_model(name, options)
 

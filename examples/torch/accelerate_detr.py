@@ -14,14 +14,17 @@ Deformable DETR, ResNet-50. Pictures are noise. A clone of RT-DETR needs its req
 import argparse
 import copy
 import os
+import pathlib
 import statistics
 import sys
 import time
 import types
 
-import torch
-import vecdet.torch
-from vecdet.torch import ops
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+import figures  # noqa: E402 (before torch: removes what spoils figures from the environment)
+import torch  # noqa: E402
+import vecdet.torch  # noqa: E402
+from vecdet.torch import ops  # noqa: E402
 
 CLASSES = 80
 
@@ -131,7 +134,7 @@ def main():
             else:
                 seconds.setdefault(name, []).append(elapsed)
     expected = first["without vecdet"]
-    print(f"{options.model}, PyTorch {torch.__version__}, {options.threads} threads, {options.pictures} x "
+    print(f"{options.model}, PyTorch {torch.__version__}, {figures.blas()}, {options.threads} threads, {options.pictures} x "
           f"{options.size} x {options.size}, {len(expected)} losses, sum {sum(expected.values()):.6f}")
     before = statistics.median(seconds["without vecdet"])
     for name, times in seconds.items():
