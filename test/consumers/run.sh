@@ -77,10 +77,19 @@ with_clang() {
 }
 
 headers_alone() {
-  # Without warnings: GCC 12 reports its own AVX-512 intrinsics as uninitialized (GCC bug 105593).
-  $cache $CXX -I "$root/include" "$@" -c "$here/trainer.cpp" -o "$scratch/headers_alone.o"
+  $cache $CXX -I "$root/include" $warnings "$@" -c "$here/trainer.cpp" -o "$scratch/headers_alone.o"
   $CXX "$scratch/headers_alone.o" -ltbb -o "$scratch/headers_alone"
   "$scratch/headers_alone"
+}
+
+# Header-only kernels, with a user's usual warnings.
+header_only_warnings() {
+  local compiler compilers=$CXX
+  [ "$CXX" = clang++ ] || ! command -v clang++ >/dev/null || compilers+=' clang++'
+  for compiler in $compilers; do
+    $cache $compiler -std=c++17 -I "$root/include" -Wall -Wextra -Werror "$@" \
+      -c "$here/warnings.cpp" -o "$scratch/warnings.o"
+  done
 }
 
 # The header-only object comes first on the link line: any symbol that it shares with a unit would
@@ -224,6 +233,12 @@ consumer "ASan and UBSan with -ffast-math" with_flags -std=c++17 -O1 -ffast-math
   -fsanitize=address,undefined -fno-sanitize-recover=all
 consumer "headers alone, -O1 -march=native -ffast-math" headers_alone -std=c++17 -O1 \
   -march=native -ffast-math
+consumer "headers alone for AVX-512, -Wall -Wextra -O2" header_only_warnings -O2 -march=x86-64-v4
+if [ "${1:-}" = --all ]; then
+  consumer "headers alone for AVX-512, -Wall -Wextra -O3" header_only_warnings -O3 -march=x86-64-v4
+  consumer "headers alone for AVX2, -Wall -Wextra -O2" header_only_warnings -O2 -march=x86-64-v3
+  consumer "headers alone for AVX2, -Wall -Wextra -O3" header_only_warnings -O3 -march=x86-64-v3
+fi
 consumer "headers alone at -O0 beside dispatch" two_in_one "-std=c++17 -O0"
 consumer "headers alone for AVX2 beside dispatch" two_in_one "-std=c++20 -O1 -ffast-math -march=x86-64-v3"
 consumer "install" install_package
