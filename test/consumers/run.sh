@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs a tiny user of vecdet in every way that users build: by the commands of
-# docs/building.md without CMake; with find_package and FetchContent; with compiler flags that
+# docs/building.md without CMake; the first program of docs/getting_started.md; with find_package and FetchContent; with compiler flags that
 # differ from vecdet's; header-only and dispatching in one program. The instruction sets' units are
 # compiled once, by hand.
 #
@@ -59,6 +59,24 @@ by_hand() {
   I=$root/include CXX="$cache $CXX -fPIC" bash -ec "$(echo "$commands" | sed '1,4s/$/ \&/; 4s/$/ wait/')"
   VECDET_PROFILE=1 ./a.out 2>profile
   grep sigmoid_focal_loss_and_grad/labels/f32/4x3 profile
+}
+
+# The first program of docs/getting_started.md, by its command, prints what the page shows.
+first_program() {
+  mkdir "$scratch/first"
+  cd "$scratch/first"
+  ln -s "$root" vecdet
+  # block <kind>: the first block of code of that kind.
+  block() {
+    sed -n '/^## A first program/,/^## Install/p' "$root/docs/getting_started.md" |
+      awk -v kind="$1" '/^```/ { if (inside && on) exit; inside = !inside; on = inside && $0 == "```" kind; next } on'
+  }
+  block cpp >detect.cpp
+  block '' >expected
+  [ "$(wc -l <expected)" = 3 ]
+  block sh | sed "s|^g++|$cache $CXX|" >command
+  bash -e command >printed
+  diff expected printed
 }
 
 # A consumer's own flags, with the units by hand.
@@ -218,6 +236,7 @@ ours=(-DCMAKE_CXX_COMPILER_LAUNCHER="$here/unit_launcher.sh" -DCMAKE_BUILD_TYPE=
 
 consumer "by hand, with the commands of docs/building.md" by_hand
 known=$("$units/a.out")
+consumer "the first program of docs/getting_started.md" first_program
 for standard in 17 20 2b; do consumer "C++$standard" with_flags -std=c++$standard -O2; done
 if command -v clang++ >/dev/null; then
   consumer "Clang, C++2b" with_clang -std=c++2b -O2
