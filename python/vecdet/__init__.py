@@ -15,6 +15,8 @@ protocol works; arrays that are not contiguous are copied. Calls release the GIL
 any number of threads. Invalid arguments raise ValueError or TypeError before anything is computed.
 """
 
+import typing as _typing
+
 try:
     import numpy as _numpy  # noqa: F401 (for its message)
 except ImportError as error:
@@ -47,6 +49,12 @@ from ._targets import (AnchorIndex, assign_atss, assign_fcos, assign_task_aligne
                        make_anchors, make_points, make_ssd_anchors, match_anchors, sample_balanced)
 
 __version__: str = _library.vecdet_version().decode()
+
+if not _typing.TYPE_CHECKING:
+    def __getattr__(name):
+        """Called for names that are not there, such as a module that is not imported yet."""
+        hint = f": import vecdet.{name}" if name in ("gate", "sahi", "supervision", "torch") else ""
+        raise AttributeError(f"module 'vecdet' has no attribute '{name}'{hint}")
 
 __all__ = [
     "AnchorIndex", "Conv3x3", "Detections", "LetterboxTransform", "MergedBoxes", "YoloDetections",
