@@ -10,6 +10,7 @@ kernels: what fresh memory costs depends on the machine. They show one of severa
 ~ marks times whose median is more than a third above the least one.
 """
 
+import html
 import json
 import math
 import pathlib
@@ -19,12 +20,17 @@ import textwrap
 
 import figures
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+from text_width import lines_of, text_width
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLOURS = {"light": {"text": "#1f2328", "grid": "#d0d7de", "bar": "#0969da", "other": "#8250df", "onnx": "#bf8700"},
            "dark": {"text": "#e6edf3", "grid": "#30363d", "bar": "#4493f8", "other": "#ab7df8", "onnx": "#d29922"}}
 KINDS = {"torchvision": "bar", "PyTorch": "bar", "PyTorch and SciPy": "bar", "torch.compile": "other", "ONNX Runtime": "onnx"}
-LABELS, LEFT, WIDTH, ROW, TOP = 252, 262, 800, 19, 58
-
+MARGIN, LABELS, LEFT, WIDTH, ROW = 8, 292, 302, 800, 19
+LINE = 15  # of labels and of the text at the top
+VALUE = 64  # the width of "1,000x"
 
 # Similar problems, left out of the chart.
 NOT_IN_CHART = ("CIoU", "IoU,", "matching, 32 boxes", "NMS, 5000", "matching of 16 x 300 queries, 7",
@@ -45,38 +51,52 @@ def bars(run):
             for name, ms in row["ms"].items() if name != "vecdet"]
 
 
+def text(x, y, words, attributes=""):
+    return f'<text x="{x:.1f}" y="{y}"{attributes}>{html.escape(words)}</text>'
+
+
 def svg(run, theme):
+    """The picture. A problem's label is as many lines as it needs, and so is the text at the top."""
     colour = COLOURS[theme]
     rows = bars(run)
-    decades = math.ceil(math.log10(max(ratio for _, _, ratio in rows)))
-    scale = (WIDTH - LEFT - 70) / decades
-    height = TOP + ROW * len(rows) + 14
+    decades = max(1, math.ceil(math.log10(max(ratio for _, _, ratio in rows))))
+    scale = (WIDTH - LEFT - VALUE - MARGIN) / decades
     versions = run["versions"]
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-           f'height="{height}" font-family="sans-serif" font-size="12" fill="{colour["text"]}">',
-           f'<text x="8" y="18" font-size="15" font-weight="bold">vecdet: speed-up, one thread, log scale, tuned malloc</text>',
-           f'<text x="8" y="35" font-size="11">torchvision {versions["torchvision"].split("+")[0]}, PyTorch '
-           f'{versions["torch"].split("+")[0]}, ONNX Runtime {versions["onnxruntime"].split("+")[0]}; '
-           f'{run["processor"]}; {run["date"]}</text>']
+    about = (f'torchvision {versions["torchvision"].split("+")[0]}, PyTorch {versions["torch"].split("+")[0]}, '
+             f'ONNX Runtime {versions["onnxruntime"].split("+")[0]}; {run["processor"]}; {run["date"]}')
+    out = [text(MARGIN, 18, "vecdet: speed-up, one thread, log scale, tuned malloc", ' font-size="15" font-weight="bold"')]
+    y = 35
+    for line in lines_of(about, WIDTH - 2 * MARGIN, 11):
+        out.append(text(MARGIN, y, line, ' font-size="11"'))
+        y += LINE
+    top = y + 8
+    y = top
+    for problem in dict.fromkeys(problem for problem, _, _ in rows):
+        label = lines_of(problem, LABELS - MARGIN, 12)
+        for i, line in enumerate(label):
+            out.append(text(LABELS, y + 13 + LINE * i, line, ' text-anchor="end"'))
+        label_end = y + LINE * len(label) + ROW - LINE
+        for name, ratio in [(name, ratio) for of, name, ratio in rows if of == problem]:
+            length = max(1.0, scale * math.log10(max(ratio, 1)))
+            out.append(f'<rect x="{LEFT}" y="{y + 2}" width="{length:.1f}" height="{ROW - 5}" rx="2" '
+                       f'fill="{colour[KINDS[name]]}"/>')
+            width = text_width(name, 10)
+            inside = length > width + 10
+            out.append(text(LEFT + 5 if inside else LEFT + length + 5, y + 13, name,
+                            f' font-size="10" fill="{"#ffffff" if inside else colour["text"]}"'))
+            out.append(text(LEFT + length + (5 if inside else width + 12), y + 13,
+                            f"{ratio:.{0 if ratio >= 10 else 1}f}x", ' font-weight="bold"'))
+            y += ROW
+        y = max(y, label_end)
+    height = y + 14
+    grid = []
     for decade in range(decades + 1):
         x = LEFT + scale * decade
-        out.append(f'<line x1="{x:.1f}" y1="{TOP - 6}" x2="{x:.1f}" y2="{height - 8}" stroke="{colour["grid"]}"/>')
-        out.append(f'<text x="{x:.1f}" y="{TOP - 10}" font-size="10" text-anchor="middle">{10 ** decade}x</text>')
-    last = None
-    for i, (problem, name, ratio) in enumerate(rows):
-        y = TOP + ROW * i
-        if problem != last:
-            out.append(f'<text x="{LABELS}" y="{y + 13}" text-anchor="end">{problem}</text>')
-        last = problem
-        length = max(1.0, scale * math.log10(max(ratio, 1)))
-        out.append(f'<rect x="{LEFT}" y="{y + 2}" width="{length:.1f}" height="{ROW - 5}" rx="2" '
-                   f'fill="{colour[KINDS[name]]}"/>')
-        inside = length > 110
-        out.append(f'<text x="{LEFT + 5 if inside else LEFT + length + 5:.1f}" y="{y + 13}" font-size="10" '
-                   f'fill="{"#ffffff" if inside else colour["text"]}">{name}</text>')
-        shift = 5 if inside else 12 + 6 * len(name)
-        out.append(f'<text x="{LEFT + length + shift:.1f}" y="{y + 13}" font-weight="bold">{ratio:.{0 if ratio >= 10 else 1}f}x</text>')
-    return "\n".join(out) + "\n</svg>\n"
+        grid.append(f'<line x1="{x:.1f}" y1="{top - 6}" x2="{x:.1f}" y2="{height - 8}" stroke="{colour["grid"]}"/>')
+        grid.append(text(x, top - 10, f"{10 ** decade}x", ' font-size="10" text-anchor="middle"'))
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+                      f'height="{height}" font-family="sans-serif" font-size="12" fill="{colour["text"]}">',
+                      *grid, *out, "</svg>"]) + "\n"
 
 
 def milliseconds(ms):

@@ -56,12 +56,8 @@ int main(int argc, char** argv) try {
   std::vector<vecdet::index_t> classes(scores.size());
   vecdet::split_detections(detections, boxes, scores, classes);
 
-  vecdet::nms_groups groups;
-  groups.classes = classes;  // boxes of different classes do not suppress each other
-  vecdet::nms_workspace workspace;
-  const auto kept =
-      vecdet::batched_nms(vecdet::boxes_view<const float>(boxes),
-                          vecdet::vector_view<const float>(scores), groups, rule, workspace);
+  // Boxes of different classes do not suppress each other.
+  const std::vector<vecdet::index_t> kept = vecdet::batched_nms(boxes, scores, classes, rule);
   for (const vecdet::index_t i : kept) {
     for (vecdet::index_t k = 0; k < 6; ++k)
       std::printf("%g%c", static_cast<double>(detections(i, k)), k < 5 ? ' ' : '\n');

@@ -51,8 +51,7 @@ int main() {
   Eigen::Matrix<index_t, Eigen::Dynamic, 1> classes(3);
   split_detections(matrix_view<const float>(rows.data(), rows.rows(), rows.cols()), corners, scores,
                    classes);
-  const nms_groups groups{classes};
-  const std::vector<index_t> kept = batched_nms(corner_boxes(corners), numbers(scores), groups);
+  const std::vector<index_t> kept = batched_nms(corner_boxes(corners), numbers(scores), classes);
   const bool is_right =
       corners == rows.leftCols<4>() && scores == rows.col(4) && kept == std::vector<index_t>{1, 2};
   std::printf("Eigen: %s\n", is_right ? "as it should be" : "wrong");

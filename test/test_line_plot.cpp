@@ -61,3 +61,33 @@ TEST_CASE("line plot: the file") {
   CHECK(std::abs(place("one") - place("two")) >= 12);
   CHECK(std::abs(place("two") - place("three")) >= 12);
 }
+
+TEST_CASE("line plot: many lines with long names are within the picture") {
+  line_plot plot("a title", "boxes", "ms");
+  for (int i = 0; i < 60; ++i) {
+    const std::string name = std::to_string(i) + " sigmoid_focal_loss_and_grad/labels/gamma2";
+    for (double x = 10; x < 2e4; x *= 10) plot.add(name + "/and/more/of/it", x, x);
+  }
+  char path[] = "vecdet_plot_XXXXXX";
+  const int file = mkstemp(path);
+  REQUIRE(file >= 0);
+  close(file);
+  plot.write(path);
+  std::ifstream in(path);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::remove(path);
+  double width = 0, height = 0, x = 0, y = 0;
+  REQUIRE(std::sscanf(text.c_str(),
+                      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %lf %lf", &width,
+                      &height) == 2);
+  int names = 0;
+  for (std::size_t at = 0; (at = text.find("<text", at)) != std::string::npos; ++at) {
+    REQUIRE(std::sscanf(text.c_str() + at, "<text x=\"%lf\" y=\"%lf\"", &x, &y) == 2);
+    const std::size_t begin = text.find('>', at) + 1, end = text.find('<', begin);
+    CHECK(y + 3 <= height);
+    if (text.compare(begin, end - begin, "a title") == 0 || end - begin < 40) continue;
+    ++names;
+    CHECK(x + 0.602 * 12 * static_cast<double>(end - begin) <= width);
+  }
+  CHECK(names == 60);
+}

@@ -235,6 +235,8 @@ TEST_CASE("merge_boxes: bad arguments throw errors that name them") {
   groups.classes = vector_view<const index_t>(classes);
   CHECK_THROWS_WITH_AS(merge_boxes(c.b(), c.s(), groups, params, workspace),
                        doctest::Contains("groups.classes.size() is 9"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(merge_boxes(c.b(), c.s(), classes, params, workspace),
+                       doctest::Contains("groups.size() is 9"), std::invalid_argument);
 
   nms_params by_area = nms_params::sahi(0);
   CHECK_THROWS_WITH_AS(nms(c.b(), c.s(), by_area), doctest::Contains("params.iou_threshold is 0"),

@@ -62,7 +62,15 @@ TEST_CASE("NMS: takes containers of numbers and of boxes, and a threshold") {
 #endif
   const std::vector<int> classes{0, 1, 0, 0};
   CHECK(batched_nms(structs, scores, {classes, {}, {}}, 0.5) == indices{1, 0, 3});
+  CHECK(batched_nms(structs, scores, classes, 0.5) == indices{1, 0, 3});
+  CHECK(batched_nms(structs, scores, std::vector<unsigned>{7, 2, 7, 7}) == indices{1, 0, 3});
+  CHECK(batched_nms(structs, scores, labels_view(classes)) == indices{1, 0, 3});
+  CHECK(batched_nms(structs, scores, nms_groups{classes}) == indices{1, 0, 3});
+  CHECK(batched_nms(structs, scores, {classes}) == indices{1, 0, 3});
+  CHECK(batched_nms(structs, scores, {}, 0.5) == expected);
   nms_workspace workspace;
+  const auto by_class = batched_nms(structs, scores, classes, 0.5, workspace);
+  CHECK(indices(by_class.begin(), by_class.end()) == indices{1, 0, 3});
   const auto kept = nms(arrays, scores, 0.5, workspace);
   CHECK(indices(kept.begin(), kept.end()) == expected);
 
@@ -370,6 +378,13 @@ TEST_CASE("NMS: bad arguments throw errors that name them") {
     fails(params, {}, "is -1, expected 0 or more");
   }
   const indices one = {1}, two = {1, 2}, offsets = {0, 2, 1}, short_offsets = {0, 1};
+  // Empty nms_groups mean one group; an empty container of classes is a mistake.
+  for (const indices& classes : {indices{}, one, indices{1, 2, 3}})
+    CHECK_THROWS_WITH_AS(batched_nms(b, s, classes),
+                         ("vecdet::batched_nms: groups.size() is " +
+                          std::to_string(classes.size()) + ", expected 2, the number of boxes")
+                             .c_str(),
+                         std::invalid_argument);
   nms_groups groups{one};
   fails({}, groups, "groups.classes.size() is 1");
   groups = {};

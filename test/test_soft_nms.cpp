@@ -50,6 +50,11 @@ void check_soft(const soft_scene<T>& scene, const soft_nms_params& params) {
   const auto expected = reference::soft_nms(scene.b(), scene.s(), params,
                                             {vector_view<const index_t>(scene.classes), {}});
   const nms_groups groups{scene.classes};
+  if (!scene.classes.empty()) {
+    soft_nms_workspace<compute_type<T>> workspace;
+    const auto actual = soft_nms(scene.b(), scene.s(), scene.classes, params, workspace);
+    CHECK(actual.kept.size() == static_cast<index_t>(expected.size()));
+  }
   for_each_isa([&](isa) {
     soft_nms_workspace<compute_type<T>> workspace;
     const auto actual = soft_nms(scene.b(), scene.s(), groups, params, workspace);

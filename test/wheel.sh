@@ -84,6 +84,11 @@ for suite in bookworm sid; do
   make_root $suite $suite-wheel $packages
   python -m pip install -q --no-index --no-deps --break-system-packages --force-reinstall \
     --root-user-action=ignore "/wheel/$(basename "$wheel")"
+  python -c 'from importlib.metadata import metadata
+about = metadata("vecdet")
+text = about.get_payload() or about["Description"] or ""
+assert about["Summary"] and about["Description-Content-Type"] == "text/markdown", about.items()
+assert "vecdet.postprocess_yolo" in text and "Apache-2.0" in text, text'
   test_package
   # What users without NumPy see.
   python -c 'import sys

@@ -85,10 +85,12 @@ class line_plot {
     const auto px = [&](double x) { return 70 + 560 * (std::log10(x) - first[0]) / decades[0]; };
     const auto py = [&](double y) { return 420 - 370 * (std::log10(y) - first[1]) / decades[1]; };
 
+    const std::map<std::string, double> names = places_of_names(py);
+    const double width = width_with_names(px), height = height_with_names(names);
     std::ofstream out(path);
-    out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 480\" "
-           "font-family=\"sans-serif\" font-size=\"12\">\n"
-        << "<rect width=\"960\" height=\"480\" fill=\"white\"/>\n"
+    out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' ' << height
+        << "\" font-family=\"sans-serif\" font-size=\"12\">\n"
+        << "<rect width=\"" << width << "\" height=\"" << height << "\" fill=\"white\"/>\n"
         << "<text x=\"70\" y=\"28\" font-size=\"15\">" << title_ << "</text>\n"
         << "<text x=\"350\" y=\"465\" text-anchor=\"middle\">" << x_name_ << "</text>\n"
         << "<text x=\"20\" y=\"45\">" << y_name_ << "</text>\n";
@@ -107,7 +109,6 @@ class line_plot {
       }
     }
     const char* colours[] = {"#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#9c6b4e"};
-    const std::map<std::string, double> names = places_of_names(py);
     std::size_t number = 0;
     for (const auto& line : lines_) {
       const char* const colour = colours[number++ % 6];
@@ -123,18 +124,39 @@ class line_plot {
             << py(point.second) << "\"><title>" << point.first << ": " << point.second
             << "</title></circle>\n";
       out << "<text x=\"" << px(line.second.rbegin()->first) + 8 << "\" y=\""
-          << names.at(line.first) << "\" fill=\"" << colour << "\">" << line.first;
-      if (line.second.size() > 1) {
-        char power[32];
-        std::snprintf(power, sizeof power, " ~ %.2f", exponent(line.first));
-        out << power;
-      }
-      out << "</text>\n";
+          << names.at(line.first) << "\" font-family=\"monospace\" fill=\"" << colour << "\">"
+          << label_of(line.first) << "</text>\n";
     }
     out << "</svg>\n";
   }
 
  private:
+  /// A line's name and exponent.
+  std::string label_of(const std::string& line) const {
+    if (lines_.at(line).size() < 2) return line;
+    char power[32];
+    std::snprintf(power, sizeof power, " ~ %.2f", exponent(line));
+    return line + power;
+  }
+
+  /// The picture's width. Labels stand right of the lines' ends, in a font whose characters are all
+  /// about 0.6 of its size wide.
+  template <class Place>
+  double width_with_names(const Place& px) const {
+    double width = 960;
+    for (const auto& line : lines_) {
+      const double label = 12 * 0.61 * static_cast<double>(label_of(line.first).size());
+      width = std::max(width, std::ceil(px(line.second.rbegin()->first) + 8 + label + 8));
+    }
+    return width;
+  }
+
+  static double height_with_names(const std::map<std::string, double>& places) {
+    double height = 480;
+    for (const auto& place : places) height = std::max(height, std::ceil(place.second + 12));
+    return height;
+  }
+
   /// Names are at the ends of their lines, with enough distance to be legible.
   template <class Place>
   std::map<std::string, double> places_of_names(const Place& py) const {

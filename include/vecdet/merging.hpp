@@ -62,10 +62,11 @@ class merge_workspace {
   detail::merge_buffers buffers_;
 };
 
-/// Merges boxes x1 y1 x2 y2 (N x 4) with scores (N), per class and image (nms_params.hpp).
-template <class T>
+/// Merges boxes x1 y1 x2 y2 (N x 4) with scores (N), per class and image. `groups` is a container
+/// or view of the N classes, or nms_groups (nms_params.hpp).
+template <class T, class Groups = nms_groups>
 merged_boxes<compute_type<value_of<T>>> merge_boxes(boxes_view<T> boxes, vector_view<T> scores,
-                                                    const nms_groups& groups,
+                                                    const Groups& groups,
                                                     const merge_params& params,
                                                     merge_workspace& workspace,
                                                     threading policy = threading::parallel);

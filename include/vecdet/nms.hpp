@@ -56,19 +56,21 @@ template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
 std::vector<index_t> nms(const Boxes& boxes, const Scores& scores, const nms_params& params = {},
                          threading policy = threading::parallel);
 
-/// NMS per class and image of boxes (N x 4) and scores (N), spread over threads. The order of the
-/// result is params.order, by default descending score over all classes and images.
-template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
+/// NMS per class and image of boxes (N x 4) and scores (N), spread over threads. `groups` is a
+/// container or view of the N classes, integers of 32 or 64 bits, or nms_groups for classes and
+/// images. The order of the result is params.order, by default descending score over all classes
+/// and images.
+template <class Boxes, class Scores, class Groups = nms_groups, detail::require_boxes<Boxes> = 0,
           detail::require_numbers<Scores> = 0>
 vector_view<const index_t> batched_nms(const Boxes& boxes, const Scores& scores,
-                                       const nms_groups& groups, const nms_params& params,
+                                       const Groups& groups, const nms_params& params,
                                        nms_workspace& workspace,
                                        threading policy = threading::parallel);
 
 /// The same without a workspace; each call allocates its memory.
-template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
+template <class Boxes, class Scores, class Groups = nms_groups, detail::require_boxes<Boxes> = 0,
           detail::require_numbers<Scores> = 0>
-std::vector<index_t> batched_nms(const Boxes& boxes, const Scores& scores, const nms_groups& groups,
+std::vector<index_t> batched_nms(const Boxes& boxes, const Scores& scores, const Groups& groups,
                                  const nms_params& params = {},
                                  threading policy = threading::parallel);
 

@@ -16,6 +16,7 @@
 #include <vecdet/views.hpp>
 
 #include <limits>
+#include <type_traits>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -129,6 +130,25 @@ struct nms_groups {
   /// [image_offsets[k], image_offsets[k + 1]). Has one element more than there are images.
   lasting<vector_view<const index_t>> image_offsets{};
 };
+
+namespace detail {
+
+/// The argument `groups` of NMS of `boxes` boxes: nms_groups as they are, or a container of one
+/// class per box.
+template <class Groups>
+nms_groups groups_of(const char* function, const Groups& groups, index_t boxes) {
+  if constexpr (std::is_convertible<const Groups&, const nms_groups&>::value) {
+    return groups;
+  } else {
+    static_assert(std::is_constructible<labels_view, const Groups&>::value,
+                  "groups must be nms_groups or a container of integer classes");
+    const labels_view classes(groups);
+    check_size(function, "groups.size()", classes.size(), boxes, "the number of boxes");
+    return {classes, {}, {}};
+  }
+}
+
+}  // namespace detail
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

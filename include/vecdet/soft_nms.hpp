@@ -57,10 +57,11 @@ class soft_nms_workspace {
   detail::soft_nms_buffers<Real> buffers_;
 };
 
-/// Soft-NMS per group of boxes (N x 4, corners) and scores (N). `groups` = {} means a single group.
-template <class Boxes>
+/// Soft-NMS per group of boxes (N x 4, corners) and scores (N). `groups` is a container or view of
+/// the N classes, or nms_groups; {} means a single group.
+template <class Boxes, class Groups = nms_groups>
 soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
-    const Boxes& boxes, vector_view<const coordinate_of<Boxes>> scores, const nms_groups& groups,
+    const Boxes& boxes, vector_view<const coordinate_of<Boxes>> scores, const Groups& groups,
     const soft_nms_params& params,
     soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace,
     threading policy = threading::parallel);

@@ -24,6 +24,7 @@ if _sys.argv[:1] == ["-m"] and _sys.version_info >= (3, 10):
         from .gate import main as _gate
         _gate(_sys.argv[1:])
         _sys.exit()
+import typing as _typing
 
 try:
     import numpy as _numpy  # noqa: F401 (for its message)
@@ -57,6 +58,12 @@ from ._targets import (AnchorIndex, assign_atss, assign_fcos, assign_task_aligne
                        make_anchors, make_points, make_ssd_anchors, match_anchors, sample_balanced)
 
 __version__: str = _library.vecdet_version().decode()
+
+if not _typing.TYPE_CHECKING:
+    def __getattr__(name):
+        """Called for names that are not there, such as a module that is not imported yet."""
+        hint = f": import vecdet.{name}" if name in ("gate", "sahi", "supervision", "torch") else ""
+        raise AttributeError(f"module 'vecdet' has no attribute '{name}'{hint}")
 
 __all__ = [
     "AnchorIndex", "Conv3x3", "Detections", "LetterboxTransform", "MergedBoxes", "YoloDetections",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs a tiny user of vecdet in every way that users build: by the commands of
-# docs/building.md without CMake; with find_package and FetchContent; with compiler flags that
+# docs/building.md without CMake; the first program of docs/getting_started.md; with find_package and FetchContent; with compiler flags that
 # differ from vecdet's; header-only and dispatching in one program. The instruction sets' units are
 # compiled once, by hand.
 #
@@ -61,6 +61,24 @@ by_hand() {
   grep sigmoid_focal_loss_and_grad/labels/f32/4x3 profile
 }
 
+# The first program of docs/getting_started.md, by its command, prints what the page shows.
+first_program() {
+  mkdir "$scratch/first"
+  cd "$scratch/first"
+  ln -s "$root" vecdet
+  # block <kind>: the first block of code of that kind.
+  block() {
+    sed -n '/^## A first program/,/^## Install/p' "$root/docs/getting_started.md" |
+      awk -v kind="$1" '/^```/ { if (inside && on) exit; inside = !inside; on = inside && $0 == "```" kind; next } on'
+  }
+  block cpp >detect.cpp
+  block '' >expected
+  [ "$(wc -l <expected)" = 3 ]
+  block sh | sed "s|^g++|$cache $CXX|" >command
+  bash -e command >printed
+  diff expected printed
+}
+
 # A consumer's own flags, with the units by hand.
 with_flags() {
   local binary
@@ -77,10 +95,19 @@ with_clang() {
 }
 
 headers_alone() {
-  # Without warnings: GCC 12 reports its own AVX-512 intrinsics as uninitialized (GCC bug 105593).
-  $cache $CXX -I "$root/include" "$@" -c "$here/trainer.cpp" -o "$scratch/headers_alone.o"
+  $cache $CXX -I "$root/include" $warnings "$@" -c "$here/trainer.cpp" -o "$scratch/headers_alone.o"
   $CXX "$scratch/headers_alone.o" -ltbb -o "$scratch/headers_alone"
   "$scratch/headers_alone"
+}
+
+# Header-only kernels, with a user's usual warnings.
+header_only_warnings() {
+  local compiler compilers=$CXX
+  [ "$CXX" = clang++ ] || ! command -v clang++ >/dev/null || compilers+=' clang++'
+  for compiler in $compilers; do
+    $cache $compiler -std=c++17 -I "$root/include" -Wall -Wextra -Werror "$@" \
+      -c "$here/warnings.cpp" -o "$scratch/warnings.o"
+  done
 }
 
 # The header-only object comes first on the link line: any symbol that it shares with a unit would
@@ -209,6 +236,7 @@ ours=(-DCMAKE_CXX_COMPILER_LAUNCHER="$here/unit_launcher.sh" -DCMAKE_BUILD_TYPE=
 
 consumer "by hand, with the commands of docs/building.md" by_hand
 known=$("$units/a.out")
+consumer "the first program of docs/getting_started.md" first_program
 for standard in 17 20 2b; do consumer "C++$standard" with_flags -std=c++$standard -O2; done
 if command -v clang++ >/dev/null; then
   consumer "Clang, C++2b" with_clang -std=c++2b -O2
@@ -224,6 +252,12 @@ consumer "ASan and UBSan with -ffast-math" with_flags -std=c++17 -O1 -ffast-math
   -fsanitize=address,undefined -fno-sanitize-recover=all
 consumer "headers alone, -O1 -march=native -ffast-math" headers_alone -std=c++17 -O1 \
   -march=native -ffast-math
+consumer "headers alone for AVX-512, -Wall -Wextra -O2" header_only_warnings -O2 -march=x86-64-v4
+if [ "${1:-}" = --all ]; then
+  consumer "headers alone for AVX-512, -Wall -Wextra -O3" header_only_warnings -O3 -march=x86-64-v4
+  consumer "headers alone for AVX2, -Wall -Wextra -O2" header_only_warnings -O2 -march=x86-64-v3
+  consumer "headers alone for AVX2, -Wall -Wextra -O3" header_only_warnings -O3 -march=x86-64-v3
+fi
 consumer "headers alone at -O0 beside dispatch" two_in_one "-std=c++17 -O0"
 consumer "headers alone for AVX2 beside dispatch" two_in_one "-std=c++20 -O1 -ffast-math -march=x86-64-v3"
 consumer "install" install_package

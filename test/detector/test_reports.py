@@ -11,7 +11,8 @@ import xml.etree.ElementTree
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent.parent.parent / "examples/detector"
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(SCRIPTS))
+sys.path[:0] = [str(SCRIPTS), str(SCRIPTS.parent.parent / "test")]
+import pictures
 import runs
 
 
@@ -156,6 +157,7 @@ class Reports(unittest.TestCase):
                         page.index(f"**bfloat16**: {recipe} on, train 12 pictures; the runs of a seed"))
         self.assertIn("in turn on 2 threads", page)
         self.assertIn("(quality.svg)", page)
+        self.assertEqual(pictures.faults(svg.read_text()), [])
         lines = xml.etree.ElementTree.parse(svg).getroot().findall("{http://www.w3.org/2000/svg}polyline")
         self.assertEqual(len(lines), 2 * 5)
         types = json.loads(figures.read_text())["types"]

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import ctypes
 import multiprocessing
+import subprocess
 import sys
 import threading
 import time
@@ -430,6 +431,23 @@ class Settings(unittest.TestCase):
         for wrong in (coroutine, generator, asynchronous_generator):
             with self.assertRaisesRegex(TypeError, f"{wrong.__name__} is a.*expected one that"):
                 vecdet.profile.scope("lazy")(wrong)
+    def test_modules_of_their_own(self):
+        # In a new process, which has imported none of them.
+        script = ("import vecdet\n"
+                  "for name in ('torch', 'sahi', 'supervision', 'gate', 'nsm'):\n"
+                  "    try:\n"
+                  "        getattr(vecdet, name).accelerate\n"
+                  "    except AttributeError as error:\n"
+                  "        print(error)\n"
+                  "from vecdet import sahi\n"
+                  "assert vecdet.sahi is sahi\n")
+        printed = subprocess.run([sys.executable, "-c", script], check=True, text=True,
+                                 stdout=subprocess.PIPE).stdout.splitlines()
+        self.assertEqual(printed[0],
+                         "module 'vecdet' has no attribute 'torch': import vecdet.torch")
+        self.assertEqual([line.rpartition("import ")[2] for line in printed[1:4]],
+                         ["vecdet.sahi", "vecdet.supervision", "vecdet.gate"])
+        self.assertEqual(printed[4:], ["module 'vecdet' has no attribute 'nsm'"])
 
     def test_version(self):
         self.assertRegex(vecdet.__version__, r"^\d+\.\d+\.\d+$")

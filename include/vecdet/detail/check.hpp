@@ -3,7 +3,6 @@
 // a std::invalid_argument that names the function, the argument, its value and the expected value.
 #pragma once
 
-#include <vecdet/detail/exceptions.hpp>
 #include <vecdet/detail/target.hpp>
 
 #include <cstdint>

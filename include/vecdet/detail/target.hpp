@@ -10,6 +10,8 @@
 // in one program.
 #pragma once
 
+#include <vecdet/detail/language.hpp>
+
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
     defined(__AVX512VL__) && defined(__AVX512CD__)
 #define VECDET_TARGET_ISA avx512
@@ -40,6 +42,18 @@
 #define VECDET_ABI avx2_only
 #else
 #define VECDET_ABI baseline_only
+#endif
+
+// GCC 12 reports its own intrinsics of AVX-512 as uninitialised wherever they are inlined (GCC bug
+// 105593). Their first inclusion decides, and oneTBB includes them, too: therefore here, where no
+// header of vecdet has included anything before.
+#if defined(VECDET_TARGET_AVX512) && !defined(VECDET_DISPATCH) && !defined(__clang__) && \
+    __GNUC__ == 12
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
 #endif
 
 #if defined(__GNUC__)

@@ -262,14 +262,15 @@ class merge_call {
 
 }  // namespace detail
 
-template <class T>
+template <class T, class Groups>
 merged_boxes<compute_type<value_of<T>>> merge_boxes(boxes_view<T> boxes, vector_view<T> scores,
-                                                    const nms_groups& groups,
+                                                    const Groups& given_groups,
                                                     const merge_params& params,
                                                     merge_workspace& workspace, threading policy) {
   using stored = value_of<T>;
   constexpr const char* function = "merge_boxes";
   const index_t size = boxes.size();
+  const nms_groups groups = detail::groups_of(function, given_groups, size);
   detail::check_nms(function, size, scores.size(), {});
   detail::check_groups(function, groups, size);
   detail::check(params.match_threshold > 0 && params.match_threshold <= 1, function,

@@ -311,25 +311,28 @@ std::vector<index_t> nms(const Boxes& given_boxes, const Scores& given_scores,
   return {kept.begin(), kept.end()};
 }
 
-template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
+template <class Boxes, class Scores, class Groups, detail::require_boxes<Boxes>,
+          detail::require_numbers<Scores>>
 vector_view<const index_t> batched_nms(const Boxes& given_boxes, const Scores& given_scores,
-                                       const nms_groups& groups, const nms_params& params,
+                                       const Groups& groups, const nms_params& params,
                                        nms_workspace& workspace, threading policy) {
   const auto boxes = detail::boxes_in(given_boxes, "batched_nms", "boxes");
   const vector_view<const number_of<Scores>> scores = given_scores;
+  const nms_groups by_class = detail::groups_of("batched_nms", groups, boxes.size());
   return detail::run_nms<coordinate_of<Boxes>, number_of<Scores>>(
-      "batched_nms", active_isa(), boxes, scores, groups, params,
+      "batched_nms", active_isa(), boxes, scores, by_class, params,
       detail::workspace_access::buffers(workspace), policy);
 }
 
-template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
+template <class Boxes, class Scores, class Groups, detail::require_boxes<Boxes>,
+          detail::require_numbers<Scores>>
 std::vector<index_t> batched_nms(const Boxes& given_boxes, const Scores& given_scores,
-                                 const nms_groups& groups, const nms_params& params,
-                                 threading policy) {
+                                 const Groups& groups, const nms_params& params, threading policy) {
   const auto boxes = detail::boxes_in(given_boxes, "batched_nms", "boxes");
   const vector_view<const number_of<Scores>> scores = given_scores;
   nms_workspace workspace;
-  const auto kept = batched_nms(boxes, scores, groups, params, workspace, policy);
+  const nms_groups by_class = detail::groups_of("batched_nms", groups, boxes.size());
+  const auto kept = batched_nms(boxes, scores, by_class, params, workspace, policy);
   return {kept.begin(), kept.end()};
 }
 

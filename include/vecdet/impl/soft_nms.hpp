@@ -11,16 +11,17 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-template <class Boxes>
+template <class Boxes, class Groups>
 soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
     const Boxes& given_boxes, vector_view<const coordinate_of<Boxes>> scores,
-    const nms_groups& groups, const soft_nms_params& params,
+    const Groups& given_groups, const soft_nms_params& params,
     soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace, threading policy) {
   const auto boxes = detail::boxes_in(given_boxes, "soft_nms", "boxes");
   using stored = coordinate_of<Boxes>;
   using real = compute_type<stored>;
   constexpr const char* function = "soft_nms";
   const index_t size = boxes.size();
+  const nms_groups groups = detail::groups_of(function, given_groups, size);
   nms_params limits;
   limits.iou_threshold = params.iou_threshold;
   detail::check_nms(function, size, scores.size(), limits);

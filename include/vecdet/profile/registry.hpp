@@ -5,7 +5,7 @@
 // main(), include the destructors of objects that were constructed after that.
 #pragma once
 
-#include <vecdet/detail/exceptions.hpp>
+#include <vecdet/detail/language.hpp>
 #include <vecdet/detail/target.hpp>
 #include <vecdet/profile/clock.hpp>
 #include <vecdet/profile/problem.hpp>

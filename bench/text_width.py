@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The width of text in pictures. Their font is whatever sans-serif is on the reader's machine; the widths here are those
+of DejaVu Sans, the widest of the usual ones."""
+
+# Of the characters from space to ~, in thousandths of the font's size.
+WIDTHS = {False: """
+    318 401 460 838 636 950 780 275 390 390 500 838 318 361 318 337 636 636 636 636 636 636 636 636 636 636 337 337 838
+    838 838 531 1000 684 686 698 770 632 575 775 752 295 295 656 557 863 748 787 603 787 695 635 611 732 684 989 685 611
+    685 390 337 390 838 500 500 613 635 550 635 615 352 635 634 278 278 579 278 974 634 612 635 635 411 521 392 634 592
+    818 592 592 525 636 337 636 838""".split(),
+          True: """
+    348 456 521 838 696 1002 872 306 457 457 523 838 380 415 380 365 696 696 696 696 696 696 696 696 696 696 400 400 838
+    838 838 580 1000 774 762 734 830 683 683 821 837 372 372 775 637 995 837 850 733 850 770 720 682 812 774 1103 771 724
+    725 457 365 457 838 500 500 675 716 593 716 678 435 716 712 343 343 665 343 1042 712 687 716 716 493 595 478 712 652
+    924 645 652 582 712 365 712 838""".split()}
+OTHER = 1000  # any other character
+
+
+def text_width(text, size, bold=False):
+    """The width of one line in pixels."""
+    widths = WIDTHS[bold]
+    return size / 1000 * sum(int(widths[ord(c) - 32]) if " " <= c <= "~" else OTHER for c in text)
+
+
+def lines_of(text, width, size, bold=False):
+    """The text in lines of at most this width, broken between words, or within a word that is wider alone."""
+    lines = [""]
+    for word in text.split():
+        if text_width(f"{lines[-1]} {word}".strip(), size, bold) <= width:
+            lines[-1] = f"{lines[-1]} {word}".strip()
+            continue
+        lines += [""] if lines[-1] else []
+        for character in word:
+            if lines[-1] and text_width(lines[-1] + character, size, bold) > width:
+                lines.append("")
+            lines[-1] += character
+    return lines

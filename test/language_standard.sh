@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Every public header says first that it needs C++17 where it is compiled as C++14.
+#   language_standard.sh <compiler> <flag>...
+set -euo pipefail
+cd "$(dirname "$0")/../include/vecdet"
+checked=0
+for header in *.hpp profile/control.hpp profile/scope.hpp reference/*.hpp; do
+  [ $header != version.hpp ] || continue # macros
+  said=$("$@" -std=c++14 -fsyntax-only -Wfatal-errors -x c++ "$header" 2>&1 | grep -m1 'error:' || true)
+  case $said in
+    *"vecdet requires C++17: compile with -std=c++17"*) checked=$((checked + 1)) ;;
+    *) echo "$header: the first error is: ${said:-none}"; exit 1 ;;
+  esac
+done
+echo "headers: $checked"

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The commands of docs/own_gate.md, with the packages that its apt-get line installs and no others, in an
+# empty root directory of Debian 12. Needs root, debootstrap and 1 GB. ROOTS=folder keeps the root directory.
+set -euo pipefail
+source=$(cd "$(dirname "$0")/.." && pwd)
+source "$source/test/debian_root.sh"
+if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
+  echo "needs root and debootstrap"
+  exit 77
+fi
+scratch=$(mktemp -d)
+trap 'rm -rf --one-file-system "$scratch"' EXIT
+at=${ROOTS:-$scratch}/bookworm-own-gate
+ensure_root bookworm ca-certificates >"$scratch/log" || { tail "$scratch/log"; exit 1; }
+
+# line <beginning>: the page's only command that begins so.
+line() {
+  local found
+  found=$(sed -n "s|^    \\($1.*\\)|\\1|p" "$source/docs/own_gate.md")
+  [ "$(wc -l <<<"$found")" = 1 ] && [ -n "$found" ] || { echo "docs/own_gate.md: no single command begins with $1" >&2; return 1; }
+  echo "$found"
+}
+install=$(line apt-get)
+command=$(line 'cmake -S vecdet/bench/gate/command')
+project=$(line 'cp -r vecdet/examples/own_gate')
+build=$(line 'cmake -S . -B build -DVECDET_TREE')
+modules=$(line 'build/gate/vecdet-gate modules')
+callables=$(line 'python3 -m vecdet.gate released/kernel.py')
+history=$(line 'vecdet-gate history' | sed 's/ --otava.*//')
+
+# env -u: the root directory has no ccache. A machine that is too noisy ends the gate with code 3.
+run env -u CMAKE_CXX_COMPILER_LAUNCHER HOME=/root bash -euo pipefail -c "
+  judged() { \"\$@\" || [ \$? = 3 ]; }
+  $install >/dev/null
+  rm -rf ~/work && mkdir ~/work && ln -sfn /src ~/vecdet && cd ~/work && ln -s /src vecdet
+  $command
+  $project
+  $build
+  judged $modules
+  mkdir released && echo 'def run(): sum(range(20000))' | tee kernel.py >released/kernel.py
+  PYTHONPATH=/src/python judged ${callables/-m vecdet.gate/\/src\/python\/vecdet\/gate.py} --history history.jsonl
+  $history
+  grep -q '<svg' history.html
+  vecdet-gate run --help >/dev/null
+"
+echo "the commands of docs/own_gate.md ran"
