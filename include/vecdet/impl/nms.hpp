@@ -52,14 +52,15 @@ inline void check_nms(const char* function, index_t boxes, index_t scores,
 /// The threshold, rounded to Real if params.float_threshold is set.
 template <class Real>
 double threshold_for(const nms_params& params, double threshold) {
-  return params.float_threshold ? static_cast<double>(static_cast<Real>(threshold)) : threshold;
+  return params.float_threshold ? static_cast<double>(rounded(static_cast<Real>(threshold)))
+                                : threshold;
 }
 
 /// The smallest overlap of type Real that suppresses.
 template <class Real>
 Real least_overlap(const nms_params& params) {
   const double threshold = threshold_for<Real>(params, params.iou_threshold);
-  const Real nearest = static_cast<Real>(threshold);
+  const Real nearest = rounded(static_cast<Real>(threshold));
   const bool suppresses = params.suppress_equal ? static_cast<double>(nearest) >= threshold
                                                 : static_cast<double>(nearest) > threshold;
   return suppresses ? nearest : std::nextafter(nearest, std::numeric_limits<Real>::infinity());

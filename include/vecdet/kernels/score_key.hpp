@@ -4,7 +4,7 @@
 
 #include <vecdet/detail/target.hpp>
 #include <vecdet/dtype.hpp>
-#include <vecdet/simd/pack.hpp>
+#include <vecdet/simd/constants.hpp>
 
 #include <cstdint>
 

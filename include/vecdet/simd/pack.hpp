@@ -8,42 +8,17 @@
 // xsimd releases, to batch.hpp.
 #pragma once
 
-#include <vecdet/detail/float_bits.hpp>
 #include <vecdet/simd/batch.hpp>
 #include <vecdet/simd/bfloat16.hpp>
+#include <vecdet/simd/constants.hpp>
 
 #include <type_traits>
 
 namespace vecdet {
 namespace VECDET_TARGET {
 
-using detail::is_nan;
-using detail::rounded;
-
 // The batches of packs and masks are mutable: GCC 12 keeps a const local variable in memory if its
 // constructor, or the function that returns it, stores to it.
-
-template <class Real>
-constexpr Real largest = std::is_same<Real, float>::value ? Real(3.4028234663852886e38)
-                                                          : Real(1.7976931348623157e308);
-/// A constant whose value the compiler must not see with -ffast-math: it would take comparisons
-/// with infinity for decided, and drop NaN and the addition of 0.
-template <class Real>
-VECDET_INLINE Real hidden(Real constant) {
-#if defined(VECDET_FAST_MATH)
-  return rounded(constant);
-#else
-  return constant;
-#endif
-}
-template <class Real>
-VECDET_INLINE Real infinity() {
-  return hidden(Real(__builtin_huge_val()));
-}
-template <class Real>
-VECDET_INLINE Real not_a_number() {
-  return hidden(Real(__builtin_nan("")));
-}
 
 /// One truth value for each lane of a pack<T, N>.
 template <class T, int N>

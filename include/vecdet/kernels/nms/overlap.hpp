@@ -101,8 +101,8 @@ VECDET_INLINE nms_box<Real> load_nms_box(const T* boxes, uint32_t i, nms_format 
 template <class Real>
 VECDET_INLINE Real jaccard_overlap(Real intersection, Real both, Real joined) {
   if (!(both > jaccard_epsilon<Real>)) return 1;
-  return static_cast<Real>(1.0f - static_cast<float>(1 - static_cast<double>(intersection) /
-                                                             static_cast<double>(joined)));
+  const double iou = static_cast<double>(intersection) / static_cast<double>(joined);
+  return static_cast<Real>(1.0f - rounded(static_cast<float>(1 - rounded(iou))));
 }
 
 enum class nms_test { plain, plus_one, general };
