@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -39,7 +40,7 @@ namespace {
 /// same array, and of one's own magnitude if that is above a thousandth of the largest.
 double tolerance_of(std::size_t bytes) { return bytes == 8 ? 1e-11 : bytes == 4 ? 2e-5 : 0x1p-7; }
 
-/// The inputs and the results of a call, one after the other.
+/// The inputs of a call, or its results.
 using texts = std::vector<std::string>;
 
 void write(std::ostream& to, const std::string& text) {
@@ -56,8 +57,8 @@ bool read(std::istream& from, std::string& text) {
   return true;
 }
 
-/// Calls visit(name, source, call) for every call on every instruction set, such as "avx2 special
-/// nms/f32". Arrays end at an inaccessible page.
+/// Calls visit(set, source, name, call) for every call on every instruction set; the name is such
+/// as "special nms/f32". Arrays end at an inaccessible page.
 template <class Visit>
 void for_each_named_call(const Visit& visit) {
   placed_memory at;
@@ -65,14 +66,16 @@ void for_each_named_call(const Visit& visit) {
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
     if (!isa_available(set)) continue;
     set_isa(set);
+    std::map<std::string, int> known;  // a family may call a function twice
     for (const source from : {source::ordinary, source::special}) {
       for (const family& f : catalogue()) {
         at.release();
         const call_set calls = f.make(at, {f.sized(333), from});
-        for (const call& c : calls.calls)
-          visit(std::string(isa_name(set)) + (from == source::special ? " special " : " ") +
-                    c.name + "/" + f.type,
-                from, c);
+        for (const call& c : calls.calls) {
+          const std::string name =
+              (from == source::special ? "special " : "") + c.name + "/" + f.type;
+          visit(set, from, name + " " + std::to_string(++known[name]), c);
+        }
       }
     }
   }
@@ -80,13 +83,21 @@ void for_each_named_call(const Visit& visit) {
 
 std::string bytes_of(const results& of) { return {of.bytes().begin(), of.bytes().end()}; }
 
+std::string results_name(isa set, const std::string& name) {
+  return std::string(isa_name(set)) + " " + name;
+}
+
 void record(const std::string& file) {
   std::ofstream to(file, std::ios::binary);
-  for_each_named_call([&](const std::string& name, source, const call& c) {
-    write(to, name);
-    const texts inputs = c.arrays.copied_inputs();
-    write(to, std::to_string(inputs.size()));
-    for (const std::string& input : inputs) write(to, input);
+  for_each_named_call([&](isa set, source, const std::string& name, const call& c) {
+    if (set == isa::baseline) {  // inputs are the same for all
+      write(to, name);
+      const texts inputs = c.arrays.copied_inputs();
+      write(to, std::to_string(inputs.size()));
+      for (const std::string& input : inputs) write(to, input);
+    }
+    write(to, results_name(set, name));
+    write(to, "1");
     write(to, bytes_of(c.results_of(threading::sequential)));
   });
   if (!to.flush()) throw std::runtime_error("cannot write " + file);
@@ -94,16 +105,16 @@ void record(const std::string& file) {
 
 std::map<std::string, texts> recorded(const std::string& file) {
   std::ifstream from(file, std::ios::binary);
-  std::map<std::string, texts> calls;
-  for (std::string name, inputs; read(from, name);) {
-    read(from, inputs);
-    texts parts(std::stoul(inputs) + 1);
+  std::map<std::string, texts> arrays;
+  for (std::string name, count; read(from, name);) {
+    read(from, count);
+    texts parts(std::stoul(count));
     for (std::string& part : parts) read(from, part);
-    if (!calls.emplace(name, std::move(parts)).second)
+    if (!arrays.emplace(name, std::move(parts)).second)
       throw std::runtime_error("two calls are named " + name);
   }
-  if (calls.empty()) throw std::runtime_error("no calls in " + file);
-  return calls;
+  if (arrays.empty()) throw std::runtime_error("no calls in " + file);
+  return arrays;
 }
 
 double number_at(const char* bytes, std::size_t size) {
@@ -162,47 +173,64 @@ bool all_close(const results& found, const std::string& expected) {
   return close;
 }
 
+constexpr unsigned most_seconds = 60;  // per call: most take milliseconds
+const char* running = "";
+
+/// Names the call that does not end or accesses memory outside its arrays.
+void name_call(int signal) {
+  std::printf("%s: %s\n", running, signal == SIGALRM ? "does not end" : "invalid access");
+  std::fflush(stdout);
+  _exit(1);
+}
+
+constexpr int nothing_ran = -1;  // this processor lacks the program's instruction set
+
 /// The number of calls whose results are not as required.
 int compare(const std::string& file, bool bit_for_bit) {
-  const std::map<std::string, texts> calls = recorded(file);
+  const std::map<std::string, texts> arrays = recorded(file);
   int compared = 0, ran = 0, wrong = 0;
-  for_each_named_call([&](const std::string& name, source from, const call& c) {
-    const auto recorded_call = calls.find(name);
-    if (recorded_call == calls.end()) throw std::runtime_error("the file lacks " + name);
-    const texts& parts = recorded_call->second;
-    if (parts.size() != c.arrays.inputs.size() + 1)
-      throw std::runtime_error(name + " has other inputs");
-    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-      if (parts[i].size() != c.arrays.inputs[i]->bytes)
-        throw std::runtime_error(name + " has inputs of other sizes");
-      std::memcpy(c.arrays.inputs[i]->address, parts[i].data(), parts[i].size());
+  for_each_named_call([&](isa set, source from, const std::string& name, const call& c) {
+    const std::string full_name = results_name(set, name);
+    if (arrays.count(name) == 0 || arrays.count(full_name) == 0)
+      throw std::runtime_error("the file lacks " + full_name);
+    const texts& inputs = arrays.at(name);
+    const std::string& expected = arrays.at(full_name)[0];
+    if (inputs.size() != c.arrays.inputs.size())
+      throw std::runtime_error(full_name + " has other inputs");
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].size() != c.arrays.inputs[i]->bytes)
+        throw std::runtime_error(full_name + " has inputs of other sizes");
+      std::memcpy(c.arrays.inputs[i]->address, inputs[i].data(), inputs[i].size());
     }
-    // A call that does not end or reads outside its arrays is named by the last line.
-    std::fprintf(stderr, "\r%-70s", name.c_str());
-    alarm(20);
+    running = full_name.c_str();
+    alarm(most_seconds);
     const results found = c.results_of(threading::sequential);
     ++ran;
     if (!bit_for_bit && from == source::special) return;
     ++compared;
-    if (bit_for_bit ? bytes_of(found) == parts.back() : all_close(found, parts.back())) return;
+    if (bit_for_bit ? bytes_of(found) == expected : all_close(found, expected)) return;
     ++wrong;
-    std::printf("%s: wrong\n", name.c_str());
+    std::printf("%s: wrong\n", full_name.c_str());
   });
-  std::fprintf(stderr, "\r%-70s\r", "");
   std::printf("%d calls, %d compared, %d wrong\n", ran, compared, wrong);
-  return compared == 0 ? 1 : wrong;
+  return ran == 0 ? nothing_ran : wrong;
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
   const std::string mode = count == 3 ? arguments[1] : "";
+  std::signal(SIGALRM, name_call);
+  std::signal(SIGSEGV, name_call);
   try {
     if (mode == "record") {
       record(arguments[2]);
       return 0;
     }
-    if (mode == "equal" || mode == "close") return compare(arguments[2], mode == "equal") != 0;
+    if (mode == "equal" || mode == "close") {
+      const int wrong = compare(arguments[2], mode == "equal");
+      return wrong == nothing_ran ? 77 : wrong != 0;
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "vecdet_fast_math: %s\n", error.what());
     return 1;
