@@ -157,7 +157,7 @@ function(vecdet_add_c_target include_dir)
   add_library(vecdet::c ALIAS vecdet_c)
   set_target_properties(vecdet_c PROPERTIES OUTPUT_NAME vecdet SOVERSION 0
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON INTERPROCEDURAL_OPTIMIZATION OFF)
-  target_compile_options(vecdet_c PRIVATE -ffp-contract=off)
+  target_compile_options(vecdet_c PRIVATE -ffp-contract=off -fno-fast-math)
   # Instantiations of std:: templates are weak symbols of default visibility.
   set(exports "${CMAKE_CURRENT_BINARY_DIR}/vecdet_c.map")
   file(WRITE "${exports}" "{ global: vecdet_*; local: *; };\n")
@@ -184,7 +184,7 @@ function(vecdet_add_onnxruntime_target include_dir)
   add_library(vecdet::onnxruntime ALIAS vecdet_onnxruntime)
   set_target_properties(vecdet_onnxruntime PROPERTIES PREFIX lib
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON INTERPROCEDURAL_OPTIMIZATION OFF)
-  target_compile_options(vecdet_onnxruntime PRIVATE -ffp-contract=off)
+  target_compile_options(vecdet_onnxruntime PRIVATE -ffp-contract=off -fno-fast-math)
   set(exports "${CMAKE_CURRENT_BINARY_DIR}/vecdet_onnxruntime.map")
   file(WRITE "${exports}" "{ global: RegisterCustomOps; local: *; };\n")
   # Not unloaded with a session: its threads may still hold the profiler's logs.
@@ -229,7 +229,7 @@ function(vecdet_add_torch_target include_dir)
   endif()
   set_target_properties(vecdet_torch PROPERTIES
     INTERPROCEDURAL_OPTIMIZATION OFF VECDET_TORCH_VERSION "${Torch_VERSION}")
-  target_compile_options(vecdet_torch PRIVATE -ffp-contract=off)
+  target_compile_options(vecdet_torch PRIVATE -ffp-contract=off -fno-fast-math)
   target_include_directories(vecdet_torch SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
   target_link_libraries(vecdet_torch PUBLIC vecdet_dispatch ${TORCH_LIBRARIES}
     PRIVATE OpenMP::OpenMP_CXX)

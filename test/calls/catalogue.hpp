@@ -18,6 +18,7 @@
 #pragma once
 
 #include "operands.hpp"
+#include <vecdet/detail/check.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/problem.hpp>
 #include <vecdet/views.hpp>
@@ -77,15 +78,24 @@ std::string text_of(const std::string& prefix, Number number) {
 /// The bytes that a call returns and writes.
 class results {
  public:
+  /// Numbers of one type, whose size is in bytes.
+  struct run {
+    bool is_real;
+    std::size_t size, count;
+  };
+
   template <class T>
   void add(const T* values, std::size_t count) {
+    runs_.push_back(
+        {std::is_floating_point<T>::value || std::is_same<T, bfloat16>::value, sizeof(T), count});
     const auto append = [this](const T* first, std::size_t size) {
       const char* const begin = reinterpret_cast<const char*>(first);
       bytes_.insert(bytes_.end(), begin, begin + size * sizeof(T));
     };
     if (!same_nans_) return append(values, count);
     for (std::size_t i = 0; i < count; ++i) {
-      const T value = values[i] != values[i] ? to<T>(0.125) : values[i];
+      // By its bits: with -ffast-math, compilers assume that no number is NaN.
+      const T value = detail::is_nan(static_cast<double>(values[i])) ? to<T>(0.125) : values[i];
       append(&value, 1);
     }
   }
@@ -114,11 +124,13 @@ class results {
   void with_equal_nans() { same_nans_ = true; }
 
   const std::vector<char>& bytes() const { return bytes_; }
+  const std::vector<run>& runs() const { return runs_; }
   bool operator==(const results& other) const { return bytes_ == other.bytes_; }
 
  private:
   bool same_nans_ = false;
   std::vector<char> bytes_;
+  std::vector<run> runs_;
 };
 
 /// The arrays of a call.

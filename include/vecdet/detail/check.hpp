@@ -3,10 +3,10 @@
 // a std::invalid_argument that names the function, the argument, its value and the expected value.
 #pragma once
 
+#include <vecdet/detail/float_bits.hpp>
 #include <vecdet/detail/target.hpp>
 
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <sstream>
 #include <stdexcept>
@@ -62,18 +62,6 @@ inline std::string label_hint(std::int64_t label, std::int64_t classes) {
   return label == classes ? "; do your labels start at 1?" : "";
 }
 
-// The bits of |x|. Used to test for NaN and infinity, because with -ffast-math compilers assume
-// that all numbers are finite.
-inline std::uint64_t magnitude_bits(double x) {
-  std::uint64_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return bits & 0x7fffffffffffffff;
-}
-inline bool is_finite(double x) { return magnitude_bits(x) < 0x7ff0000000000000; }
-inline bool is_finite(float x) { return is_finite(static_cast<double>(x)); }
-inline bool is_nan(double x) { return magnitude_bits(x) > 0x7ff0000000000000; }
-/// Whether x is finite also when rounded to float, as kernels in float require.
-inline bool fits_float(double x) { return magnitude_bits(x) <= 0x47efffffe0000000; }
 /// a == b. Callers may compile with warnings that forbid the operator for floating-point numbers.
 template <class T>
 bool is_equal(T a, std::enable_if_t<true, T> b) {

@@ -92,3 +92,10 @@
 #else
 #define VECDET_UNROLL_ROWS VECDET_NO_UNROLL
 #endif
+
+// Whether the flags of a header-only caller let the compiler ignore NaN and infinities or reorder
+// operations. Clang does not tell about -funsafe-math-optimizations alone.
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#define VECDET_FAST_MATH 1
+#endif

@@ -67,15 +67,6 @@ inline void check_features(const char* function, const char* list, index_t level
 
 inline index_t locations(const grid_size& features) { return features.height * features.width; }
 
-/// a / b, correctly rounded even if the caller compiles with -ffast-math, which would multiply by
-/// an estimate of 1 / b or 1 / sqrt(b).
-template <class Real>
-Real quotient(Real a, Real b) {
-  const volatile Real divisor = b;
-  const volatile Real result = a / divisor;
-  return result;
-}
-
 /// An anchor relative to its location.
 struct cell_anchor {
   float x1, y1, x2, y2;
@@ -84,7 +75,7 @@ struct cell_anchor {
 inline std::vector<cell_anchor> cell_anchors(const anchor_shapes& shapes) {
   std::vector<cell_anchor> cells;
   for (const double ratio : shapes.ratios) {
-    const float h_ratio = std::sqrt(static_cast<float>(ratio));
+    const float h_ratio = square_root(static_cast<float>(ratio));
     const float w_ratio = quotient(1.0f, h_ratio);
     for (const double size : shapes.sizes) {
       const float half_w = w_ratio * static_cast<float>(size) / 2;
@@ -201,7 +192,7 @@ inline index_t count_of(const char* function, const ssd_shapes& shapes,
 /// The widths and heights of the default boxes of an SSD level, in fractions of the image.
 inline std::vector<std::pair<float, float>> ssd_sizes(const ssd_shapes& shapes, std::size_t level) {
   const double scale = shapes.scales[level];
-  const double between = std::sqrt(scale * shapes.scales[level + 1]);
+  const double between = square_root(scale * shapes.scales[level + 1]);
   std::vector<std::pair<float, float>> sizes;
   const auto add = [&](double width, double height) {
     const auto w = static_cast<float>(width), h = static_cast<float>(height);
@@ -210,7 +201,7 @@ inline std::vector<std::pair<float, float>> ssd_sizes(const ssd_shapes& shapes, 
   add(scale, scale);
   add(between, between);
   for (const double ratio : shapes.ratios[level]) {
-    const double root = std::sqrt(ratio), width = scale * root, height = quotient(scale, root);
+    const double root = square_root(ratio), width = scale * root, height = quotient(scale, root);
     add(width, height);
     add(height, width);
   }
@@ -311,10 +302,10 @@ inline void make_anchors(const ssd_shapes& shapes, grid_size image,
         const float centre_x = detail::ssd_centre(x, image.width, shapes.steps[level]);
         for (const auto& size : sizes) {
           const float half_w = 0.5f * size.first, half_h = 0.5f * size.second;
-          out[0] = (centre_x - half_w) * width;
-          out[1] = (centre_y - half_h) * height;
-          out[2] = (centre_x + half_w) * width;
-          out[3] = (centre_y + half_h) * height;
+          out[0] = detail::rounded(centre_x - half_w) * width;
+          out[1] = detail::rounded(centre_y - half_h) * height;
+          out[2] = detail::rounded(centre_x + half_w) * width;
+          out[3] = detail::rounded(centre_y + half_h) * height;
           out += 4;
         }
       }

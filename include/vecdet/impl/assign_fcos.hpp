@@ -39,8 +39,7 @@ class fcos_assigner {
     for (index_t box = image.first; box < image.last; ++box) {
       const float* const b = common_.truth + 4 * box;
       if (!is_finite(b[0]) || !is_finite(b[1]) || !is_finite(b[2]) || !is_finite(b[3])) continue;
-      // volatile: compilers must not contract the product with the difference.
-      const volatile float area = (b[2] - b[0]) * (b[3] - b[1]);
+      const float area = rounded((b[2] - b[0]) * (b[3] - b[1]));
       if (!is_finite(area)) continue;
       const float rank = 1e8f - area;
       if (!(rank >= 1e-5f)) continue;
@@ -68,7 +67,7 @@ class fcos_assigner {
     const auto end = [](const float* axis, index_t size, float high) {
       return std::min<index_t>(size, std::upper_bound(axis, axis + size, high) - axis + 1);
     };
-    const float reach = radius_ * widest_of(level);
+    const float reach = rounded(radius_ * widest_of(level));
     const float x = (b[0] + b[2]) / 2, y = (b[1] + b[3]) / 2;
     const index_t left = begin(level.x, level.width, std::max(b[0], x - reach));
     const index_t right = end(level.x, level.width, std::min(b[2], x + reach));

@@ -156,9 +156,8 @@ double sum_over_chunks(threading policy, const chunking& chunks, const Work& wor
   for_each_chunk(policy, chunks, [&](index_t chunk, index_t begin, index_t end) {
     partial[chunk] = work(begin, end);
   });
-  // volatile keeps the order even if the caller compiles with -ffast-math.
-  volatile double sum = 0;
-  for (index_t c = 0; c < chunks.count; ++c) sum = sum + partial[c];
+  double sum = 0;
+  for (index_t c = 0; c < chunks.count; ++c) sum = rounded(sum + partial[c]);  // in this order
   // Always the same NaN: the compiler may choose which operand's NaN an addition propagates.
   return is_nan(sum) ? std::numeric_limits<double>::quiet_NaN() : sum;
 }

@@ -17,13 +17,10 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// scale / (max(1, foreground) images), correctly rounded even if the caller compiles with
-/// -ffast-math.
+/// scale / (max(1, foreground) images)
 inline double scale_of_foreground(double scale, index_t foreground, index_t images) {
-  const volatile double divisor =
-      static_cast<double>(std::max(index_t{1}, foreground)) * static_cast<double>(images);
-  const volatile double result = scale / divisor;
-  return result;
+  return quotient(
+      scale, static_cast<double>(std::max(index_t{1}, foreground)) * static_cast<double>(images));
 }
 
 /// Throws if a head's gradient shares memory with the ground truth.

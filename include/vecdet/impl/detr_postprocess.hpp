@@ -77,19 +77,25 @@ class detr_call {
 
  private:
   /// The class with the greatest logit of a row, without the last column, and its softmax. NaN if a
-  /// logit is NaN or infinite.
+  /// logit is NaN or the greatest is infinite.
   static float best_softmax(const T* row, index_t cols, index_t& label) {
-    float greatest = -std::numeric_limits<float>::infinity();
-    for (index_t c = 0; c < cols; ++c) greatest = std::max(greatest, static_cast<float>(row[c]));
-    double sum = 0;
-    label = 0;
+    float greatest = static_cast<float>(row[0]);
+    bool has_nan = false;
     for (index_t c = 0; c < cols; ++c) {
       const auto x = static_cast<float>(row[c]);
-      sum += std::exp(static_cast<double>(x) - static_cast<double>(greatest));
+      has_nan = has_nan || is_nan(x);
+      if (x > greatest) greatest = x;
+    }
+    label = 0;
+    if (has_nan || !is_finite(greatest)) return std::numeric_limits<float>::quiet_NaN();
+    double sum = 0;
+    for (index_t c = 0; c < cols; ++c) {
+      const auto x = static_cast<float>(row[c]);
+      sum = rounded(sum + std::exp(static_cast<double>(x) - static_cast<double>(greatest)));
       if (c + 1 < cols && x > static_cast<float>(row[label])) label = c;
     }
     const double best = static_cast<double>(static_cast<float>(row[label]));
-    return static_cast<float>(std::exp(best - static_cast<double>(greatest)) / sum);
+    return static_cast<float>(quotient(std::exp(best - static_cast<double>(greatest)), sum));
   }
 
   void collect_softmax(index_t image, const matrix_view<const T>& logits,
@@ -102,7 +108,7 @@ class detr_call {
     index_t count = 0;
     for (index_t q = 0; q < queries_; ++q) {
       scores[q] = best_softmax(logits.row(q), logits.cols(), labels[q]);
-      if (scores[q] > threshold) order[count++] = static_cast<std::uint64_t>(q);
+      if (is_above(scores[q], threshold)) order[count++] = static_cast<std::uint64_t>(q);
     }
     sort_by_score(order, order + count, [&](index_t q) { return scores[q]; });
     for (index_t i = 0; i < std::min(count, params_.max_detections); ++i) {

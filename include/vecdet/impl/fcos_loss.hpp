@@ -32,11 +32,9 @@ inline float centerness_of(const float* anchor, const float* box) {
   const auto ratio = [&](int axis) {
     const double centre = (number(anchor[axis]) + number(anchor[axis + 2])) / 2;
     const double low = centre - number(box[axis]), high = number(box[axis + 2]) - centre;
-    const volatile double least = std::min(low, high), greatest = std::max(low, high);
-    return least / greatest;
+    return quotient(std::min(low, high), std::max(low, high));
   };
-  const volatile double product = ratio(0) * ratio(1);
-  return static_cast<float>(std::sqrt(product));
+  return static_cast<float>(square_root(rounded(ratio(0) * ratio(1))));
 }
 
 template <class T>

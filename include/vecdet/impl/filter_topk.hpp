@@ -33,7 +33,7 @@ namespace detail {
 
 /// The greatest float at or below x. A float is above x exactly if it is above this float.
 inline double float_at_or_below(double x) {
-  const float nearest = static_cast<float>(x);
+  const float nearest = rounded(static_cast<float>(x));
   return static_cast<double>(nearest) > x
              ? static_cast<double>(std::nextafter(nearest, -std::numeric_limits<float>::infinity()))
              : static_cast<double>(nearest);

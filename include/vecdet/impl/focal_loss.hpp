@@ -120,9 +120,9 @@ struct focal_call {
 
   focal_loss_args<T> kernel_args() const {
     const bool reduced = output == focal_output::sum || output == focal_output::grad;
+    const bool is_mean = reduced && params.reduction == reduction::mean;
     const double weight =
-        params.scale * scale /
-        (reduced && params.reduction == reduction::mean ? static_cast<double>(logits.size()) : 1.0);
+        quotient(params.scale * scale, is_mean ? static_cast<double>(logits.size()) : 1.0);
     focal_loss_args<T> args{};
     args.logits = logits.data();
     args.cols = logits.cols();
@@ -136,8 +136,8 @@ struct focal_call {
     args.scores = targets.are_scored() ? targets.scores().data() : nullptr;
     args.labelled = labelled;
     args.positive_weight = params.alpha < 0 ? weight : weight * params.alpha;
-    args.negative_weight = params.alpha < 0 ? weight : weight * (1 - params.alpha);
-    args.negative_weight *= negative_weight;
+    args.negative_weight =
+        rounded(params.alpha < 0 ? weight : weight * (1 - params.alpha)) * negative_weight;
     args.gamma = params.gamma;
     args.focusing = focusing;
     args.output = output;

@@ -6,6 +6,7 @@
 // call.
 #pragma once
 
+#include <vecdet/detail/check.hpp>
 #include <vecdet/detail/environment_variable.hpp>
 #include <vecdet/views.hpp>
 
@@ -72,9 +73,10 @@ report_input(const char* function, const char* argument, const std::string& find
 template <class T>
 void look_at_boxes(const char* function, const char* argument, const boxes_view<const T>& boxes) {
   if (!checks_input()) return;
+  const auto number = [&](index_t i, int k) { return static_cast<double>(boxes(i, k)); };
   index_t count = 0, first = 0;
   for (index_t i = boxes.size(); i-- > 0;) {
-    if (boxes(i, 2) < boxes(i, 0) || boxes(i, 3) < boxes(i, 1)) {
+    if (is_above(number(i, 0), number(i, 2)) || is_above(number(i, 1), number(i, 3))) {
       ++count;
       first = i;
     }
@@ -94,7 +96,7 @@ void look_at_scores(const char* function, const char* argument, const vector_vie
   if (!checks_input()) return;
   index_t count = 0, first = 0;
   for (index_t i = scores.size(); i-- > 0;) {
-    if (counts(i) && !(scores[i] >= T(0.0f) && scores[i] <= T(1.0f))) {
+    if (counts(i) && !is_within(static_cast<double>(scores[i]), 0, 1)) {
       ++count;
       first = i;
     }
@@ -112,7 +114,7 @@ class logits_look {
   template <class T>
   void add(T logit) {
     ++count_;
-    outside_ = outside_ || !(logit >= T(0.0f) && logit <= T(1.0f));
+    outside_ = outside_ || !is_within(static_cast<double>(logit), 0, 1);
   }
   void report(const char* function, const char* argument) const {
     constexpr index_t enough = 16;

@@ -76,7 +76,7 @@ inline letterbox_args place_image(const byte_image& image, grid_size input,
       image_size::height_width(static_cast<double>(image.height), static_cast<double>(image.width));
   const double height = static_cast<double>(input.height);
   const double width = static_cast<double>(input.width);
-  double scale = std::min(height / size.height, width / size.width);
+  double scale = std::min(quotient(height, size.height), quotient(width, size.width));
   if (!params.upscales) scale = std::min(scale, 1.0);
   const auto resized = [&](double side, double most) {
     return std::min(std::max(std::nearbyint(side * scale), 1.0), most);
@@ -156,10 +156,11 @@ inline vector_view<const letterbox_transform> letterbox(vector_view<const byte_i
     for (int c = 0; c < 3; ++c) {
       const int to = params.swaps_channels ? 2 - c : c;
       image_args.planes[c] = batch.data() + (3 * i + to) * plane;
-      image_args.scale[c] = static_cast<float>(params.scale / params.deviation[to]);
-      image_args.shift[c] = static_cast<float>(-params.mean[to] / params.deviation[to]);
-      image_args.fill[c] =
-          static_cast<float>(params.fill) * image_args.scale[c] + image_args.shift[c];
+      const double deviation = params.deviation[to];
+      image_args.scale[c] = static_cast<float>(detail::quotient(params.scale, deviation));
+      image_args.shift[c] = static_cast<float>(detail::quotient(-params.mean[to], deviation));
+      image_args.fill[c] = detail::rounded(static_cast<float>(params.fill) * image_args.scale[c]) +
+                           image_args.shift[c];
     }
   }
   // Bands of rows, several per thread. Each band resizes the image's row above it once more.

@@ -19,8 +19,7 @@ namespace detail {
 
 /// A region or ground-truth box in the form that kernels take.
 inline match_truth truth_of(const float* box, index_t index) {
-  // volatile: compilers must not contract the product with a sum.
-  const volatile float area = (box[2] - box[0]) * (box[3] - box[1]);
+  const float area = rounded((box[2] - box[0]) * (box[3] - box[1]));
   return {box[0], box[1], box[2], box[3], area, static_cast<std::int32_t>(index)};
 }
 

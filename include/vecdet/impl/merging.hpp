@@ -99,15 +99,13 @@ class merge_call {
     for (index_t first = 0, last; first < count; first = last) {
       const real score = score_of(records[first]);
       for (last = first + 1; last < count && score_of(records[last]) == score;) ++last;
-      const auto is_number = [&](nms_record r) {
+      const auto has_numbers = [&](nms_record r) {
         const T* const b = box(index_of(r));
-        const real sum = static_cast<real>(b[0]) * 0 + static_cast<real>(b[1]) * 0 +
-                         static_cast<real>(b[2]) * 0 + static_cast<real>(b[3]) * 0;
-        return sum == 0;
+        return std::all_of(b, b + 4, [](T x) { return is_finite(static_cast<real>(x)); });
       };
       if (last > first + 1) {
         std::sort(records + first, records + last, [&](nms_record a, nms_record b) {
-          const bool a_is = is_number(a), b_is = is_number(b);
+          const bool a_is = has_numbers(a), b_is = has_numbers(b);
           if (a_is != b_is) return a_is;
           return a_is ? place_of(a) < place_of(b) : index_of(a) < index_of(b);
         });
@@ -207,11 +205,13 @@ class merge_call {
     const auto side = [](double low_a, double low_b, double high_a, double high_b) {
       return std::max(0.0, std::min(high_a, high_b) - std::max(low_a, low_b));
     };
-    const double shared = side(a[0], b[0], a[2], b[2]) * side(a[1], b[1], a[3], b[3]);
-    const double area_a = (a[2] - a[0]) * (a[3] - a[1]), area_b = (b[2] - b[0]) * (b[3] - b[1]);
-    const double whole = params_.overlap == nms_overlap::smaller_area ? std::min(area_a, area_b)
-                                                                      : area_a + area_b - shared;
-    return shared / whole > params_.match_threshold;
+    const double shared = rounded(side(a[0], b[0], a[2], b[2]) * side(a[1], b[1], a[3], b[3]));
+    const double area_a = rounded((a[2] - a[0]) * (a[3] - a[1]));
+    const double area_b = rounded((b[2] - b[0]) * (b[3] - b[1]));
+    const double whole = params_.overlap == nms_overlap::smaller_area
+                             ? std::min(area_a, area_b)
+                             : rounded(area_a + area_b) - shared;
+    return quotient(shared, whole) > params_.match_threshold;
   }
 
   merged_boxes<real> join(index_t count, index_t merged, threading policy) {
@@ -273,8 +273,8 @@ merged_boxes<compute_type<value_of<T>>> merge_boxes(boxes_view<T> boxes, vector_
   const nms_groups groups = detail::groups_of(function, given_groups, size);
   detail::check_nms(function, size, scores.size(), {});
   detail::check_groups(function, groups, size);
-  detail::check(params.match_threshold > 0 && params.match_threshold <= 1, function,
-                "params.match_threshold", params.match_threshold, "a number in (0, 1]");
+  detail::check(params.match_threshold > 0 && detail::is_within(params.match_threshold, 0, 1),
+                function, "params.match_threshold", params.match_threshold, "a number in (0, 1]");
   const bool by_smaller_area = params.overlap == nms_overlap::smaller_area;
   detail::check(by_smaller_area || params.overlap == nms_overlap::positive_area, function,
                 "params.overlap", "plain or jaccard", "smaller_area or positive_area");

@@ -36,13 +36,13 @@ class level_mapper {
 
   template <class Real>
   index_t operator()(const Real* box) const {
-    // volatile: one rounding per operation, even if the caller compiles with -ffast-math.
-    volatile Real area = (box[2] - box[0]) * (box[3] - box[1]);
-    volatile Real size = std::sqrt(static_cast<Real>(area));
-    volatile Real ratio = size / static_cast<Real>(canonical_size_);
-    volatile Real level = static_cast<Real>(std::log2(static_cast<double>(ratio)));
-    level = static_cast<Real>(canonical_level_) + level;
-    level = level + static_cast<Real>(1e-6);
+    const Real size = square_root(rounded((box[2] - box[0]) * (box[3] - box[1])));
+    const Real ratio = quotient(size, static_cast<Real>(canonical_size_));
+    // In double even with -ffast-math, which would choose the function of float.
+    const double exact = rounded(std::log2(rounded(static_cast<double>(ratio))));
+    const Real level =
+        rounded(rounded(static_cast<Real>(canonical_level_) + static_cast<Real>(exact)) +
+                static_cast<Real>(1e-6));
     const double k = static_cast<double>(level) - static_cast<double>(first_);
     if (is_nan(k) || k < 1) return 0;
     return k >= static_cast<double>(last_) ? last_ : static_cast<index_t>(k);

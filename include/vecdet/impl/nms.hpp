@@ -52,14 +52,15 @@ inline void check_nms(const char* function, index_t boxes, index_t scores,
 /// The threshold, rounded to Real if params.float_threshold is set.
 template <class Real>
 double threshold_for(const nms_params& params, double threshold) {
-  return params.float_threshold ? static_cast<double>(static_cast<Real>(threshold)) : threshold;
+  return params.float_threshold ? static_cast<double>(rounded(static_cast<Real>(threshold)))
+                                : threshold;
 }
 
 /// The smallest overlap of type Real that suppresses.
 template <class Real>
 Real least_overlap(const nms_params& params) {
   const double threshold = threshold_for<Real>(params, params.iou_threshold);
-  const Real nearest = static_cast<Real>(threshold);
+  const Real nearest = rounded(static_cast<Real>(threshold));
   const bool suppresses = params.suppress_equal ? static_cast<double>(nearest) >= threshold
                                                 : static_cast<double>(nearest) > threshold;
   return suppresses ? nearest : std::nextafter(nearest, std::numeric_limits<Real>::infinity());
@@ -136,9 +137,8 @@ class nms_call {
   /// Fills buffers.records with the boxes that take part and returns their number.
   index_t select() {
     nms_record* const records = grown(buffers_.records, boxes_.size());
-    const double infinity = std::numeric_limits<double>::infinity();
     index_t count = scores_.size();
-    if (params_.drop_nan_scores || !is_equal(params_.score_threshold, -infinity)) {
+    if (params_.drop_nan_scores || !is_minus_infinity(params_.score_threshold)) {
       count =
           scores_kernels_.select(scores_.data(), 0, count,
                                  threshold_for<compute_type<S>>(params_, params_.score_threshold),
@@ -146,10 +146,12 @@ class nms_call {
     } else {
       // All boxes take part, so every chunk knows its position.
       constexpr index_t smallest_chunk = 16384;
-      for_each_chunk(
-          policy_, chunking(count, smallest_chunk), [&](index_t, index_t first, index_t last) {
-            scores_kernels_.select(scores_.data(), first, last, -infinity, false, records + first);
-          });
+      for_each_chunk(policy_, chunking(count, smallest_chunk),
+                     [&](index_t, index_t first, index_t last) {
+                       scores_kernels_.select(scores_.data(), first, last,
+                                              -std::numeric_limits<double>::infinity(), false,
+                                              records + first);
+                     });
     }
     if (params_.drop_degenerate) count = boxes_kernels_.drop_degenerate(args(), records, count);
     return count;

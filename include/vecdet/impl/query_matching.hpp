@@ -352,10 +352,10 @@ double assign_least_cost(matrix_view<T> given, vector_view<index_t> columns,
   const auto args = solver.args(scratch, copied, short_side, long_side);
   detail::check(kernels.assign(args), function, "costs", "infinite in every complete assignment",
                 "finite costs that assign every row or every column");
-  volatile double total = 0;  // keeps the order even if the caller compiles with -ffast-math
+  double total = 0;
   for (index_t i = 0; i < rows; ++i) {
     columns[i] = transposed ? args.row_of[i] : args.columns[i];
-    if (columns[i] >= 0) total = total + static_cast<double>(costs(i, columns[i]));
+    if (columns[i] >= 0) total = detail::rounded(total + static_cast<double>(costs(i, columns[i])));
   }
   return total;
 }

@@ -13,13 +13,6 @@ inline double scaled(double scale, double sum) {
   return is_equal(scale, 0) && !is_nan(sum) ? 0 : scale * sum;
 }
 
-/// weight / divisor, rounded even if the caller compiles with -ffast-math.
-inline double divided(double weight, double divisor) {
-  const volatile double rounded = weight, by = divisor;
-  const volatile double result = rounded / by;
-  return result;
-}
-
 }  // namespace detail
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -250,8 +250,8 @@ class set_loss_call {
     args.pairs = pairs;
     args.boxes = layer.outputs.boxes.data();
     args.truth = truth_.boxes.data();
-    args.l1_scale = divided(params_.l1_weight * params_.scale, divisor(layer));
-    args.giou_scale = divided(params_.giou_weight * params_.scale, divisor(layer));
+    args.l1_scale = quotient(params_.l1_weight * params_.scale, divisor(layer));
+    args.giou_scale = quotient(params_.giou_weight * params_.scale, divisor(layer));
     args.ious = buffers_.ious.data();
     args.grad = grad.data();
     args.giou_grad = giou_grads != nullptr ? giou_grads[l].data() : nullptr;
@@ -262,8 +262,8 @@ class set_loss_call {
       partial[chunk] = kernel(args, first, last);
     });
     const auto sum_of = [&](double set_pair_losses::*part) {
-      volatile double sum = 0;
-      for (index_t c = 0; c < chunks.count; ++c) sum = sum + partial[c].*part;
+      double sum = 0;
+      for (index_t c = 0; c < chunks.count; ++c) sum = rounded(sum + partial[c].*part);
       return is_nan(sum) ? std::numeric_limits<double>::quiet_NaN() : sum;
     };
     set_losses losses;
@@ -290,7 +290,7 @@ class set_loss_call {
     if (logits.empty()) return 0;
     if (is_softmax()) return weighted_cross_entropy(target, layer, labels);
     const vector_view<const index_t> classes(labels, logits.rows());
-    const double scale = divided(params_.class_weight * params_.scale, divisor(layer));
+    const double scale = quotient(params_.class_weight * params_.scale, divisor(layer));
     if (params_.class_loss == set_class_loss::focal) {
       focal_loss_params params;
       params.alpha = params_.alpha;
@@ -319,8 +319,9 @@ class set_loss_call {
     for (index_t row = 0, at = matched; row < count; ++row)
       if (labels[row] == cols - 1) rows[at++] = row;
     const double weights = static_cast<double>(matched) +
-                           params_.no_object_weight * static_cast<double>(count - matched);
-    const double scale = divided(params_.class_weight * params_.scale, weights > 0 ? weights : 1.0);
+                           rounded(params_.no_object_weight * static_cast<double>(count - matched));
+    const double scale =
+        quotient(params_.class_weight * params_.scale, weights > 0 ? weights : 1.0);
 
     softmax_cross_entropy_args args{};
     args.classes = cols;

@@ -48,7 +48,9 @@ class letterbox_inverse {
 
   /// Converts a coordinate of axis 0 (x) or 1 (y) and clips it to the image. NaN stays NaN.
   float operator()(int axis, float x) const {
-    const float at = is_normalised_ ? x * most_[axis] : (x - pad_[axis]) / scale_[axis];
+    const float at =
+        is_normalised_ ? rounded(x * most_[axis]) : quotient(x - pad_[axis], scale_[axis]);
+    if (is_nan(at)) return at;
     return at < 0 ? 0 : at > most_[axis] ? most_[axis] : at;
   }
 

@@ -231,7 +231,7 @@ class yolo_call {
     const auto score = [&](index_t box) { return static_cast<float>(*number(image, box, 4)); };
     std::uint64_t* end = spare;
     for (index_t box = 0; box < boxes_; ++box)
-      if (score(box) > threshold) *end++ = static_cast<std::uint64_t>(box);
+      if (is_above(score(box), threshold)) *end++ = static_cast<std::uint64_t>(box);
     std::copy(spare, end, records);
     std::uint64_t* const last = records + (end - spare);
     sort_by_score(records, last, score);
@@ -240,7 +240,7 @@ class yolo_call {
     for (index_t i = 0; i < out.count; ++i) {
       const auto box = static_cast<index_t>(records[i]);
       const auto label = static_cast<float>(*number(image, box, 5));
-      const bool is_class = label >= 0 && label <= 16777216.0f;
+      const bool is_class = is_within(static_cast<double>(label), 0, 1 << 24);
       put(image, out, i, box, is_class ? static_cast<index_t>(label) : -1, score(box));
     }
   }

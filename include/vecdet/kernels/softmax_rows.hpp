@@ -130,9 +130,9 @@ struct long_sum {
 
   VECDET_INLINE void add(const float_row& x) {
     const float_row before = sum;
-    sum = before + x;
-    const float_row added = sum - before;
-    rounded_off = rounded_off + ((before - (sum - added)) + (x - added));
+    sum = rounded(before + x);
+    const float_row added = rounded(sum - before), kept = rounded(sum - added);
+    rounded_off = rounded_off + (rounded(before - kept) + rounded(x - added));
   }
   VECDET_INLINE float_row total() const { return sum + rounded_off; }
 };
@@ -168,9 +168,9 @@ class softmax_group {
       }
     }
     sum = exponentials.total();
-    sum = select(differences == differences, sum, float_row(__builtin_nanf("")));
+    sum = select(differences == differences, sum, float_row(not_a_number<float>()));
     // The maximum adds exp(0) = 1; if all logits are -infinity, there is no such term.
-    sum = select(sum >= float_row(0.5f), sum, float_row(__builtin_nanf("")));
+    sum = select(sum >= float_row(0.5f), sum, float_row(not_a_number<float>()));
   }
 
   /// log(sum of exp(x)) - max.

@@ -2,6 +2,7 @@
 // Formatting of numbers and strings for the profiler's writers, independent of the locale.
 #pragma once
 
+#include <vecdet/detail/float_bits.hpp>
 #include <vecdet/detail/target.hpp>
 
 #include <algorithm>
@@ -19,14 +20,14 @@ namespace detail {
 
 /// The shortest text that parses to the same number; "null" if not finite, as JSON requires.
 inline std::string number(double value) {
-  if (!std::isfinite(value)) return "null";
+  if (!vecdet::detail::is_finite(value)) return "null";
   char text[40];
   const auto end = std::to_chars(text, text + sizeof text, value);
   return std::string(text, end.ptr);
 }
 
 inline std::string fixed(double value, int decimals) {
-  if (!std::isfinite(value)) return "-";
+  if (!vecdet::detail::is_finite(value)) return "-";
   char text[400];
   const auto end =
       std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, decimals);

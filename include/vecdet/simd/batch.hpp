@@ -1,53 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations on one xsimd batch. This file hides the differences between xsimd 8.1 and 14 and
-// between the instruction sets. It also has loads, stores and conversions. Architectures are named
-// explicitly because xsimd's default enables more of the compiler's flags than our instruction sets
-// use.
+// between the instruction sets. It also has loads, stores and conversions.
 //
 // Every function gives bit-identical results on AVX2 and AVX-512. The x86-64 baseline has no fused
 // multiply-add: there, fma and fnma round twice.
 #pragma once
 
-#include <vecdet/detail/target.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/simd/batch_types.hpp>
+
+// xsimd's own operations on 64-bit Arm are kept: there, fast-math flags are not supported.
+#if defined(VECDET_FAST_MATH) && defined(__x86_64__)
+#define VECDET_STRICT_OPERATIONS 1
+#include <vecdet/simd/strict.hpp>
+#endif
 
 #include <cstdint>
 #include <type_traits>
 
-#include <xsimd/xsimd.hpp>
-
 namespace vecdet {
 namespace VECDET_TARGET {
-
-#if defined(VECDET_TARGET_AVX512)
-using arch = xsimd::avx512bw;
-#elif defined(VECDET_TARGET_AVX2)
-using arch = xsimd::fma3<xsimd::avx2>;
-#elif defined(__aarch64__)
-using arch = xsimd::neon64;
-#else
-using arch = xsimd::sse2;
-#endif
-
-template <class T>
-using batch = xsimd::batch<T, arch>;
-
-template <class T>
-using batch_mask = typename batch<T>::batch_bool_type;
-
-template <class T>
-constexpr int batch_lanes = static_cast<int>(batch<T>::size);
-
-#if defined(VECDET_TARGET_BASELINE) && !defined(__aarch64__)
-constexpr bool has_fma = false;
-#else
-constexpr bool has_fma = true;
-#endif
-
-using f32_batch = batch<float>;
-using f64_batch = batch<double>;
-using i32_batch = batch<std::int32_t>;
-using i64_batch = batch<std::int64_t>;
 
 template <class To, class From>
 VECDET_INLINE batch<To> bit_cast(const xsimd::batch<From, arch>& x) {
@@ -82,10 +54,12 @@ VECDET_INLINE f32_batch fnma(f32_batch a, f32_batch b, f32_batch c) {
 VECDET_INLINE f64_batch fnma(f64_batch a, f64_batch b, f64_batch c) {
   return _mm512_fnmadd_pd(a, b, c);
 }
+#if !defined(VECDET_STRICT_OPERATIONS)
 VECDET_INLINE f32_batch min(f32_batch a, f32_batch b) { return _mm512_min_ps(a, b); }
 VECDET_INLINE f64_batch min(f64_batch a, f64_batch b) { return _mm512_min_pd(a, b); }
 VECDET_INLINE f32_batch max(f32_batch a, f32_batch b) { return _mm512_max_ps(a, b); }
 VECDET_INLINE f64_batch max(f64_batch a, f64_batch b) { return _mm512_max_pd(a, b); }
+#endif
 VECDET_INLINE f32_batch select_by_sign(f32_batch x, f32_batch negative, f32_batch otherwise) {
   return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(x)), otherwise, negative);
 }
@@ -136,10 +110,12 @@ VECDET_INLINE f32_batch fnma(f32_batch a, f32_batch b, f32_batch c) {
 VECDET_INLINE f64_batch fnma(f64_batch a, f64_batch b, f64_batch c) {
   return _mm256_fnmadd_pd(a, b, c);
 }
+#if !defined(VECDET_STRICT_OPERATIONS)
 VECDET_INLINE f32_batch min(f32_batch a, f32_batch b) { return _mm256_min_ps(a, b); }
 VECDET_INLINE f64_batch min(f64_batch a, f64_batch b) { return _mm256_min_pd(a, b); }
 VECDET_INLINE f32_batch max(f32_batch a, f32_batch b) { return _mm256_max_ps(a, b); }
 VECDET_INLINE f64_batch max(f64_batch a, f64_batch b) { return _mm256_max_pd(a, b); }
+#endif
 VECDET_INLINE f32_batch select_by_sign(f32_batch x, f32_batch negative, f32_batch otherwise) {
   return _mm256_blendv_ps(otherwise, negative, x);
 }
@@ -249,6 +225,28 @@ VECDET_INLINE xsimd::batch<T, arch> square_root(xsimd::batch<T, arch> x) {
   if constexpr (std::is_same<T, float>::value) return vsqrtq_f32(x);
 #endif
   return xsimd::sqrt(x);
+}
+
+// Comparisons, which are false if either number is NaN.
+template <class T>
+VECDET_INLINE batch_mask<T> is_less(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+  return a < b;
+}
+template <class T>
+VECDET_INLINE batch_mask<T> is_at_most(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+  return a <= b;
+}
+template <class T>
+VECDET_INLINE batch_mask<T> is_greater(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+  return a > b;
+}
+template <class T>
+VECDET_INLINE batch_mask<T> is_at_least(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+  return a >= b;
+}
+template <class T>
+VECDET_INLINE batch_mask<T> is_equal(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+  return a == b;
 }
 
 // ---- conversion of stored elements to computed lanes, and back

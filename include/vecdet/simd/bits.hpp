@@ -190,32 +190,5 @@ VECDET_INLINE T greatest16(const T* x) {
   return greatest;
 }
 
-/// x as a separate operation: the compiler must not contract the product x into a later sum.
-template <class T, int N>
-VECDET_INLINE pack<T, N> rounded(pack<T, N> x) {
-#if defined(__GNUC__) && defined(__x86_64__)
-  VECDET_UNROLL
-  for (int i = 0; i < N; ++i) {
-    typename batch<T>::register_type raw = x.v[i];
-#if defined(VECDET_TARGET_AVX512)
-    __asm__("" : "+v"(raw));
-#else
-    __asm__("" : "+x"(raw));
-#endif
-    x.v[i] = batch<T>(raw);
-  }
-#endif
-  return x;
-}
-template <class Real>
-VECDET_INLINE Real rounded(Real x) {
-#if defined(__GNUC__) && defined(__x86_64__)
-  __asm__("" : "+x"(x));
-#elif defined(__GNUC__) && defined(__aarch64__)
-  __asm__("" : "+w"(x));
-#endif
-  return x;
-}
-
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

@@ -35,7 +35,7 @@ VECDET_INLINE pack<float, N> scale_by_power(const pack<float, N>& y, const pack<
   using bits = pack<std::uint32_t, N>;
   const bits sum = bit_cast<std::uint32_t>(n_shifted), half = sum >> 1;
   const bits first = half << 23, second = (sum - half) << 23;
-  return y * bit_cast<float>(first) * bit_cast<float>(second);
+  return rounded(y * bit_cast<float>(first)) * bit_cast<float>(second);
 #endif
 }
 template <int N>
@@ -44,7 +44,7 @@ VECDET_INLINE pack<double, N> scale_by_power(const pack<double, N>& y, const pac
   using bits = pack<std::uint64_t, N>;
   const bits sum = bit_cast<std::uint64_t>(n_shifted), half = sum >> 1;
   const bits first = half << 52, second = (sum - half) << 52;
-  return y * bit_cast<double>(first) * bit_cast<double>(second);
+  return rounded(y * bit_cast<double>(first)) * bit_cast<double>(second);
 }
 
 /// A factor, its rounding error, and its product with log2(e).
@@ -53,7 +53,7 @@ struct exp_factor {
   Real high, low, binary;
 
   explicit exp_factor(double factor)
-      : high(static_cast<Real>(factor)),
+      : high(rounded(static_cast<Real>(factor))),
         low(static_cast<Real>(factor - static_cast<double>(high))),
         binary(high * Real(1.4426950408889634)) {}
 };
@@ -68,10 +68,10 @@ VECDET_INLINE pack<float, N> exp_product(const pack<float, N>& x, const pack<flo
                                          const pack<float, N>& low, const pack<float, N>& binary) {
   using real = pack<float, N>;
   const real round = exponent_shift<float>;
-  const real n_shifted = fma(x, binary, round);
+  const real n_shifted = rounded(fma(x, binary, round));
   const real n = n_shifted - round;
   // log(2) in two parts: n times the first is exact.
-  real r = fma(x, high, n * real(-0.693359375f));
+  real r = rounded(fma(x, high, n * real(-0.693359375f)));
   r = fma(x, low, fma(n, real(2.12194440e-4f), r));
   real q = fma(r, real(1.3823241e-3f), real(8.3688274e-3f));
   q = fma(r, q, real(4.1668240e-2f));
@@ -85,9 +85,9 @@ VECDET_INLINE pack<double, N> exp_product(const pack<double, N>& x, const pack<d
                                           const pack<double, N>& binary) {
   using real = pack<double, N>;
   const real round = exponent_shift<double>;
-  const real n_shifted = fma(x, binary, round);
+  const real n_shifted = rounded(fma(x, binary, round));
   const real n = n_shifted - round;
-  real r = fma(x, high, n * real(-0x1.62e42fefa38p-1));
+  real r = rounded(fma(x, high, n * real(-0x1.62e42fefa38p-1)));
   r = fma(x, low, fma(n, real(-0x1.ef35793c7673p-45), r));
   constexpr double c[] = {0.5,
                           0.166666666666666685,
@@ -120,7 +120,7 @@ VECDET_INLINE pack<float, N> log_ratio(const pack<float, N>& a, const pack<float
   const bits k = (bit_cast<std::int32_t>(a) - bit_cast<std::int32_t>(b) + bits(0x400000)) >> 23;
   const real unscale = bit_cast<float>(bits(0x3f800000) - (k << 23));
   const real near = a * unscale;
-  const real s = ((near - b) - fnma(a_low, unscale, b_low)) / (near + b);
+  const real s = (rounded(near - b) - fnma(a_low, unscale, b_low)) / (near + b);
   const real k_real = bit_cast<float>(k + bits(0x4b400000)) - real(12582912.0f);
   const real z = s * s;
   real q = fma(z, real(0.23469976f), real(0.28553542f));
@@ -136,7 +136,7 @@ template <int N>
 VECDET_INLINE pack<double, N> log_ratio(const pack<double, N>& a, const pack<double, N>& b) {
   using real = pack<double, N>;
   using bits = pack<std::uint64_t, N>;
-  const real zero = 0.0, one = 1.0, infinity = __builtin_huge_val();
+  const real zero = 0.0, one = 1.0, most = infinity<double>();
   const real quotient = a / b;
   // Split off mantissas in [1, 2), exponents, and the factor that makes denormals normal.
   struct parts {
@@ -160,8 +160,8 @@ VECDET_INLINE pack<double, N> log_ratio(const pack<double, N>& a, const pack<dou
   const real k = (p.exponent - q.exponent) + select(above, one, select(below, zero - one, zero));
   const real log_m = twice_atanh((m - q.mantissa) / (m + q.mantissa));
   const real log_of = fma(k, real(0x1.62e42fefa38p-1), fma(k, real(0x1.ef35793c7673p-45), log_m));
-  return select(quotient > zero, select(quotient < infinity, log_of, infinity),
-                select(quotient == zero, zero - infinity, real(__builtin_nan(""))));
+  return select(quotient > zero, select(quotient < most, log_of, most),
+                select(quotient == zero, zero - most, real(not_a_number<double>())));
 }
 
 /// atan(t) / t - 1 over t^2, for |t| <= tan(pi / 8), given z = t^2.

@@ -10,6 +10,7 @@
 
 #include <vecdet/simd/batch.hpp>
 #include <vecdet/simd/bfloat16.hpp>
+#include <vecdet/simd/constants.hpp>
 
 #include <type_traits>
 
@@ -18,12 +19,6 @@ namespace VECDET_TARGET {
 
 // The batches of packs and masks are mutable: GCC 12 keeps a const local variable in memory if its
 // constructor, or the function that returns it, stores to it.
-
-template <class Real>
-constexpr Real largest = std::is_same<Real, float>::value ? Real(3.4028234663852886e38)
-                                                          : Real(1.7976931348623157e308);
-template <class Real>
-constexpr Real infinity = Real(__builtin_huge_val());
 
 /// One truth value for each lane of a pack<T, N>.
 template <class T, int N>
@@ -99,10 +94,12 @@ struct pack {
     return map<T, N>([](auto x, auto y) VECDET_INLINE_LAMBDA -> batch<T> { return x op y; }, a, \
                      b);                                                                        \
   }
-#define VECDET_PACK_COMPARISON(op)                                                          \
-  friend VECDET_INLINE pack_mask<T, N> operator op(const pack& a, const pack& b) {          \
-    return map_mask<T, N>(                                                                  \
-        [](auto x, auto y) VECDET_INLINE_LAMBDA -> batch_mask<T> { return x op y; }, a, b); \
+#define VECDET_PACK_COMPARISON(op, holds)                                                 \
+  friend VECDET_INLINE pack_mask<T, N> operator op(const pack& a, const pack& b) {        \
+    return map_mask<T, N>(                                                                \
+        [](auto x, auto y)                                                                \
+            VECDET_INLINE_LAMBDA -> batch_mask<T> { return VECDET_TARGET::holds(x, y); }, \
+        a, b);                                                                            \
   }
   VECDET_PACK_OPERATOR(+)
   VECDET_PACK_OPERATOR(-)
@@ -110,17 +107,19 @@ struct pack {
   VECDET_PACK_OPERATOR(&)
   VECDET_PACK_OPERATOR(|)
   VECDET_PACK_OPERATOR(^)
-  VECDET_PACK_COMPARISON(<)
-  VECDET_PACK_COMPARISON(<=)
-  VECDET_PACK_COMPARISON(>)
-  VECDET_PACK_COMPARISON(>=)
-  VECDET_PACK_COMPARISON(==)
+  VECDET_PACK_COMPARISON(<, is_less)
+  VECDET_PACK_COMPARISON(<=, is_at_most)
+  VECDET_PACK_COMPARISON(>, is_greater)
+  VECDET_PACK_COMPARISON(>=, is_at_least)
+  VECDET_PACK_COMPARISON(==, is_equal)
 #undef VECDET_PACK_OPERATOR
 #undef VECDET_PACK_COMPARISON
   /// True if either is NaN, as in C++; xsimd 8.1 returns false there on AVX2 and AVX-512.
   friend VECDET_INLINE pack_mask<T, N> operator!=(const pack& a, const pack& b) {
     return map_mask<T, N>(
-        [](auto x, auto y) VECDET_INLINE_LAMBDA -> batch_mask<T> { return ~(x == y); }, a, b);
+        [](auto x, auto y)
+            VECDET_INLINE_LAMBDA -> batch_mask<T> { return ~VECDET_TARGET::is_equal(x, y); },
+        a, b);
   }
 
   friend VECDET_INLINE pack operator/(const pack& a, const pack& b) {
@@ -196,13 +195,15 @@ VECDET_INLINE pack<To, N> bit_cast(const pack<From, N>& x) {
   return map<To, N>([](auto b) VECDET_INLINE_LAMBDA { return VECDET_TARGET::bit_cast<To>(b); }, x);
 }
 
-/// x, clamped to [0, limit] and rounded to the nearest whole number; limit < 2^23.
+/// x, clamped to [0, limit] and rounded to the nearest whole number; limit is 2^k - 1 for k <= 23.
+/// NaN gives a number in [0, limit], too.
 template <int N>
 VECDET_INLINE pack<std::int32_t, N> nearest_whole(const pack<float, N>& x, float limit) {
   using floats = pack<float, N>;
   // From 2^23 on, the last bit of a float counts ones.
   const floats bounded = min(max(x, floats(0.0f)), floats(limit));
-  return bit_cast<std::int32_t>(bounded + floats(8388608.0f)) & pack<std::int32_t, N>(0x7fffff);
+  return bit_cast<std::int32_t>(bounded + floats(8388608.0f)) &
+         pack<std::int32_t, N>(static_cast<std::int32_t>(limit));
 }
 
 /// table.entry[index mod 8] in every lane.
@@ -234,6 +235,26 @@ VECDET_INLINE pack<T, N> subtract_by_fma(const pack<T, N>& a, const pack<T, N>& 
 template <class T, int N>
 VECDET_INLINE pack<T, N> abs(const pack<T, N>& x) {
   return map<T, N>([](auto b) VECDET_INLINE_LAMBDA { return xsimd::abs(b); }, x);
+}
+
+/// x as the result of operations of their own: see detail/float_bits.hpp.
+template <class T, int N>
+VECDET_INLINE pack<T, N> rounded(pack<T, N> x) {
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__aarch64__))
+  VECDET_UNROLL
+  for (int i = 0; i < N; ++i) {
+    typename batch<T>::register_type raw = x.v[i];
+#if defined(VECDET_TARGET_AVX512)
+    __asm__("" : "+v"(raw));
+#elif defined(__x86_64__)
+    __asm__("" : "+x"(raw));
+#else
+    __asm__("" : "+w"(raw));
+#endif
+    x.v[i] = batch<T>(raw);
+  }
+#endif
+  return x;
 }
 
 /// Reads pack<..., N>::lanes stored elements.

@@ -35,7 +35,8 @@ inline void atss_candidates(const atss_args& args, index_t box) {
   float* const ious = common.values + box * common.most;
   common.counts[box] = 0;
   const float x = (truth[0] + truth[2]) * 0.5f, y = (truth[1] + truth[3]) * 0.5f;
-  if (!(x - x == 0 && y - y == 0)) return;  // no point is near a box that is not finite
+  if (!detail::is_finite(x) || !detail::is_finite(y))
+    return;  // no point is near a box that is not finite
 
   index_t count = 0;
   for (index_t l = 0; l < common.level_count; ++l)

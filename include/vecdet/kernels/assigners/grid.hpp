@@ -21,6 +21,7 @@ VECDET_INLINE index_t first_beyond(const float* x, index_t count, float value,
   const float last = static_cast<float>(count - 1);
   const float guess = (value - x[0]) / (x[count - 1] - x[0]) * last;
   index_t i = guess > 0 ? guess < last ? static_cast<index_t>(guess) : count : 0;
+  if (i < 0 || i > count) i = 0;  // from a NaN that -ffast-math let pass
   while (i > 0 && is_beyond(x[i - 1])) --i;
   while (i < count && !is_beyond(x[i])) ++i;
   return i;
@@ -95,7 +96,7 @@ VECDET_INLINE index_t nearest_points(const point_level& level, float x, float y,
         nearest[at] = level.first + r * level.width + c;
       }
     }
-    float reach = infinity<float>;  // of the points visited so far
+    float reach = infinity<float>();  // of the points visited so far
     const auto bound = [&](float difference) {
       const float distance = difference < 0 ? -difference : difference;
       if (distance < reach) reach = distance;

@@ -49,9 +49,9 @@ struct image_bounds {
       : low(0), width(static_cast<Real>(image_width)), height(static_cast<Real>(image_height)) {}
   template <class S>
   explicit image_bounds(const box_coding_args<S>& a)
-      : low(a.clips ? Real(0) : -infinity<Real>),
-        width(a.clips ? static_cast<Real>(a.width) : infinity<Real>),
-        height(a.clips ? static_cast<Real>(a.height) : infinity<Real>) {}
+      : low(a.clips ? Real(0) : -infinity<Real>()),
+        width(a.clips ? static_cast<Real>(a.width) : infinity<Real>()),
+        height(a.clips ? static_cast<Real>(a.height) : infinity<Real>()) {}
 
   /// Clips boxes with storage S. NaN stays NaN.
   template <class S, int N>

@@ -93,7 +93,7 @@ VECDET_NOINLINE void outputs_of_run(const float* products, index_t point, index_
   constexpr int lanes = static_cast<int>(detail::conv_lanes);
   using filtering = minimal_filtering<Tile>;
   const index_t columns = Tile * tiles;
-  const float least = relu ? 0 : -infinity<float>;
+  const float least = relu ? 0 : -infinity<float>();
   for (index_t t = 0; t < tiles; ++t)
     for_each_vector<lanes>([&](int lane) {
       const float* const from = products + t * detail::conv_panel + lane;

@@ -36,7 +36,7 @@ VECDET_NOINLINE inline void sort_records(uint64_t* records, uint64_t* spare, ind
 }
 
 /// The greatest float below x.
-inline float float_below(float x) { return __builtin_nextafterf(x, -infinity<float>); }
+inline float float_below(float x) { return __builtin_nextafterf(x, -infinity<float>()); }
 
 /// The records found so far.
 template <class T>
@@ -71,7 +71,7 @@ class topk_search {
       VECDET_UNROLL
       for (int k = 0; k < block; k += static_cast<int>(64 / sizeof(T)))
         prefetch_behind(logits + i + k, ahead);
-      reals greatest(-infinity<real>);
+      reals greatest(-infinity<real>());
       VECDET_UNROLL
       for (int k = 0; k < block; k += lanes)
         greatest = max(load(logits + i + k), greatest);  // skips NaN
@@ -96,7 +96,7 @@ class topk_search {
 
   /// Scans 16 to 127 logits: the rows of a strided matrix.
   VECDET_INLINE void scan_rest(const T* logits, index_t size, index_t element) {
-    reals greatest = max(load(logits + size - lanes), reals(-infinity<real>));  // skips NaN
+    reals greatest = max(load(logits + size - lanes), reals(-infinity<real>()));  // skips NaN
     for (index_t i = 0; i + lanes < size; i += lanes) {
       prefetch_behind(logits + i, ahead);
       greatest = max(load(logits + i), greatest);
@@ -174,7 +174,8 @@ VECDET_INLINE log_sum log_sum_exp(const T* row, index_t cols) {
   // The last 16 numbers of the row, padded with -inf.
   const index_t full = cols / 16 * 16;
   alignas(64) T rest[16];
-  for (index_t i = 0; i < 16; ++i) rest[i] = full + i < cols ? row[full + i] : T(-infinity<float>);
+  for (index_t i = 0; i < 16; ++i)
+    rest[i] = full + i < cols ? row[full + i] : T(-infinity<float>());
   floats greatest = load_pack<batches>(rest);
   uint32_t nan = to_bits(greatest != greatest);
   for (index_t i = 0; i < full; i += 16) {
@@ -185,7 +186,7 @@ VECDET_INLINE log_sum log_sum_exp(const T* row, index_t cols) {
   alignas(64) float lane[16];
   store_pack<batches>(lane, greatest);
   const float most = greatest16(lane);
-  if (nan != 0 || !(most < infinity<float>)) return {0, __builtin_nan("")};
+  if (nan != 0 || !(most < infinity<float>())) return {0, not_a_number<double>()};
   floats sum = exp_minus_abs(load_pack<batches>(rest) - floats(most));
   for (index_t i = 0; i < full; i += 16)
     sum = sum + exp_minus_abs(load_pack<batches>(row + i) - floats(most));
@@ -293,7 +294,7 @@ index_t search_centered_planes(const plane_search_args<T>& args, index_t first, 
         double bound;
         centres[i] = probability(args.centerness[a * args.centerness_step + begin + i]);
         const bool passes = find_centered_bound(threshold, centres[i], bound);
-        bounds[i] = passes ? float_below(static_cast<float>(bound)) : infinity<float>;
+        bounds[i] = passes ? float_below(static_cast<float>(bound)) : infinity<float>();
       }
       for (index_t c = 0; c < args.classes; ++c) {
         const T* const plane = args.logits + a * args.anchor_step + c * args.plane + begin;

@@ -20,7 +20,8 @@ using detail::focal_loss_args;
 
 /// weight * sum; 0 if a weight of 0 meets an infinite sum.
 inline double weigh(double weight, double sum) {
-  return weight == 0 && (sum == infinity<double> || sum == -infinity<double>) ? 0 : weight * sum;
+  return weight == 0 && (sum == infinity<double>() || sum == -infinity<double>()) ? 0
+                                                                                  : weight * sum;
 }
 
 /// Whether consecutive rows are consecutive in memory and have equal weights.
@@ -32,14 +33,11 @@ bool rows_are_flat(const focal_loss_args<T>& a) {
          (a.upstream == nullptr || a.upstream_stride == a.cols);
 }
 
-/// A row's weight. Any NaN becomes the NaN that computations produce, which bfloat16 can hold. The
-/// test uses the weight's bits, because -ffast-math assumes that there are no NaNs.
+/// A row's weight. Any NaN becomes the NaN that computations produce, which bfloat16 can hold.
 template <class T>
 double weight_of_row(const focal_loss_args<T>& a, index_t row) {
   if (a.row_weights == nullptr) return 1;
-  std::uint32_t bits;
-  __builtin_memcpy(&bits, a.row_weights + row, sizeof bits);
-  return (bits & 0x7fffffffu) > 0x7f800000u ? __builtin_nan("") : a.row_weights[row];
+  return is_nan(a.row_weights[row]) ? not_a_number<double>() : a.row_weights[row];
 }
 
 template <class T>
@@ -67,10 +65,7 @@ inline bool is_of_float(double weight, double gamma) {
 
 template <class T>
 weight_range range_of(const focal_loss_args<T>& a, float row_weight) {
-  // Tests the bits, because -ffast-math assumes that there are no infinities.
-  std::uint32_t bits;
-  __builtin_memcpy(&bits, &row_weight, sizeof bits);
-  if ((bits & 0x7fffffffu) == 0x7f800000u) return weight_range::infinite;
+  if (detail::magnitude_bits(row_weight) == 0x7f800000) return weight_range::infinite;
   return is_of_float(a.positive_weight * row_weight, a.gamma) &&
                  is_of_float(a.negative_weight * row_weight, a.gamma)
              ? weight_range::in_float
@@ -195,7 +190,7 @@ class scored_positives {
     for (int k = 0; k < focal_block; ++k) {
       const bool is_one = k < marks.positive_count;
       const index_t i = is_one ? marks.positives[k] : 0;
-      x_[k] = is_one ? double{compute_type<T>(run.x[i])} : -infinity<double>;
+      x_[k] = is_one ? double{compute_type<T>(run.x[i])} : -infinity<double>();
       t_[k] = is_one ? double{a.scores[marks.labels[k]]} : 0;
       upstream_[k] =
           is_one && run.upstream != nullptr ? double{compute_type<T>(run.upstream[i])} : 0;

@@ -11,7 +11,7 @@ namespace VECDET_TARGET {
 
 template <class T>
 T minus_infinity() {
-  return T(-infinity<compute_type<T>>);
+  return T(-infinity<compute_type<T>>());
 }
 
 /// Copies 16 elements at a time, because a memcpy of constant size becomes moves.
@@ -90,7 +90,7 @@ class focal_padded_block {
         const auto lane = load_pack<row>(lane_numbers<real>);
         const auto is_left_out = (lane >= row_pack<real>(static_cast<real>(b))) &
                                  (lane < row_pack<real>(static_cast<real>(e)));
-        x = select(is_left_out, row_pack<real>(-infinity<real>), x);
+        x = select(is_left_out, row_pack<real>(-infinity<real>()), x);
       });
       store_pack<row, rounded_nans::from_bfloat16>(x_ + k, x);
     }
@@ -115,7 +115,7 @@ class focal_padded_block {
   /// The elements from k on; -inf beyond the end.
   VECDET_INLINE row_pack<real> row_of(const T* x, int k) const {
     if (k + row_lanes <= count_) return load_pack<row>(x + k);
-    if (k >= count_) return -infinity<real>;
+    if (k >= count_) return -infinity<real>();
     alignas(64) T rest[row_lanes];
     fill_elements(minus_infinity<T>(), row_lanes, rest);
     copy_elements(x + k, count_ - k, rest);

@@ -27,7 +27,7 @@ struct split_weight {
   float high, low;
 
   explicit split_weight(double weight)
-      : high(static_cast<float>(weight)),
+      : high(rounded(static_cast<float>(weight))),
         low(static_cast<float>(weight - static_cast<double>(high))) {}
 
   template <int N>
@@ -80,7 +80,7 @@ VECDET_INLINE focal_factors<N> focal_factors_of(const pack<float, N>& p,
 /// reach 0. This matters only for gamma = 0: its factors are as small as exp, whereas the other
 /// gammas' are as small as the square of exp.
 template <int Gamma>
-constexpr float least_focal_logit = Gamma == 0 ? -86.63f : -infinity<float>;
+constexpr float least_focal_logit = Gamma == 0 ? -86.63f : -__builtin_huge_valf();
 
 /// gamma = 0, 1 or 2, in float, given exp(-|x|) too. Loss and gradient are as accurate as
 /// focal_loss.hpp says, also after multiplication by a weight. `focusing`, 0 or 1, multiplies the

@@ -27,7 +27,7 @@ VECDET_INLINE uint32_t nearest_even(float x) {
 }
 
 inline void weigh_axis(index_t from, index_t to, detail::axis_weights* axis) {
-  const double ratio = static_cast<double>(to) / static_cast<double>(from);
+  const double ratio = rounded(static_cast<double>(to) / static_cast<double>(from));
   const double scale = 1 / ratio;
   for (index_t i = 0; i < to; ++i) {
     const double centre = rounded((static_cast<double>(i) + 0.5) * scale);

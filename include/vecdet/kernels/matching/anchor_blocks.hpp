@@ -21,7 +21,7 @@ using match_pack = row_pack<float>;
 /// The rectangle around those of 16 boxes whose bit is set. If no bit is set, a rectangle that
 /// nothing touches.
 VECDET_INLINE void set_rectangle(const box_rows& boxes, std::uint32_t bits, box_rows& out, int at) {
-  float x1 = infinity<float>, y1 = x1, x2 = -x1, y2 = -x1;
+  float x1 = infinity<float>(), y1 = x1, x2 = -x1, y2 = -x1;
   for (; bits != 0; bits &= bits - 1) {
     const int k = lowest_bit(bits);
     x1 = boxes.x1[k] < x1 ? boxes.x1[k] : x1;
@@ -60,7 +60,7 @@ VECDET_INLINE std::uint32_t build_block(const float* anchors, const mutable_anch
   store_pack<match_batches>(rows.x2, to_box_order(boxes.x2));
   store_pack<match_batches>(rows.y2, to_box_order(boxes.y2));
 
-  const match_pack zero = 0.0f, none = infinity<float>;
+  const match_pack zero = 0.0f, none = infinity<float>();
   const match_pack w = to_box_order(boxes.x2 - boxes.x1), h = to_box_order(boxes.y2 - boxes.y1);
   const match_pack area = w * h;
   const auto regular = (w > zero) & (area > zero) & (area < none);

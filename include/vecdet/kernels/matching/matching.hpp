@@ -226,7 +226,7 @@ inline bool iou_is_nan(const match_truth& t, const box_rows& boxes, int lane) {
   const float intersection = rounded((w > 0 ? w : 0) * (h > 0 ? h : 0));
   const float joined = (t.area + rounded((x2 - x1) * (y2 - y1))) - intersection;
   const float iou = intersection / joined;  // the areas carry NaN coordinates
-  return iou != iou;
+  return is_nan(iou);
 }
 
 inline std::uint32_t find_nan_ious(const match_args& a, const match_truth& truth,
@@ -241,9 +241,9 @@ inline std::uint32_t find_nan_ious(const match_args& a, const match_truth& truth
         a.ignored == nullptr || !a.ignore_matched || ((a.ignored[block] >> lane) & 1) == 0;
     if (!takes_part || !iou_is_nan(truth, a.anchors.blocks[block], lane)) continue;
     match_lanes& lanes = a.lanes[block];
-    const bool has_nan = lanes.iou[lane] != lanes.iou[lane];
+    const bool has_nan = is_nan(lanes.iou[lane]);
     if (!has_nan || truth.index < lanes.best[lane]) lanes.best[lane] = truth.index;
-    lanes.iou[lane] = __builtin_nanf("");
+    lanes.iou[lane] = not_a_number<float>();
     if (first == detail::no_anchor) first = static_cast<std::uint32_t>(anchor);  // they ascend
   }
   return first;
@@ -266,7 +266,7 @@ inline void find_ignored_anchors(const match_args& a, index_t first, index_t las
     for (index_t block = begin; block < end; ++block) {
       a.areas_out[block] = a.anchors.areas[block];
       for (std::uint32_t bits = a.ignored_out[block]; bits != 0; bits &= bits - 1)
-        a.areas_out[block].of[lowest_bit(bits)] = infinity<float>;
+        a.areas_out[block].of[lowest_bit(bits)] = infinity<float>();
     }
   }
 }

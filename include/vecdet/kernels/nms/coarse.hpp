@@ -24,7 +24,7 @@ struct nms_frame {
 inline nms_frame frame_of(const nms_list<float>& list, index_t slots, const nms_rule<float>& rule) {
   using real = row_pack<float>;
   constexpr int batches = real::batches;
-  const real most = infinity<float>, least = -infinity<float>;
+  const real most = infinity<float>(), least = -infinity<float>();
   real low_x = most, low_y = most, high_x = least, high_y = least;
   for (index_t b = 0; b < blocks_of(slots); ++b) {
     const nms_block<float>& block = list.blocks[b];
@@ -79,7 +79,7 @@ inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rul
     const real weighted_area = load_pack<batches>(weighted_area_of(block)) * real(frame.area_scale);
     set(to.weighted_area + first, weighted_area + down);
     constexpr float few_units = 4;
-    const uint32_t counts = to_bits(weighted_area < real(infinity<float>));
+    const uint32_t counts = to_bits(weighted_area < real(infinity<float>()));
     counted += count_bits(counts);
     large += count_bits(counts & to_bits(weighted_area >= real(few_units)));
   }

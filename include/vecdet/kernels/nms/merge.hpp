@@ -100,10 +100,10 @@ class group_merge {
       nms_box<Real> box =
           load_nms_box<Real>(args.boxes.boxes, detail::index_of(args.order[i]), args.boxes.format);
       const Real w = box.x2 - box.x1, h = box.y2 - box.y1, area = rounded(w * h);
-      if (w > 0 && h > 0 && area > 0 && area < infinity<Real>) {
+      if (w > 0 && h > 0 && area > 0 && area < infinity<Real>()) {
         box.number = area;
       } else {
-        box = {0, 0, 0, 0, infinity<Real>};
+        box = {0, 0, 0, 0, infinity<Real>()};
       }
       set_box(memory_.list.blocks, i, box);
       args.owner[i] = args.claimer[i] = nobody;

@@ -18,7 +18,7 @@ namespace VECDET_TARGET {
 template <class T>
 index_t select_scores(const T* scores, index_t first, index_t last, double threshold, bool drop_nan,
                       nms_record* records) {
-  const bool keeps_numbers = threshold == -infinity<double>;
+  const bool keeps_numbers = threshold == -infinity<double>();
   if (keeps_numbers && !drop_nan) {
     for_each_by_sixteens(first, last, [&](index_t i) VECDET_INLINE_LAMBDA {
       records[i - first] = record_of(scores[i], static_cast<uint32_t>(i));
@@ -27,10 +27,9 @@ index_t select_scores(const T* scores, index_t first, index_t last, double thres
   }
   index_t count = 0;
   for (index_t i = first; i < last; ++i) {
-    const double score = static_cast<double>(static_cast<compute_type<T>>(scores[i]));
-    const bool is_nan = !(score == score);
+    const auto score = static_cast<compute_type<T>>(scores[i]);
     records[count] = record_of(scores[i], static_cast<uint32_t>(i));
-    count += is_nan ? !drop_nan : keeps_numbers || score > threshold;
+    count += is_nan(score) ? !drop_nan : keeps_numbers || static_cast<double>(score) > threshold;
   }
   return count;
 }

@@ -79,7 +79,7 @@ struct nms_rule {
     // Smaller areas may lose their digits in products, and OpenCV gives them an overlap of 1.
     least_area = overlap == nms_overlap::jaccard ? 2 * jaccard_epsilon<Real> : Real(1e-30);
     // With pixels counted, rounding may destroy all digits of smaller sides.
-    least_side = !touches ? infinity<Real> : args.plus_one ? Real(0.25) : Real(0);
+    least_side = !touches ? infinity<Real>() : args.plus_one ? Real(0.25) : Real(0);
   }
 };
 
@@ -101,8 +101,8 @@ VECDET_INLINE nms_box<Real> load_nms_box(const T* boxes, uint32_t i, nms_format 
 template <class Real>
 VECDET_INLINE Real jaccard_overlap(Real intersection, Real both, Real joined) {
   if (!(both > jaccard_epsilon<Real>)) return 1;
-  return static_cast<Real>(1.0f - static_cast<float>(1 - static_cast<double>(intersection) /
-                                                             static_cast<double>(joined)));
+  const double iou = static_cast<double>(intersection) / static_cast<double>(joined);
+  return static_cast<Real>(1.0f - rounded(static_cast<float>(1 - rounded(iou))));
 }
 
 enum class nms_test { plain, plus_one, general };
@@ -192,7 +192,7 @@ class nms_tester {
     uint32_t bits = ~to_bits(excluded > t.intersection);  // NaN passes
     if (rule_.overlap == nms_overlap::jaccard)
       bits |= ~to_bits(t.both > real(jaccard_epsilon<Real>));
-    return bits & to_bits(load_pack<batches>(weighted_area_of(block)) < real(infinity<Real>));
+    return bits & to_bits(load_pack<batches>(weighted_area_of(block)) < real(infinity<Real>()));
   }
 
   VECDET_INLINE real side(const real& low, const Real* lows, const real& high,

@@ -45,12 +45,12 @@ VECDET_INLINE nms_kind kind_of(nms_box<Real>& box, const nms_rule<Real>& rule) {
   const Real w = box.x2 - box.x1 + rule.one, h = box.y2 - box.y1 + rule.one;
   const Real area = w * h;
   weighted_area_of(box) = rule.area_factor * area;
-  const bool has_area = w > 0 && h > 0 && area > 0 && area < infinity<Real>;
+  const bool has_area = w > 0 && h > 0 && area > 0 && area < infinity<Real>();
   if (has_area && area > rule.least_area && w >= rule.least_side && h >= rule.least_side)
     return nms_kind::regular;
   // Without area, the overlap is 0 or NaN, except in OpenCV.
   const bool isolated = !has_area && rule.least_overlap > 0 && rule.overlap != nms_overlap::jaccard;
-  weighted_area_of(box) = isolated ? infinity<Real> : Real(0);
+  weighted_area_of(box) = isolated ? infinity<Real>() : Real(0);
   return isolated ? nms_kind::isolated : nms_kind::exceptional;
 }
 
@@ -59,7 +59,7 @@ template <class Real>
 void complete_list(const nms_list<Real>& list, index_t count, nms_progress& progress) {
   const index_t blocks = blocks_of(count);
   for (index_t i = count; i < 16 * blocks; ++i)
-    set_box(list.blocks, i, {Real(0), Real(0), Real(0), Real(0), infinity<Real>});
+    set_box(list.blocks, i, {Real(0), Real(0), Real(0), Real(0), infinity<Real>()});
   for (index_t b = 0; b < blocks; ++b) list.live[b] = 0xffff;
   if (count % 16 != 0) list.live[blocks - 1] = static_cast<uint16_t>((1u << (count % 16)) - 1);
   progress = {count, count, 0};
@@ -140,7 +140,7 @@ void compact(const nms_list<Real>& list, nms_progress& progress) {
   if (count > 0) {
     for (int i = count; i < 16; ++i) {
       for (int k = 0; k < 4; ++k) gathered[k][i] = 0;
-      gathered[4][i] = infinity<Real>;
+      gathered[4][i] = infinity<Real>();
       gathered_rank[i] = 0;
     }
     write();
@@ -347,7 +347,7 @@ void scan(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state
     if (rank == no_rank) break;
     state.kept[state.kept_count++] = state.order[rank];
     const nms_box<Real> kept = take_first(memory.list, state.regular, slot);
-    if (weighted_area_of(kept) == infinity<Real>) continue;
+    if (weighted_area_of(kept) == infinity<Real>()) continue;
     if (coarse.is_current(state.regular)) {
       coarse.template suppress<Test>(memory.list, state.regular, slot, kept, rule);
     } else {

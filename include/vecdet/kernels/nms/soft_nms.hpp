@@ -63,7 +63,7 @@ class soft_nms_pass {
       const real area = rounded((x2 - x1 + one_) * (y2 - y1 + one_));
       score = rounded(score * decay(intersection / ((rounded(area_) + area) - intersection)));
     }
-    return select(score >= floor_, score, real(static_cast<Real>(__builtin_nan(""))));
+    return select(score >= floor_, score, real(not_a_number<Real>()));
   }
 
  private:
@@ -91,12 +91,12 @@ index_t soft_nms_group(const soft_nms_args<T>& args) {
   using real = compute_type<T>;
   using reals = row_pack<real>;
   constexpr int batches = reals::batches;
-  const real nan = static_cast<real>(__builtin_nan(""));
+  const real nan = not_a_number<real>();
   nms_memory<real> memory(args.scratch, args.count);
   const nms_list<real>& list = memory.list;
   nms_progress progress{args.count, args.count, 0};
   index_t blocks = blocks_of(args.count);
-  reals best(-infinity<real>);
+  reals best(-infinity<real>());
   for (index_t i = 0; i < 16 * blocks; ++i) {
     nms_box<real> box{0, 0, 0, 0, nan};
     if (i < args.count) {
@@ -132,7 +132,7 @@ index_t soft_nms_group(const soft_nms_args<T>& args) {
     const soft_nms_pass<real> pass(args, box_at(list.blocks, slot));
     scores_of(list.blocks[slot / 16])[slot % 16] = nan;
 
-    best = reals(-infinity<real>);
+    best = reals(-infinity<real>());
     progress.left = 0;
     for (b = 0; b < blocks; ++b) {
       if (list.live[b] == 0) continue;

@@ -166,7 +166,7 @@ void build_tree(nms_memory<Real>& memory, nms_state& state) {
       memory.place[i] = left ? no_place : gone_place;
       memory.order[count] =
           static_cast<uint64_t>(static_cast<uint32_t>(keys[lane])) << 32 | static_cast<uint64_t>(i);
-      count += left && weighted_area_of(memory.list.blocks[b])[lane] < infinity<Real>;
+      count += left && weighted_area_of(memory.list.blocks[b])[lane] < infinity<Real>();
     }
   }
   radix_sort(memory.order, memory.spare, count);

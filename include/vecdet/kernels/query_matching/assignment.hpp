@@ -65,7 +65,7 @@ class assignment {
     double lowest = scan<true>(row, 0);
     index_t column;
     for (;;) {
-      if (!(lowest < infinity<double>)) return false;
+      if (!(lowest < infinity<double>())) return false;
       column = column_at(lowest);
       const index_t next = args_.row_of[column];
       if (next < 0) break;
@@ -94,8 +94,8 @@ class assignment {
     closed_distance_[closed_count_] = distance;
     closed_potential_[closed_count_] = column_potential_[column];
     ++closed_count_;
-    column_potential_[column] = -infinity<double>;
-    distance_[column] = infinity<double>;
+    column_potential_[column] = -infinity<double>();
+    distance_[column] = infinity<double>();
   }
 
   /// Updates the distances with those through `row`, which is at distance `lowest`. Returns the
@@ -105,7 +105,7 @@ class assignment {
     constexpr int N = assignment_batches;
     const T* const costs = args_.costs + row * padded_;
     const costs_pack base = lowest - row_potential_[row], number = static_cast<double>(row);
-    costs_pack least = infinity<double>;
+    costs_pack least = infinity<double>();
     for (index_t j = 0; j < padded_; j += lanes) {
       costs_pack distance = (base + load_costs(costs + j)) - load_pack<N>(column_potential_ + j);
       if constexpr (First) {
@@ -159,15 +159,20 @@ index_t copy_costs(const T* costs, index_t stride, index_t rows, index_t cols, T
   const bool transposed = rows > cols;
   const index_t long_side = transposed ? rows : cols, short_side = transposed ? cols : rows;
   const index_t padded = detail::padded_columns(long_side);
+  const auto is_valid = [=](T cost) VECDET_INLINE_LAMBDA {
+    const auto bits = detail::magnitude_bits(cost);
+    return bits <= detail::magnitude_bits(most) ||
+           (bits == detail::magnitude_bits(infinity<T>()) && __builtin_signbit(cost) == 0);
+  };
   for (index_t i = 0; i < rows; ++i) {
     for (index_t j = 0; j < cols; ++j) {
       const T cost = costs[i * stride + j];
-      if (!((cost >= -most && cost <= most) || cost == infinity<T>)) return i * cols + j;
+      if (!is_valid(cost)) return i * cols + j;
       to[transposed ? j * padded + i : i * padded + j] = cost;
     }
   }
   for (index_t i = 0; i < short_side; ++i)
-    for (index_t j = long_side; j < padded; ++j) to[i * padded + j] = infinity<T>;
+    for (index_t j = long_side; j < padded; ++j) to[i * padded + j] = infinity<T>();
   return rows * cols;
 }
 

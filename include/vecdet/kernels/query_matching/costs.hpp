@@ -160,7 +160,7 @@ VECDET_INLINE void costs_of_queries(const query_cost_args<T>& args, index_t firs
     const float_row cost = l1 + weighted_class - giou;
     float* const to = args.costs + box.box * stride + first;
     store_pack<N>(to, max(float_row(-detail::largest_query_cost), min(cost, limit)));
-    for (int r = count; r < row_lanes; ++r) to[r] = infinity<float>;
+    for (int r = count; r < row_lanes; ++r) to[r] = infinity<float>();
   }
 }
 

@@ -32,8 +32,7 @@ struct roi_axis {
     if (!aligned && extent < 1) extent = 1;
     bin = extent / static_cast<double>(bins);
     samples = sampling_ratio > 0 ? static_cast<double>(sampling_ratio) : -__builtin_floor(-bin);
-    const bool is_finite = start - start == 0 && bin - bin == 0;
-    if (!is_finite || size == 0) samples = 0;
+    if (!detail::is_finite(start) || !detail::is_finite(bin) || size == 0) samples = 0;
   }
 
   /// Calls take(row or column, weight) for what the samples of a bin touch. The order ascends

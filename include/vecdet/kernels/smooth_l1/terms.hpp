@@ -21,7 +21,7 @@ struct smooth_l1_curve {
 
   explicit smooth_l1_curve(double given_beta)
       : beta(static_cast<Real>(given_beta)), reciprocal(Real(1) / beta) {
-    if (!(reciprocal < infinity<Real>)) beta = reciprocal = 0;
+    if (!(reciprocal < infinity<Real>())) beta = reciprocal = 0;
   }
 
   /// With s = |d|, m = min(s, beta), and g = 1 if s > beta, else s / beta: dL/dd = sign(d) g and L

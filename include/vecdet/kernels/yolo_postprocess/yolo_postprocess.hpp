@@ -150,10 +150,10 @@ template <class T>
 VECDET_INLINE float greatest_score(const T* scores, index_t classes, float objectness) {
   using floats = row_pack<float>;
   constexpr int batches = floats::batches;
-  float greatest = -infinity<float>;
+  float greatest = -infinity<float>();
   index_t c = 0;
   if (classes >= row_lanes) {
-    floats most(-infinity<float>);
+    floats most(-infinity<float>());
     for (; c + row_lanes <= classes; c += row_lanes)
       most = max(load_pack<batches>(scores + c) * floats(objectness), most);  // skips NaN
     alignas(64) float lane[row_lanes];
