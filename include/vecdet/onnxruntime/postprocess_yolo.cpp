@@ -11,7 +11,8 @@ constexpr std::pair<const char*, preset> models[] = {
     {"yolov5", yolo_postprocess_params::v5},  {"yolov7", yolo_postprocess_params::v5},
     {"yolox", yolo_postprocess_params::v5},   {"yolov8", yolo_postprocess_params::v8},
     {"yolov9", yolo_postprocess_params::v8},  {"yolo11", yolo_postprocess_params::v8},
-    {"yolo12", yolo_postprocess_params::v8},  {"yolov10", yolo_postprocess_params::v10},
+    {"yolo12", yolo_postprocess_params::v8},  {"yolov11", yolo_postprocess_params::v8},
+    {"yolov12", yolo_postprocess_params::v8}, {"yolov10", yolo_postprocess_params::v10},
     {"yolo26", yolo_postprocess_params::v10}, {"rt-detr", yolo_postprocess_params::rt_detr}};
 
 class postprocess_yolo_kernel {
@@ -37,7 +38,8 @@ class postprocess_yolo_kernel {
     node.read(
         "results", params_.results,
         {{"xyxy", box_format::xyxy}, {"xywh", box_format::xywh}, {"cxcywh", box_format::cxcywh}});
-    node.read("extras", params_.extras);
+    if (node.read("extras", params_.extras))
+      detail::check(params_.extras >= 0, name, "extras", params_.extras, "0 or more");
     node.read("keypoint_size", params_.keypoint_size);
     if (node.read("classes", classes_))
       detail::check(classes_ >= 1, name, "classes", classes_, "1 or more");
@@ -78,7 +80,8 @@ class postprocess_yolo_kernel {
     output.check_shape({-1, -1, -1}, text.c_str());
     const index_t numbers = output.shape[by_rows ? 2 : 1], boxes = output.shape[by_rows ? 1 : 2];
     const index_t before = is_scored ? 6 : params_.scores == yolo_scores::objectness ? 5 : 4;
-    const index_t classes = numbers - before - params_.extras;
+    const index_t extras = std::max(params_.extras, index_t{0});
+    const index_t classes = numbers - before - extras;
     bool is_right = is_scored ? classes == 0 : classes == classes_;
     if (!is_scored && classes_ == 0) {
       is_right = numbers <= boxes || boxes == 0;
@@ -110,8 +113,9 @@ class postprocess_yolo_kernel {
     const index_t count = found.scores.size();
     if (auto* to = node.output<std::int64_t>(4, {count}))
       std::copy(found.sources.begin(), found.sources.end(), to);
-    if (auto* to = node.output<float>(5, {count, params_.extras}))
-      for (index_t i = 0; i < count; ++i) to = std::copy_n(found.extras.row(i), params_.extras, to);
+    const index_t extras = found.extras.cols();
+    if (auto* to = node.output<float>(5, {count, extras}))
+      for (index_t i = 0; i < count; ++i) to = std::copy_n(found.extras.row(i), extras, to);
   }
 
   yolo_postprocess_params params_;
