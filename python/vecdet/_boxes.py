@@ -238,7 +238,8 @@ def encode_distances(boxes: ArrayLike, anchors: ArrayLike, by_size: bool = True)
     """
     type_, targets, anchors, out = _coded("encode_distances", boxes, "boxes", anchors)
     check(library.vecdet_encode_distances(type_, address(targets), address(anchors), len(targets),
-                                          flag("encode_distances", "by_size", by_size), _c.XYXY, address(out)))
+                                          flag("encode_distances", "by_size", by_size), _c.XYXY,
+                                          address(out)))
     return out
 
 
@@ -254,7 +255,8 @@ def decode_distances(distances: ArrayLike, anchors: ArrayLike, by_size: bool = T
     size = None if image_size is None else byref(
         _c.image_size(*pair("decode_distances", "image_size", image_size)))
     check(library.vecdet_decode_distances(type_, address(codes), address(anchors), len(codes), size,
-                                          flag("decode_distances", "by_size", by_size), _c.XYXY, address(out)))
+                                          flag("decode_distances", "by_size", by_size), _c.XYXY,
+                                          address(out)))
     return out
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
 import numpy as np
 
 from . import _c
-from ._arrays import (TYPES, address, as_array, box_rows, check_out, choice, empty, float32, float32s, float64,
-                      int64, named, ndarray, optional, same_small_floats, shape_error,
+from ._arrays import (TYPES, address, as_array, box_rows, check_out, choice, empty, float32,
+                      float32s, float64, int64, named, optional, same_small_floats, shape_error,
                       small_floats, uint8, wrong_shape)
 from ._boxes import FORMATS, SIZE_LIMIT, coder_params
 from ._library import check, library
@@ -153,7 +153,9 @@ _postprocess_detr = library.vecdet_postprocess_detr
 _letterbox = library.vecdet_letterbox
 _box_head_params = params_of("postprocess_box_head", _c.box_head_params)
 _detr_params = params_of("postprocess_detr", _c.detr_postprocess_params)
-_letterbox_params = params_of("letterbox", _c.letterbox_params)
+_letterbox_params = params_of(
+    "letterbox", _c.letterbox_params, swaps_channels="swap_channels", is_centred="centred",
+    upscales="upscale")
 _pack_image = packer(_c.byte_image)
 
 
@@ -238,10 +240,10 @@ def postprocess(
     level_count, levels = len(level_sizes), None
     if level_count:
         levels, level_count = integers_of(function, "level_sizes", level_sizes)
-    params, most = _dense_params(detector, None if weights is None else listed(function, "weights", weights),
-                                 size_limit,
-                                 score_threshold, max_candidates, iou_threshold, max_detections,
-                                 min_size)
+    if weights is not None:
+        weights = listed(function, "weights", weights)
+    params, most = _dense_params(detector, weights, size_limit, score_threshold, max_candidates,
+                                 iou_threshold, max_detections, min_size)
     total = images * min(most, count * classes)
     found, numbers = empty(total * 5, float32), empty(total + images + 1, int64)
     corners, labels = address(found), address(numbers)
@@ -382,6 +384,8 @@ def _check_yolo_shape(shape: tuple[int, ...], params: Any, classes: int | None,
             return
     names = ("4 + classes", "5 + classes", "6")[params.scores] + " + extras" * (extras > 0)
     expected = f"[images, boxes, {names}]" if by_rows else f"[images, {names}, boxes]"
+    if is_scored and not extras:
+        expected += ", or 6 + extras with extras="
     if len(shape) == 3 and not is_scored:
         expected += (", and more boxes than numbers per box: is it transposed? If not, pass "
                      "classes=" if classes is None else f" with {classes} classes")

@@ -29,6 +29,7 @@ _IMAGE = (slice(None), 0)
 _pack_features = packer(_c.features)
 _pack_rois = packer(_c.roi_boxes)
 _roi_align_params = params_of("roi_align", _c.roi_align_params)
+_roi_align_grad_params = params_of("roi_align_grad", _c.roi_align_params)
 _multiscale_params = params_of("multiscale_roi_align", _c.roi_align_params)
 
 
@@ -129,7 +130,7 @@ def roi_align_grad(grad: ArrayLike, boxes: Any, input_shape: Sequence[int],
                          "(N, channels, height, width)")
     rois = _Rois(function, boxes, shape[0], array.dtype)
     out = empty(shape, array.dtype)
-    params = _roi_align_params(spatial_scale, sampling_ratio, aligned, False)
+    params = _roi_align_grad_params(spatial_scale, sampling_ratio, aligned, False)
     check(library.vecdet_roi_align_grad(TYPES[array.dtype], _described(array), rois.argument,
                                         params, None, _described(out)))
     return out

@@ -436,11 +436,10 @@ def _boxes(function: str, names: tuple[str, str], inputs: Any, targets: Any) -> 
     return type_, a.size // 4, a, b
 
 
-def _box_weights(function: str, box_weights: Any, count: int) -> Any:
-    weights = float32s(function, "box_weights", box_weights)
-    if weights.size != count:
-        raise wrong_shape(function, "box_weights", weights, f"[{count}], one number per box")
-    return weights
+def _check_per_box(function: str, argument: str, array: Any, rows: tuple[int, ...]) -> None:
+    """Refuses arrays without one number per box, in the boxes' shape or flat."""
+    if array.shape != rows and array.shape != (math.prod(rows),):
+        raise wrong_shape(function, argument, array, f"{list(rows)}, one number per box")
 
 
 def _selected(function: str, labels: Any, background: int, ignore: int) -> Any:
@@ -454,10 +453,12 @@ def _smooth_l1(function: str, inputs: Any, target: Any, reduction: str, beta: fl
     type_, count, predictions, targets = _boxes(function, ("input", "target"), inputs, target)
     selection = None
     if labels is not None:
-        labels = integers(function, "labels", labels, count)
+        labels = integers(function, "labels", labels)
+        _check_per_box(function, "labels", labels, predictions.shape[:-1])
         selection = _selected(function, labels, background, ignore)
     if box_weights is not None:
-        box_weights = _box_weights(function, box_weights, count)
+        box_weights = float32s(function, "box_weights", box_weights)
+        _check_per_box(function, "box_weights", box_weights, predictions.shape[:-1])
     is_empty = False
     if reduction == "mean":
         counted = count if labels is None else int(np.count_nonzero(
@@ -572,7 +573,7 @@ def complete_box_iou_loss_and_grad(boxes1: ArrayLike, boxes2: ArrayLike, reducti
                      True)
 
 
-_regression_params = params_of("regression_loss", _c.regression_loss_params)
+_regression_params = params_of("regression_loss", _c.regression_loss_params, epsilon="eps")
 
 
 def _regression(function: str, deltas: Any, anchors: Any, targets: Any, matches: Any, labels: Any,
@@ -592,9 +593,11 @@ def _regression(function: str, deltas: Any, anchors: Any, targets: Any, matches:
         selection = _selected(function, labels, background, ignore)
     elif matches is not None:
         selection = _selected(function, matches, -1, -2)
-    params = _regression_params(kind, beta, eps, scale, coder_params(function, weights, size_limit)[0])
+    params = _regression_params(kind, beta, eps, scale,
+                                coder_params(function, weights, size_limit)[0])
     if box_weights is not None:
-        box_weights = _box_weights(function, box_weights, count)
+        box_weights = float32s(function, "box_weights", box_weights)
+        _check_per_box(function, "box_weights", box_weights, (count,))
     return _run(_REGRESSION, (
         type_, address(codes), count, address(priors), len(priors), address(truth), len(truth),
         optional(matches), selection, params, optional(box_weights)), codes,

@@ -44,7 +44,7 @@ def strict_params(function: str, iou_threshold: float, smaller_area: bool) -> An
     return byref(params)
 
 
-_soft_nms_params = params_of("soft_nms", _c.soft_nms_params)
+_soft_nms_params = params_of("soft_nms", _c.soft_nms_params, score_floor="min_score")
 _merge_params = params_of("merge_boxes", _c.merge_params)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ._arrays import address, float64, int64, integers, wrong_shape
+from ._arrays import address, float64, integers, wrong_shape
 
 _CODES: dict[Any, str] = {ctypes.c_void_p: "P", ctypes.c_int64: "q", ctypes.c_int: "i",
                           ctypes.c_double: "d"}

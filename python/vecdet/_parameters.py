@@ -15,7 +15,7 @@ import numpy as np
 _INT64 = -2**63, 2**63 - 1
 _RANGES: dict[Any, tuple[int, int]] = {
     ctypes.c_int64: _INT64, ctypes.c_int: (-2**31, 2**31 - 1), ctypes.c_uint64: (0, 2**64 - 1)}
-_FLAGS = (bool, np.bool_)
+_BOOLEANS = ("bool", "torch.bool")  # arrays of these types are no index
 
 
 def _found(function: str, argument: str, value: Any) -> str:
@@ -43,7 +43,7 @@ def integer(function: str, argument: str, value: Any, of: Any = ctypes.c_int64) 
     try:
         whole = operator.index(value)
     except (TypeError, RuntimeError) as error:
-        if not isinstance(value, _FLAGS):
+        if str(getattr(value, "dtype", "")) not in _BOOLEANS or np.ndim(value):
             raise TypeError(_found(function, argument, value) + ", expected an integer") from error
         whole = int(value)
     least, most = _RANGES[of]
@@ -100,15 +100,16 @@ def field(function: str, name: str, kind: Any, value: Any) -> Any:
     return value  # a pointer, or a struct that is filled
 
 
-def filled(function: str, struct: Any, values: Sequence[Any]) -> Any:
-    """The struct with its first fields set to the values."""
-    return struct(*(field(function, name, kind, value)
+def filled(function: str, struct: Any, values: Sequence[Any], **renamed: str) -> Any:
+    """The struct with its first fields set to the values. `renamed`: fields whose argument has
+    another name."""
+    return struct(*(field(function, renamed.get(name, name), kind, value)
                     for (name, kind), value in zip(struct._fields_, values)))
 
 
 # ---- Parameters that many calls share
 
-_CONSTANTS = (int, float, bool, str, bytes, type(None), np.generic)
+_CONSTANTS = (int, float, str, bytes, type(None), np.generic, type)
 
 
 def _is_constant(value: Any) -> bool:
@@ -118,7 +119,7 @@ def _is_constant(value: Any) -> bool:
     return isinstance(value, _CONSTANTS)
 
 
-class _Kept(dict):  # type: ignore[type-arg]
+class _Kept(dict):
     """What `make` returns for constant arguments."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
@@ -147,6 +148,6 @@ def kept(make: Callable[..., Any]) -> Callable[..., Any]:
     return look_up
 
 
-def params_of(function: str, struct: Any) -> Callable[..., Any]:
+def params_of(function: str, struct: Any, **renamed: str) -> Callable[..., Any]:
     """A function that returns the argument for a struct of parameters."""
-    return kept(lambda *values: ctypes.byref(filled(function, struct, values)))
+    return kept(lambda *values: ctypes.byref(filled(function, struct, values, **renamed)))

@@ -30,7 +30,7 @@ _set_loss_and_grad = library.vecdet_set_loss_and_grad
 _pack_outputs = packer(_c.detr_outputs)
 _pack_layer = packer(_c.set_loss_layer)
 _match_params = params_of("match_queries", _c.query_match_params)
-_loss_params = params_of("set_loss_and_grad", _c.set_loss_params)
+_loss_params = params_of("set_loss_and_grad", _c.set_loss_params, boxes="num_boxes")
 
 
 @functools.lru_cache(maxsize=64)

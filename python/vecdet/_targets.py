@@ -227,7 +227,8 @@ _CODER = library.vecdet_coder_params_default()  # on which matches do not depend
 @kept
 def _matcher_params(*fields: Any) -> Any:
     """Parameters that many calls share."""
-    return byref(filled("match_anchors", _c.matcher_params, (*fields, _CODER)))
+    return byref(filled("match_anchors", _c.matcher_params, (*fields, _CODER),
+                        empty="empty_iou_is_zero"))
 
 
 def match_anchors(
@@ -308,7 +309,9 @@ def assign_atss(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes:
     truth = Truth("assign_atss", boxes)
     matches = empty(truth.shape(len(array)), int64)
     check(library.vecdet_assign_atss(address(array), len(array), grids, levels,
-                                     truth.argument, integer("assign_atss", "candidates", candidates), None, address(matches)))
+                                     truth.argument,
+                                     integer("assign_atss", "candidates", candidates), None,
+                                     address(matches)))
     return matches
 
 

@@ -3,8 +3,8 @@
 
 Predictions are [N, 6]: x1 y1 x2 y2, score, category. Boxes match if ``match_metric``, ``"IOU"`` or
 ``"IOS"`` (the intersection over the smaller area), is at least ``match_threshold``. At 0,
-all boxes match. It is computed in float32, and ties of scores are broken by lower x1, y1, x2, y2, as
-in SAHI 0.12.
+all boxes match. It is computed in float32, and ties of scores are broken by lower x1, y1, x2, y2,
+as in SAHI 0.12.
 
 >>> predictions = np.array([[0, 0, 10, 10, 0.8, 1], [2, 0, 12, 10, 0.9, 1], [2, 0, 12, 10, 0.7, 2]])
 >>> batched_greedy_nmm(predictions)
@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _nms
-from ._arrays import category_numbers, choice, float32s
+from ._arrays import category_numbers, choice, float32s, int64
+from ._packed import offsets_of
 from ._parameters import number
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ def _overlap(function: str, match_metric: str) -> str:
     return ("iou", "ios")[choice(_METRICS, f"sahi.{function}", "match_metric", match_metric)]
 
 
-def _groups(function: str, predictions: Any, match_metric: str, match_threshold: float,
-            by_category: bool, transitive: bool) -> tuple[Any, list[list[int]]]:
-    """The predictions, and the groups of those that are merged, the best of each first."""
+def _grouped(function: str, predictions: Any, match_metric: str, match_threshold: float,
+             by_category: bool, transitive: bool) -> tuple[Any, Any, Any]:
+    """The predictions; the members of all groups that are merged, the best of each first; and where
+    each group begins."""
     rows = float32s(f"sahi.{function}", "predictions", predictions, "[N, 6]", 6)
     threshold = number(f"sahi.{function}", "match_threshold", match_threshold)
     overlap = _overlap(function, match_metric)
@@ -43,11 +45,12 @@ def _groups(function: str, predictions: Any, match_metric: str, match_threshold:
         raise ValueError(f"vecdet.sahi.{function}: match_threshold is {threshold}, expected a "
                          "number in [0, 1]")
     if threshold == 0:
-        return rows, _all_matched(rows, by_category, transitive)
+        groups = _all_matched(rows, by_category, transitive)
+        return rows, np.array([k for group in groups for k in group], int64), offsets_of(groups)
     merged = _nms.merge_boxes(rows[:, :4].copy(), rows[:, 4].copy(),
                               category_numbers(rows[:, 5]) if by_category else None, threshold,
                               overlap, transitive=transitive)
-    return rows, _nms.group_lists(merged)
+    return rows, merged.members, merged.offsets
 
 
 def _all_matched(rows: Any, by_category: bool, transitive: bool) -> list[list[int]]:
@@ -73,14 +76,14 @@ def _all_matched(rows: Any, by_category: bool, transitive: bool) -> list[list[in
 def _suppressed(function: str, predictions: Any, match_metric: str, match_threshold: float,
                 by_category: bool) -> list[int]:
     """NMS keeps the best of each group of greedy merging."""
-    rows, groups = _groups(function, predictions, match_metric, match_threshold, by_category, False)
-    kept = [group[0] for group in groups]
-    if by_category:  # of equal scores, the lower category comes first
-        scores = rows[:, 4].tolist()
-        if len({scores[i] for i in kept}) < len(kept):
-            categories = rows[:, 5].tolist()
-            kept.sort(key=lambda i: (-scores[i], categories[i]))
-    return kept
+    rows, members, begins = _grouped(function, predictions, match_metric, match_threshold,
+                                     by_category, False)
+    kept = members[begins[:-1]]
+    if by_category:
+        scores = rows[kept, 4]
+        if np.count_nonzero(scores[1:] == scores[:-1]):  # the lower category comes first
+            kept = kept[np.lexsort((rows[kept, 5], -scores))]
+    return kept.tolist()
 
 
 def nms(predictions: ArrayLike, match_metric: str = "IOU",
@@ -97,9 +100,11 @@ def batched_nms(predictions: ArrayLike, match_metric: str = "IOU",
 
 def _merged(function: str, predictions: Any, match_metric: str, match_threshold: float,
             by_category: bool, transitive: bool) -> dict[int, list[int]]:
-    _, groups = _groups(function, predictions, match_metric, match_threshold, by_category,
-                        transitive)
-    return {group[0]: group[1:] for group in groups}
+    _, members, begins = _grouped(function, predictions, match_metric, match_threshold, by_category,
+                                  transitive)
+    ends = begins if type(begins) is list else begins.tolist()
+    listed = members.tolist()
+    return {listed[a]: listed[a + 1:b] for a, b in zip(ends, ends[1:])}
 
 
 def greedy_nmm(object_predictions_as_tensor: ArrayLike, match_metric: str = "IOU",
