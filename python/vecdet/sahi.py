@@ -80,9 +80,11 @@ def _suppressed(function: str, predictions: Any, match_metric: str, match_thresh
                                      by_category, False)
     kept = members[begins[:-1]]
     if by_category:
-        scores = rows[kept, 4]
-        if np.count_nonzero(scores[1:] == scores[:-1]):  # the lower category comes first
-            kept = kept[np.lexsort((rows[kept, 5], -scores))]
+        scores = rows[:, 4][kept]
+        equal = scores[1:] == scores[:-1]
+        if np.count_nonzero(equal):  # the lower category comes first
+            tied = np.nonzero(np.r_[equal, False] | np.r_[False, equal])[0]
+            kept[tied] = kept[tied][np.lexsort((rows[kept[tied], 5], -scores[tied]))]
     return kept.tolist()
 
 
