@@ -21,10 +21,10 @@
 // instead; the rounding of the offset coordinates may change its result for boxes at the threshold.
 //
 // Extras are further outputs of a model: mask coefficients or angles, which are copied, or key
-// points. Without params.extras they would be taken for scores of further classes. So if it is not
-// given, scores outside [0, 1] (by more than 0.001) throw. In rows, only the scores of boxes above
-// the threshold are checked. With VECDET_CHECK=1, a number of classes of 16,
-// 33, 52 or 112 is reported, which rotated boxes, masks and poses have.
+// points. If params.extras is not given, they would be taken for scores of further classes, so
+// scores outside [0, 1] (by more than 0.001) throw. In rows, only those of boxes with a score above
+// the threshold are checked. With VECDET_CHECK=1, 16, 33, 52 or 112 classes are reported, which
+// rotated boxes, masks and poses seem to have.
 //
 // Throws std::invalid_argument if shapes do not match params, a threshold is outside [0, 1], a
 // limit is negative, scales and sides of a transform are not positive and finite in float, or an

@@ -29,12 +29,12 @@ struct yolo_kernels {
   /// Finds the best score above the threshold of each box in [first, last), and the best k of them.
   /// Writes their records, best first, ties by lower element, and returns their number. A record's
   /// upper half is the sort key, its lower half the element. `spare` has the same size. Sets
-  /// `has_negative` if a score is below least_probability: any score of channels, or one of a box
-  /// in rows whose best score is above the threshold.
-  index_t (*search_channels)(const yolo_search_args<T>&, bool& has_negative, index_t first,
+  /// `has_outside` if a score is below least_probability: any score of channels; in rows, if one of
+  /// a box with a score above the threshold is no probability.
+  index_t (*search_channels)(const yolo_search_args<T>&, bool& has_outside, index_t first,
                              index_t last, std::uint64_t* records, std::uint64_t* spare);
-  index_t (*search_rows)(const yolo_search_args<T>&, bool& has_negative, index_t first,
-                         index_t last, std::uint64_t* records, std::uint64_t* spare);
+  index_t (*search_rows)(const yolo_search_args<T>&, bool& has_outside, index_t first, index_t last,
+                         std::uint64_t* records, std::uint64_t* spare);
 };
 
 }  // namespace detail

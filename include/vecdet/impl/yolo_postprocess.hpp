@@ -177,9 +177,9 @@ class yolo_call {
     search_best(
         out.search, chunks, args.capacity, args.limit, policy,
         [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
-          bool has_negative = false;
-          const index_t found = search(args, has_negative, first, last, records, spare);
-          note_outside(has_negative);
+          bool has_outside = false;
+          const index_t found = search(args, has_outside, first, last, records, spare);
+          note_outside(has_outside);
           return found;
         },
         start,

@@ -30,11 +30,11 @@ class postprocess_yolo_kernel {
   explicit postprocess_yolo_kernel(const attributes& node)
       : params_(node.required("model", models)()) {
     node.read("score_threshold", params_.score_threshold);
-    node.read("iou_threshold", params_.iou_threshold);
+    if (node.read("iou_threshold", params_.iou_threshold)) check_suppresses("iou_threshold");
     node.read("max_candidates", params_.max_candidates);
     node.read("max_detections", params_.max_detections);
     node.read("multi_label", params_.multi_label);
-    node.read("class_agnostic", params_.class_agnostic);
+    if (node.read("class_agnostic", params_.class_agnostic)) check_suppresses("class_agnostic");
     node.read(
         "results", params_.results,
         {{"xyxy", box_format::xyxy}, {"xywh", box_format::xywh}, {"cxcywh", box_format::cxcywh}});
@@ -68,6 +68,11 @@ class postprocess_yolo_kernel {
   }
 
  private:
+  void check_suppresses(const char* option) const {
+    detail::check(params_.suppresses, name, option, "set",
+                  "no value, because the model needs no NMS");
+  }
+
   /// Refuses a transposed output, which has more numbers per box than boxes.
   void check_shape(const tensor& output) const {
     const bool by_rows = params_.layout == yolo_layout::rows;

@@ -137,7 +137,7 @@ class yolo_tile {
 };
 
 template <class T>
-index_t search_yolo_channels(const yolo_search_args<T>& args, bool& has_negative, index_t first,
+index_t search_yolo_channels(const yolo_search_args<T>& args, bool& has_outside, index_t first,
                              index_t last, uint64_t* records, uint64_t* spare) {
   yolo_records found(args, records, spare);
   yolo_tile tile;
@@ -154,7 +154,7 @@ index_t search_yolo_channels(const yolo_search_args<T>& args, bool& has_negative
                             found.add(score, (begin + box) * args.classes + class_index);
                         });
   }
-  has_negative = tile.has_negative();
+  has_outside = tile.has_negative();
   return found.finish();
 }
 
@@ -180,20 +180,28 @@ VECDET_INLINE float greatest_score(const T* scores, index_t classes, float objec
   return greatest;
 }
 
+/// Whether a score of a row is no probability.
 template <class T>
-VECDET_INLINE bool any_negative(const T* scores, index_t classes) {
+VECDET_INLINE bool any_outside(const T* scores, index_t classes) {
   using floats = row_pack<float>;
-  floats least(0);
+  floats least(0), most(0);
   index_t c = 0;
-  for (; c + row_lanes <= classes; c += row_lanes)
-    least = min(load_pack<floats::batches>(scores + c), least);  // skips NaN
-  bool any = to_bits(least < floats(detail::least_probability)) != 0;
-  for (; c < classes; ++c) any |= static_cast<float>(scores[c]) < detail::least_probability;
+  for (; c + row_lanes <= classes; c += row_lanes) {
+    const floats x = load_pack<floats::batches>(scores + c);
+    least = min(x, least);  // both skip NaN
+    most = max(x, most);
+  }
+  bool any = (to_bits(least < floats(detail::least_probability)) |
+              to_bits(most > floats(detail::greatest_probability))) != 0;
+  for (; c < classes; ++c) {
+    const auto x = static_cast<float>(scores[c]);
+    any |= x < detail::least_probability || x > detail::greatest_probability;
+  }
   return any;
 }
 
 template <class T>
-index_t search_yolo_rows(const yolo_search_args<T>& args, bool& has_negative, index_t first,
+index_t search_yolo_rows(const yolo_search_args<T>& args, bool& has_outside, index_t first,
                          index_t last, uint64_t* records, uint64_t* spare) {
   constexpr index_t ahead = 24;  // rows to prefetch: most are read only for their objectness
   yolo_records found(args, records, spare);
@@ -208,7 +216,7 @@ index_t search_yolo_rows(const yolo_search_args<T>& args, bool& has_negative, in
     }
     const float greatest = greatest_score(scores, args.classes, objectness);
     if (!(greatest > found.threshold())) continue;
-    has_negative |= any_negative(scores, args.classes);
+    has_outside |= any_outside(scores, args.classes);
     for (index_t c = 0; c < args.classes; ++c) {
       const float score = static_cast<float>(scores[c]) * objectness;
       if (args.multi_label) {
