@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -139,9 +140,13 @@ void check_model(const yolo_postprocess_params& params, index_t images, index_t 
   });
 }
 
+/// Every preset, for outputs without extras.
 std::vector<yolo_postprocess_params> all_models() {
-  return {yolo_postprocess_params::v5(), yolo_postprocess_params::v8(),
-          yolo_postprocess_params::v10(), yolo_postprocess_params::rt_detr()};
+  std::vector<yolo_postprocess_params> models{
+      yolo_postprocess_params::v5(), yolo_postprocess_params::v8(), yolo_postprocess_params::v10(),
+      yolo_postprocess_params::rt_detr()};
+  for (auto& params : models) params.extras = 0;
+  return models;
 }
 
 }  // namespace
@@ -194,6 +199,7 @@ TEST_CASE("postprocess_yolo: options") {
 
 TEST_CASE("postprocess_yolo: rows of per-class scores, as in a transposed YOLOv8 output") {
   yolo_postprocess_params rows = yolo_postprocess_params::v8();
+  rows.extras = 0;
   rows.layout = yolo_layout::rows;
   check_model(rows, 2, 500, 80, 0.3, 7);
 }
@@ -291,6 +297,53 @@ TEST_CASE("postprocess_yolo: NaN scores never pass, infinite ones and NaN boxes 
   }
 }
 
+TEST_CASE("postprocess_yolo: scores outside [0, 1] throw if the number of extras is not given") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (auto params : all_models()) {
+    const bool is_scored = params.scores == yolo_scores::score_and_class;
+    const bool has_objectness = params.scores == yolo_scores::objectness;
+    const raw_output raw(2, 215, 21, params, 0.4, 31);
+    params.extras = yolo_postprocess_params::unknown_extras;
+    yolo_postprocess_workspace workspace;
+    // Boxes of full blocks, of a block's rest, and the last; in rows, only found boxes count.
+    for (const std::size_t box : {3u, 64u, 128u, 200u, 214u}) {
+      for (const float bad : {-0.1f, -infinity, 1.1f, infinity, 0.0f}) {
+        raw_output changed = raw;
+        std::vector<float>& row = changed.rows[1][box];
+        const std::size_t first = has_objectness ? 5 : 4;
+        if (params.layout == yolo_layout::rows) row[4] = row[first] = 0.9f;
+        row[is_scored ? 4 : first + 20] = bad;
+        const auto tensor = changed.tensor<float>(params.layout);
+        for (const bool is_multi : {false, true}) {
+          if (is_multi && is_scored) continue;
+          params.multi_label = is_multi;
+          for_each_isa([&](isa) {
+            for (const threading policy : {threading::sequential, threading::parallel}) {
+              const auto call = [&] {
+                return postprocess_yolo(changed.outputs(tensor, params.layout), {}, params,
+                                        workspace, policy);
+              };
+              if (bad >= 0 && bad <= 1) {
+                CHECK(call().extras.cols() == 0);
+                continue;
+              }
+              const std::string place = "number " + std::to_string(is_scored ? 4 : first + 20) +
+                                        " of box " + std::to_string(box) + " of image 1";
+              CHECK_THROWS_WITH_AS(call(), doctest::Contains(place.c_str()), std::invalid_argument);
+              CHECK_THROWS_WITH_AS(call(), doctest::Contains("extras="), std::invalid_argument);
+            }
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("postprocess_yolo: numbers of classes that models with extras have") {
+  for (const index_t scores : {16, 33, 52, 112}) CHECK(detail::looks_like_extras(scores));
+  for (const index_t scores : {1, 15, 17, 80}) CHECK(!detail::looks_like_extras(scores));
+}
+
 TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   const std::vector<float> numbers(2 * 84 * 50);
   yolo_outputs<float> outputs{{numbers.data(), 2 * 84, 50}, 2};
@@ -314,8 +367,8 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   fails("params.max_candidates is -1");
   params.max_detections = -1;
   fails("params.max_detections is -1");
-  params.extras = -1;
-  fails("params.extras is -1");
+  params.extras = -2;
+  fails("params.extras is -2, expected 0 or more, or unknown_extras");
   params.keypoint_size = 4;
   fails("params.keypoint_size is 4, expected 0, 2 or 3");
   params.extras = 7;

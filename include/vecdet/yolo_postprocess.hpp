@@ -20,7 +20,11 @@
 // torchvision's NMS, in the input's pixels. ultralytics adds an offset of 7680 pixels per class
 // instead; the rounding of the offset coordinates may change its result for boxes at the threshold.
 //
-// Extras are further outputs of a model: mask coefficients, which are copied, or key points.
+// Extras are further outputs of a model: mask coefficients or angles, which are copied, or key
+// points. If params.extras is not given, they would be taken for scores of further classes, so
+// scores outside [0, 1] (by more than 0.001) throw. In rows, only those of boxes with a score above
+// the threshold are checked. With VECDET_CHECK=1, 16, 33, 52 or 112 classes are reported, which
+// rotated boxes, masks and poses seem to have.
 //
 // Throws std::invalid_argument if shapes do not match params, a threshold is outside [0, 1], a
 // limit is negative, scales and sides of a transform are not positive and finite in float, or an
@@ -50,6 +54,8 @@ enum class yolo_scores {
 };
 
 struct yolo_postprocess_params {
+  static constexpr index_t unknown_extras = -1;
+
   yolo_layout layout = yolo_layout::channels;
   yolo_scores scores = yolo_scores::classes;
   box_format boxes = box_format::cxcywh;  ///< Format of the model's output.
@@ -65,7 +71,9 @@ struct yolo_postprocess_params {
   double iou_threshold = 0.7;             ///< In [0, 1].
   index_t max_candidates = 30000;         ///< Per image: only the best go to NMS.
   index_t max_detections = 300;           ///< Per image.
-  index_t extras = 0;                     ///< Number of values after the scores.
+  /// Number of values after the scores. Rotated boxes have 1 (the angle), masks 32, poses 51. With
+  /// unknown_extras there are none, and scores that are no probabilities throw.
+  index_t extras = unknown_extras;
   /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
   /// pixels.
   index_t keypoint_size = 0;

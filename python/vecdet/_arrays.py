@@ -9,7 +9,6 @@ float16 is converted to float32. Arguments of different types are promoted as in
 from __future__ import annotations
 
 import ctypes
-import functools
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
@@ -80,6 +79,8 @@ def as_array(function: str, argument: str, value: Any) -> NDArray[Any]:
     if isinstance(value, np.ndarray):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
+        if getattr(value, "is_neg", bool)():  # torch has yet to negate what is in memory
+            value = value.resolve_neg()
         try:
             return np.from_dlpack(value)
         except Exception as error:
@@ -87,6 +88,20 @@ def as_array(function: str, argument: str, value: Any) -> NDArray[Any]:
                             f"DLPack capsule NumPy cannot read ({error}), expected an array on the "
                             "CPU without gradient") from error
     return np.asarray(value)
+
+
+def check_out(function: str, out: Any, shape: tuple[int, ...], dtype: Any) -> None:
+    """Refuses memory for a result that a C function cannot write to."""
+    if not isinstance(out, ndarray):
+        raise TypeError(f"vecdet.{function}: out is a {type(out).__name__}, expected a NumPy array")
+    if out.shape != shape or out.dtype != dtype or not out.flags.carray:
+        flags = out.flags
+        raise ValueError(
+            f"vecdet.{function}: out is {'' if flags.c_contiguous else 'not contiguous, '}"
+            f"{'' if flags.writeable else 'read-only, '}"
+            f"{'' if flags.aligned else 'not aligned, '}of {out.dtype} and shape "
+            f"{list(out.shape)}, expected a writeable contiguous array of {dtype} and shape "
+            f"{list(shape)}")
 
 
 def _is_bfloat16(dtype: Any) -> bool:
@@ -116,11 +131,18 @@ def floats(function: str, argument: str, value: Any) -> NDArray[Any]:
 
 
 def real_numbers(function: str, argument: str, value: Any) -> NDArray[Any]:
-    """Like floats(), but integers become float32, as in torchvision's functions of boxes."""
+    """Like floats(), but integers become float32, as in torchvision's functions of boxes; float64
+    if float32 does not hold them."""
     if type(value) is ndarray and value.dtype in TYPES and value.flags.c_contiguous:
         return value
     array = as_array(function, argument, value)
-    return floats(function, argument, array.astype(float32) if array.dtype.kind in "iu" else array)
+    if array.dtype.kind not in "iu":
+        return floats(function, argument, array)
+    most = max(int(array.max()), -int(array.min())) if array.size else 0
+    if most > 2**53:
+        raise ValueError(f"vecdet.{function}: {argument} has integers up to {most}, expected at "
+                         "most 2^53")
+    return np.ascontiguousarray(array, float32 if most <= 2**24 else float64)
 
 
 def same_floats(function: str, names: Sequence[str], values: Sequence[Any],
@@ -166,7 +188,10 @@ def float32s(function: str, argument: str, value: Any, shape: str = "", last: in
     if type(value) is ndarray and value.dtype is float32 and value.flags.c_contiguous:
         array: Any = value
     else:
-        array = convert(function, argument, value).astype(float32, copy=False)
+        array = convert(function, argument, value)
+        if array.dtype == float64 and convert is real_numbers:
+            _check_integers(function, argument, value)
+        array = array.astype(float32, copy=False)
     if last is not None and (array.ndim < 1 or array.shape[-1] != last):
         if array.size == 0:
             return array.reshape(0, last)
@@ -174,6 +199,14 @@ def float32s(function: str, argument: str, value: Any, shape: str = "", last: in
     if rows is not None and array.shape != rows:
         raise wrong_shape(function, argument, array, f"{list(rows)}, one number per row of inputs")
     return array
+
+
+def _check_integers(function: str, argument: str, value: Any) -> None:
+    """Refuses integers that float32 does not hold."""
+    given = as_array(function, argument, value)
+    if given.dtype.kind in "iu":
+        raise ValueError(f"vecdet.{function}: {argument} has integers beyond 2^24, expected "
+                         "numbers that float32 holds")
 
 
 def integers(function: str, argument: str, value: Any, count: int | None = None,
@@ -213,15 +246,17 @@ def box_rows(function: str, argument: str, array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
+def category_numbers(column: Any) -> NDArray[np.int64]:
+    """A column of floats as integers, equal for equal floats. Small integers are the fastest."""
+    whole = column.astype(int64)
+    if np.count_nonzero(whole != column):
+        whole = np.unique(column, return_inverse=True)[1].astype(int64)
+    return whole
+
+
 def numbers_per_box(function: str, argument: str, array: NDArray[Any], count: int) -> None:
     if array.shape != (count,):
         raise wrong_shape(function, argument, array, f"[{count}], one number per box")
-
-
-@functools.lru_cache(maxsize=256)
-def kept_params(struct: Any, *values: Any) -> Any:
-    """The argument for a struct of parameters, which many calls share."""
-    return ctypes.byref(struct(*values))
 
 
 def choice(names: Sequence[str], function: str, argument: str, name: str) -> int:

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from ctypes import byref, c_int64
-from operator import index
 from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
@@ -15,6 +13,7 @@ from . import _c
 from ._arrays import (TYPES, address, box_rows, choice, empty, float32, float32s, int64,
                       real_numbers, same_floats, wrong_shape)
 from ._library import check, library
+from ._parameters import flag, kept, listed, number, numbers, pair
 from ._packed import image_sizes_of
 
 if TYPE_CHECKING:
@@ -122,9 +121,9 @@ def clip_boxes_to_image(boxes: ArrayLike, size: Sequence[float]) -> NDArray[Any]
     """
     count, array = _flat_boxes("clip_boxes_to_image", "boxes", boxes)
     out = empty(array.shape, array.dtype)
-    height, width = size
-    check(library.vecdet_clip_boxes(TYPES[array.dtype], address(array), count,
-                                    _c.image_size(height, width), address(out)))
+    limits = _c.image_size(*pair("clip_boxes_to_image", "size", size))
+    check(library.vecdet_clip_boxes(TYPES[array.dtype], address(array), count, limits,
+                                    address(out)))
     return out
 
 
@@ -148,28 +147,29 @@ def remove_small_boxes(boxes: ArrayLike, min_size: float) -> NDArray[np.int64]:
     """
     array = box_rows("remove_small_boxes", "boxes",
                      _flat_boxes("remove_small_boxes", "boxes", boxes)[1])
-    kept = empty(len(array), int64)
+    large = empty(len(array), int64)
     count = c_int64()
-    check(library.vecdet_large_boxes(TYPES[array.dtype], address(array), len(array), min_size,
-                                     address(kept), byref(count)))
-    kept.resize(count.value, refcheck=False)
-    return kept
+    check(library.vecdet_large_boxes(TYPES[array.dtype], address(array), len(array),
+                                     number("remove_small_boxes", "min_size", min_size),
+                                     address(large), byref(count)))
+    large.resize(count.value, refcheck=False)
+    return large
 
 
 def coder_params(function: str, weights: Sequence[float], size_limit: float = SIZE_LIMIT,
                  anchor_format: str = "xyxy") -> tuple[tuple[Any, ...], Any]:
     """A coder with weights of dx, dy, dw, dh; infinite size_limit: no clamp. Its fields, and the
     argument for its struct."""
-    if len(weights) != 4:
-        raise ValueError(f"vecdet.{function}: weights has {len(weights)} numbers, expected 4")
-    return _kept_coder(tuple(weights), size_limit,
-                       choice(FORMATS, function, "anchor_format", anchor_format))
+    return _kept_coder(function, listed(function, "weights", weights), size_limit, anchor_format)
 
 
-@functools.lru_cache(maxsize=256)
-def _kept_coder(weights: tuple[float, ...], size_limit: float, anchors: int) -> Any:
-    limit = (_c.CLAMP_NONE, 0) if size_limit == math.inf else (_c.CLAMP_ABOVE, size_limit)
-    fields = (*weights, *limit, anchors)
+@kept
+def _kept_coder(function: str, weights: tuple[float, ...], size_limit: float,
+                anchor_format: str) -> Any:
+    most = number(function, "size_limit", size_limit)
+    limit = (_c.CLAMP_NONE, 0) if most == math.inf else (_c.CLAMP_ABOVE, most)
+    fields = (*numbers(function, "weights", weights, 4), *limit,
+              choice(FORMATS, function, "anchor_format", anchor_format))
     return fields, byref(_c.coder_params(*fields))
 
 
@@ -219,9 +219,9 @@ def decode_boxes(deltas: ArrayLike, anchors: ArrayLike,
     images = len(codes) if codes.ndim == 3 else 1
     sizes = None
     if image_size is not None:
-        given = np.asarray(image_size, np.float64)
-        sizes = image_sizes_of("decode_boxes", np.broadcast_to(given, (images, 2))
-                               if given.ndim == 1 else given, images)
+        given = image_size if np.ndim(image_size) == 2 else [
+            pair("decode_boxes", "image_size", image_size)] * images
+        sizes = image_sizes_of("decode_boxes", given, images)
     _, params = coder_params("decode_boxes", weights, size_limit, anchor_format)
     out = empty(codes.shape, codes.dtype)
     check(library.vecdet_decode_boxes(type_, address(codes), images, address(priors), len(priors),
@@ -238,7 +238,8 @@ def encode_distances(boxes: ArrayLike, anchors: ArrayLike, by_size: bool = True)
     """
     type_, targets, anchors, out = _coded("encode_distances", boxes, "boxes", anchors)
     check(library.vecdet_encode_distances(type_, address(targets), address(anchors), len(targets),
-                                          index(by_size), _c.XYXY, address(out)))
+                                          flag("encode_distances", "by_size", by_size), _c.XYXY,
+                                          address(out)))
     return out
 
 
@@ -251,9 +252,11 @@ def decode_distances(distances: ArrayLike, anchors: ArrayLike, by_size: bool = T
     [[0.0, 0.0, 10.0, 10.0]]
     """
     type_, codes, anchors, out = _coded("decode_distances", distances, "distances", anchors)
-    size = None if image_size is None else byref(_c.image_size(*image_size))
+    size = None if image_size is None else byref(
+        _c.image_size(*pair("decode_distances", "image_size", image_size)))
     check(library.vecdet_decode_distances(type_, address(codes), address(anchors), len(codes), size,
-                                          index(by_size), _c.XYXY, address(out)))
+                                          flag("decode_distances", "by_size", by_size), _c.XYXY,
+                                          address(out)))
     return out
 
 

@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
-import functools
+import re
+import warnings
 from ctypes import byref, c_int64
-from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
 
 import numpy as np
 
 from . import _c
-from ._arrays import (TYPES, address, as_array, box_rows, choice, empty, float32, float32s, float64,
-                      int64, kept_params, named, optional, same_small_floats, shape_error,
+from ._arrays import (TYPES, address, as_array, box_rows, check_out, choice, empty, float32,
+                      float32s, float64, int64, named, optional, same_small_floats, shape_error,
                       small_floats, uint8, wrong_shape)
 from ._boxes import FORMATS, SIZE_LIMIT, coder_params
 from ._library import check, library
-from ._packed import image_sizes_of, integers_packed, joined, offsets_of, packed_rows, packer
+from ._packed import (image_sizes_of, integers_of, integers_packed, joined, offsets_of, packed_rows,
+                      packer)
+from ._parameters import field, integer, kept, listed, number, pair, params_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -78,7 +80,9 @@ class LetterboxTransform(NamedTuple):
     def _made(cls, make: Any, image_size: Sequence[float],
               input_size: Sequence[float]) -> LetterboxTransform:
         made = _c.letterbox_transform()
-        check(make(_c.image_size(*image_size), _c.image_size(*input_size), byref(made)))
+        sizes = [_c.image_size(*pair("LetterboxTransform", name, size)) for name, size in (
+            ("image_size", image_size), ("input_size", input_size))]
+        check(make(*sizes, byref(made)))
         return cls(*(getattr(made, field) for field in cls._fields))
 
 
@@ -99,11 +103,13 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
     """
     array = small_floats("filter_topk", "logits", logits)
     size = array.size
-    most = max(0, min(k, size))
+    count_limit = integer("filter_topk", "k", k)
+    most = max(0, min(count_limit, size))
     values, positions = empty(most, float32), empty(most, int64)
     count = c_int64()
     check(library.vecdet_filter_topk(
-        TYPES[array.dtype], address(array), 1, size, size, score_threshold, index(k),
+        TYPES[array.dtype], address(array), 1, size, size,
+        number("filter_topk", "score_threshold", score_threshold), count_limit,
         choice(("logits", "probabilities"), "filter_topk", "kind", kind), None, address(values),
         address(positions), byref(count)))
     values.resize(count.value, refcheck=False)
@@ -145,18 +151,30 @@ _postprocess = library.vecdet_postprocess
 _postprocess_yolo = library.vecdet_postprocess_yolo
 _postprocess_detr = library.vecdet_postprocess_detr
 _letterbox = library.vecdet_letterbox
+_box_head_params = params_of("postprocess_box_head", _c.box_head_params)
+_detr_params = params_of("postprocess_detr", _c.detr_postprocess_params)
+_letterbox_params = params_of(
+    "letterbox", _c.letterbox_params, swaps_channels="swap_channels", is_centred="centred",
+    upscales="upscale")
 _pack_image = packer(_c.byte_image)
 
 
-@functools.lru_cache(maxsize=256)
+def _set_given(function: str, params: Any, options: Iterable[tuple[str, Any]]) -> None:
+    """Sets the fields of a struct whose values are not None."""
+    kinds = dict(params._fields_)
+    for name, value in options:
+        if value is not None:
+            setattr(params, name, field(function, name, kinds[name], value))
+
+
+@kept
 def _dense_params(detector: str, weights: Any, size_limit: float, *options: Any) -> Any:
     """Parameters that many calls share, and the greatest number of detections."""
     params = getattr(library, f"vecdet_postprocess_params_{detector}")()
     params.detector = _DETECTORS.index(detector)
-    for name, value in zip(("score_threshold", "max_candidates", "iou_threshold", "max_detections",
-                            "min_size"), options):
-        if value is not None:
-            setattr(params, name, value)
+    _set_given("postprocess", params, zip(
+        ("score_threshold", "max_candidates", "iou_threshold", "max_detections", "min_size"),
+        options))
     if weights is None:
         weights = [getattr(params.coder, f"weight_{axis}") for axis in "xywh"]
     params.coder, _ = coder_params("postprocess", weights, size_limit)
@@ -221,12 +239,11 @@ def postprocess(
     sizes = image_sizes_of(function, image_sizes, images)
     level_count, levels = len(level_sizes), None
     if level_count:
-        levels = packed_rows((level_sizes,), level_count, "q")
-        if levels is None:
-            levels = np.ascontiguousarray(level_sizes, dtype=int64).tobytes()
-    params, most = _dense_params(detector, None if weights is None else tuple(weights), size_limit,
-                                 score_threshold, max_candidates, iou_threshold, max_detections,
-                                 min_size)
+        levels, level_count = integers_of(function, "level_sizes", level_sizes)
+    if weights is not None:
+        weights = listed(function, "weights", weights)
+    params, most = _dense_params(detector, weights, size_limit, score_threshold, max_candidates,
+                                 iou_threshold, max_detections, min_size)
     total = images * min(most, count * classes)
     found, numbers = empty(total * 5, float32), empty(total + images + 1, int64)
     corners, labels = address(found), address(numbers)
@@ -254,7 +271,7 @@ def postprocess_box_head(
 
     Args:
         logits: [proposals of all images, classes], background first.
-        deltas: [proposals, classes * 4].
+        deltas: [proposals, classes * 4] or [proposals, classes, 4].
         proposals: corners [N, 4] of each image.
         image_sizes: (height, width) of each image.
     """
@@ -268,12 +285,14 @@ def postprocess_box_head(
     if logits.ndim != 2 or len(logits) != count:
         raise wrong_shape(function, "logits", logits, f"[{count}, classes]")
     classes = logits.shape[1]
-    if deltas.size != logits.size * 4:
-        raise wrong_shape(function, "deltas", deltas, f"[{count}, {classes * 4}]")
+    if deltas.shape != (count, classes * 4) and deltas.shape != (count, classes, 4):
+        raise wrong_shape(function, "deltas", deltas,
+                          f"[{count}, {classes * 4}] or [{count}, {classes}, 4]")
     sizes = image_sizes_of(function, image_sizes, len(parts))
-    params = kept_params(_c.box_head_params, score_threshold, iou_threshold, max_detections,
-                         coder_params(function, weights, size_limit)[0], min_size)
-    total = len(parts) * max(0, min(max_detections, logits.size))
+    most = integer(function, "max_detections", max_detections)
+    params = _box_head_params(score_threshold, iou_threshold, most,
+                              coder_params(function, weights, size_limit)[0], min_size)
+    total = len(parts) * max(0, min(most, logits.size))
     found, numbers = empty(total * 5, float32), empty(total + len(parts) + 1, int64)
     corners, labels = address(found), address(numbers)
     check(library.vecdet_postprocess_box_head(
@@ -284,36 +303,77 @@ def postprocess_box_head(
 
 # The presets of each family; models that are not listed have one of these outputs, too.
 _PRESETS = {"yolov5": "v5", "yolov7": "v5", "yolox": "v5", "yolov8": "v8", "yolov9": "v8",
-            "yolo11": "v8", "yolo12": "v8", "yolov10": "v10", "yolo26": "v10",
-            "rt-detr": "rt_detr"}
+            "yolo11": "v8", "yolo12": "v8", "yolov11": "v8", "yolov12": "v8", "yolov10": "v10",
+            "yolo26": "v10", "rt-detr": "rt_detr"}
+
+# Numbers of classes that an output more probably does not have: what it is, and its extras.
+_UNUSUAL_CLASSES = {16: ("rotated boxes of 15 classes", 1), 33: ("masks of 1 class", 32),
+                    52: ("key points of 1 class", 51), 112: ("masks of 80 classes", 32)}
 
 
-@functools.lru_cache(maxsize=256)
-def _yolo_call(shape: tuple[int, ...], model: str, results: str, classes: int | None, extras: int,
-               keypoint_size: int, *options: Any) -> Any:
-    """What calls with the same shape and options share: the parameters, and the greatest number of
-    detections of all images."""
+def _preset_of(model: Any) -> str:
+    """The preset of a model's name; an error names the spelling of "yolov8n" and the like."""
     function = "postprocess_yolo"
-    preset = tuple(_PRESETS.values())[choice(tuple(_PRESETS), function, "model", model)]
-    params = getattr(library, f"vecdet_yolo_postprocess_params_{preset}")()
+    if isinstance(model, str) and model not in _PRESETS:
+        letters = re.sub("[^a-z0-9]", "", model.lower())
+        found = re.match("yolov?(10|11|12|26|5|7|8|9|x)(?![0-9])", letters)
+        if found or letters.startswith("rtdetr"):
+            version = found[1] if found else ""
+            name = next(name for name in _PRESETS if name in (
+                f"yolov{version}", f"yolo{version}") or not found and name == "rt-detr")
+            raise ValueError(f"vecdet.{function}: model is {model!r}, expected {name!r}, the name "
+                             "of all models with this output")
+    return tuple(_PRESETS.values())[choice(tuple(_PRESETS), function, "model", model)]
+
+
+@kept
+def _yolo_call(shape: tuple[int, ...], model: str, results: str, classes: int | None,
+               extras: int | None, keypoint_size: int, *options: Any) -> Any:
+    """What calls with the same shape and options share: the parameters, the greatest number of
+    detections of all images, the number of extras, and a warning or None."""
+    function = "postprocess_yolo"
+    params = getattr(library, f"vecdet_yolo_postprocess_params_{_preset_of(model)}")()
     params.results = choice(FORMATS, function, "results", results)
-    params.extras, params.keypoint_size = extras, keypoint_size
-    for name, value in zip(("score_threshold", "iou_threshold", "max_detections", "max_candidates",
-                            "multi_label", "class_agnostic"), options):
-        if value is not None:
-            setattr(params, name, value)
-    _check_yolo_shape(shape, params, classes)
+    names = ("score_threshold", "iou_threshold", "max_detections", "max_candidates", "multi_label",
+             "class_agnostic")
+    if not params.suppresses:
+        for name, value in zip(names, options):
+            if value is not None and name in ("iou_threshold", "class_agnostic"):
+                raise ValueError(f"vecdet.{function}: {name} is {value!r}, expected None: outputs "
+                                 f"of {model!r} need no NMS")
+    _set_given(function, params, [("extras", extras), ("keypoint_size", keypoint_size),
+                                  *zip(names, options)])
+    if extras is not None and params.extras < 0:
+        raise ValueError(f"vecdet.{function}: extras is {extras}, expected 0 or more, or None")
+    count = max(0, params.extras)
+    if params.keypoint_size and not count:
+        raise ValueError(f"vecdet.{function}: keypoint_size is {keypoint_size}, expected 0 without "
+                         "extras=, the number of values after the scores")
+    if classes is not None and not isinstance(classes, (int, np.integer)):
+        raise TypeError(f"vecdet.{function}: classes is {classes!r}, expected an integer, the "
+                        "number of the model's classes")
+    _check_yolo_shape(shape, params, classes, count)
     images, rows, cols = shape
-    return byref(params), images * max(0, min(params.max_detections, rows * cols))
+    doubt = None
+    if extras is None and classes is None and params.scores != _c.YOLO_SCORE_AND_CLASS:
+        numbers = cols if params.layout == _c.YOLO_ROWS else rows
+        found = numbers - 4 - params.scores
+        if found in _UNUSUAL_CLASSES and _PRESETS[model] != "rt_detr":
+            what, usual = _UNUSUAL_CLASSES[found]
+            doubt = (f"vecdet.{function}: output has {numbers} numbers per box, as models with "
+                     f"{what}, for which extras={usual} is right; extras=0 or classes={found} says "
+                     f"that it has {found} classes")
+    return byref(params), images * max(0, min(params.max_detections, rows * cols)), count, doubt
 
 
-def _check_yolo_shape(shape: tuple[int, ...], params: Any, classes: int | None) -> None:
+def _check_yolo_shape(shape: tuple[int, ...], params: Any, classes: int | None,
+                      extras: int) -> None:
     """Refuses a transposed output: it has more numbers per box than boxes."""
     by_rows = params.layout == _c.YOLO_ROWS
     is_scored = params.scores == _c.YOLO_SCORE_AND_CLASS
     if len(shape) == 3:
         boxes, numbers = shape[1:] if by_rows else shape[:0:-1]
-        found = numbers - 4 - params.scores - params.extras  # the objectness, or score and class
+        found = numbers - 4 - params.scores - extras  # the objectness, or score and class
         if is_scored:
             is_right = found == 0
         elif classes is not None:
@@ -322,8 +382,10 @@ def _check_yolo_shape(shape: tuple[int, ...], params: Any, classes: int | None) 
             is_right = numbers <= boxes or boxes == 0
         if is_right:
             return
-    names = ("4 + classes", "5 + classes", "6")[params.scores] + " + extras" * (params.extras > 0)
+    names = ("4 + classes", "5 + classes", "6")[params.scores] + " + extras" * (extras > 0)
     expected = f"[images, boxes, {names}]" if by_rows else f"[images, {names}, boxes]"
+    if is_scored and not extras:
+        expected += ", or 6 + extras with extras="
     if len(shape) == 3 and not is_scored:
         expected += (", and more boxes than numbers per box: is it transposed? If not, pass "
                      "classes=" if classes is None else f" with {classes} classes")
@@ -343,7 +405,7 @@ def postprocess_yolo(
     class_agnostic: bool | None = None,
     results: str = "xyxy",
     classes: int | None = None,
-    extras: int = 0,
+    extras: int | None = None,
     keypoint_size: int = 0,
 ) -> list[YoloDetections]:
     """Turns the raw output of a YOLO model into detections per image. Options that are not given
@@ -358,7 +420,8 @@ def postprocess_yolo(
             ``"yolov5"``, ``"yolov7"``, ``"yolox"``  [images, boxes, 5 + classes]: cx cy w h,
                                                      objectness, scores
             ``"yolov8"``, ``"yolov9"``,              [images, 4 + classes, boxes]: cx cy w h,
-            ``"yolo11"``, ``"yolo12"``               scores
+            ``"yolo11"``, ``"yolo12"``,              scores
+            ``"yolov11"``, ``"yolov12"``
             ``"yolov10"``, ``"yolo26"``              [images, boxes, 6]: x1 y1 x2 y2, score, class;
                                                      end to end, no NMS
             ``"rt-detr"``                            [images, boxes, 4 + classes]: cx cy w h in
@@ -368,18 +431,26 @@ def postprocess_yolo(
             image's pixels and clipped to it. None: they stay in the input's pixels.
         score_threshold: in [0, 1]; scores above it count. It is applied before anything is decoded.
         multi_label: one detection per class above the threshold, not only the best class.
-        class_agnostic: boxes of different classes suppress each other, too.
+        iou_threshold, class_agnostic: of NMS, so not for models without it. With
+            ``class_agnostic``, boxes of different classes suppress each other, too.
         results: the format of the boxes: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``.
         classes: the number of classes. It is only needed if there are fewer boxes than numbers per
             box; else such an output is refused as transposed.
-        extras: the number of values after the scores.
+        extras: the number of values after the scores: 1 for the angle of rotated boxes, 32 for
+            masks, 51 for poses. None: there are none, and scores are checked.
         keypoint_size: 0 if extras, such as mask coefficients, are copied; 2 or 3 if they are key
             points, x y or x y visibility.
 
     Raises:
-        ValueError: a shape that does not fit the model, scores above 1 (logits), or a threshold
-            outside [0, 1].
+        ValueError: a shape that does not fit the model, scores above 1 (logits), without
+            ``extras`` also negative ones (of boxes x numbers, only those of boxes above the
+            threshold are checked), a threshold outside [0, 1], or an option of NMS for a model
+            without it.
         TypeError: an output of integers.
+
+    Warns:
+        UserWarning: neither ``extras`` nor ``classes`` is given, and there are 16, 33, 52 or 112
+            scores per box, which probably are those of a model with extras.
 
     >>> output = np.zeros((1, 4 + 2, 8400), np.float32)  # YOLOv8 with two classes
     >>> output[0, :, 7] = 100, 50, 20, 10, 0.1, 0.9
@@ -390,9 +461,9 @@ def postprocess_yolo(
     function = "postprocess_yolo"
     array = small_floats(function, "output", output)
     shape = array.shape
-    params, total = _yolo_call(shape, model, results, classes, extras, keypoint_size,
-                               score_threshold, iou_threshold, max_detections, max_candidates,
-                               multi_label, class_agnostic)
+    params, total, count, doubt = _yolo_call(
+        shape, model, results, classes, extras, keypoint_size, score_threshold, iou_threshold,
+        max_detections, max_candidates, multi_label, class_agnostic)
     images, rows, cols = shape
     positions = None
     if transforms is not None:
@@ -403,17 +474,19 @@ def postprocess_yolo(
                 raise wrong_shape(function, "transforms", array_of_all,
                                   f"[{images}, 6]: one LetterboxTransform per image")
             positions = array_of_all.tobytes()
-    floats, numbers = empty(total * (5 + extras), float32), empty(2 * total + images + 1, int64)
+    floats, numbers = empty(total * (5 + count), float32), empty(2 * total + images + 1, int64)
     corners, labels = address(floats), address(numbers)
     check(_postprocess_yolo(
         TYPES[array.dtype], address(array), images * rows, cols, cols, images,
         positions, params, None, corners, corners + 16 * total, labels,
         labels + 8 * total, corners + 20 * total, labels + 16 * total))
-    found = _yolo_detections(floats, numbers, total, extras)
+    found = _yolo_detections(floats, numbers, total, count)
     for image in found:
         if len(image[1]) and image[1].item(0) > 1.001:  # bfloat16 rounds 1 up to no more
             raise ValueError(f"vecdet.{function}: output has a score of {image.scores[0]}, "
                              "expected probabilities, not logits")
+    if doubt is not None:
+        warnings.warn(doubt, stacklevel=2)
     return found
 
 
@@ -451,9 +524,10 @@ def postprocess_detr(
     if centres.shape != (images, queries, 4):
         raise wrong_shape(function, "boxes", centres, f"[{images}, {queries}, 4]")
     sizes = image_sizes_of(function, image_sizes, images)
-    params = kept_params(_c.detr_postprocess_params, softmax, score_threshold, max_detections,
-                         choice(FORMATS, function, "results", results))
-    total = images * max(0, min(max_detections, queries * classes))
+    most = integer(function, "max_detections", max_detections)
+    params = _detr_params(softmax, score_threshold, most,
+                          choice(FORMATS, function, "results", results))
+    total = images * max(0, min(most, queries * classes))
     floats, numbers = empty(total * 5, float32), empty(2 * total + images + 1, int64)
     corners, labels = address(floats), address(numbers)
     check(_postprocess_detr(
@@ -513,18 +587,15 @@ def letterbox(
             array, stride = np.ascontiguousarray(array), 3 * columns
         arrays.append(array)  # to which the views point
         views.append(_pack_image(address(array), rows, columns, stride))
-    is_pair = type(input_size) is tuple and len(input_size) == 2
-    if not is_pair and np.shape(input_size) != (2,):
-        raise ValueError(f"vecdet.{function}: input_size is {input_size!r}, expected (height, "
-                         "width)")
-    height, width = input_size
+    height, width = pair(function, "input_size", input_size, integer)
     shape = (len(arrays), 3, height, width)
     if out is None:
         out = empty(shape, float32)
-    elif out.shape != shape or out.dtype != float32 or not out.flags.c_contiguous:
-        raise wrong_shape(function, "out", out, f"{list(shape)}, contiguous, of float32")
-    params = kept_params(_c.letterbox_params, swap_channels, centred, upscale, fill, scale,
-                         tuple(mean), tuple(deviation))
+    else:
+        check_out(function, out, shape, float32)
+    params = _letterbox_params(swap_channels, centred, upscale, fill, scale,
+                               listed(function, "mean", mean),
+                               listed(function, "deviation", deviation))
     made = empty((len(arrays), 6), float64)
     check(_letterbox(b"".join(views), len(arrays), _c.grid_size(height, width), params, None,
                      address(out), address(made)))

@@ -7,17 +7,16 @@ import functools
 import math
 import sys
 from ctypes import addressof, byref, c_void_p
-from operator import index
 from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
 from . import _c
 from ._arrays import (TYPES, address, as_array, empty, empty_like, float32, float32s, float64,
-                      floats, int64, integers, kept_params, ndarray, optional, shape_error,
-                      wrong_shape)
-from ._library import check, library
+                      floats, int64, integers, ndarray, optional, shape_error, wrong_shape)
+from ._library import Handle, check, library
 from ._packed import bytes_address, grid_sizes_of, joined, level_numbers_of, packer
+from ._parameters import flag, integer, listed, number, pair, params_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -29,6 +28,9 @@ _CORNERS = (slice(None), slice(1, None))  # of rows with the image first
 _IMAGE = (slice(None), 0)
 _pack_features = packer(_c.features)
 _pack_rois = packer(_c.roi_boxes)
+_roi_align_params = params_of("roi_align", _c.roi_align_params)
+_roi_align_grad_params = params_of("roi_align_grad", _c.roi_align_params)
+_multiscale_params = params_of("multiscale_roi_align", _c.roi_align_params)
 
 
 def _maps(function: str, argument: str, value: Any) -> Any:
@@ -78,10 +80,12 @@ class _Rois:
         self.argument = _pack_rois(corners, self.count, bytes_address(indices))
 
 
-def _sides(output_size: Any) -> tuple[int, int]:
-    if isinstance(output_size, int):
-        return output_size, output_size
-    height, width = output_size
+def _sides(function: str, output_size: Any) -> tuple[int, int]:
+    if np.ndim(output_size) == 0:
+        output_size = output_size, output_size
+    height, width = pair(function, "output_size", output_size, integer)
+    if height < 0 or width < 0:
+        raise ValueError(f"vecdet.{function}: output_size is {height, width}, expected 0 or more")
     return height, width
 
 
@@ -105,8 +109,8 @@ def roi_align(input: ArrayLike, boxes: Any, output_size: int | Sequence[int],
     function = "roi_align"
     array = _maps(function, "input", input)
     rois = _Rois(function, boxes, len(array), array.dtype)
-    out = empty((rois.count, array.shape[1], *_sides(output_size)), array.dtype)
-    params = kept_params(_c.roi_align_params, spatial_scale, sampling_ratio, aligned, False)
+    out = empty((rois.count, array.shape[1], *_sides(function, output_size)), array.dtype)
+    params = _roi_align_params(spatial_scale, sampling_ratio, aligned, False)
     check(library.vecdet_roi_align(TYPES[array.dtype], _described(array), rois.argument, params,
                                    None, _described(out)))
     return out
@@ -119,12 +123,14 @@ def roi_align_grad(grad: ArrayLike, boxes: Any, input_shape: Sequence[int],
     the gradient with respect to the output."""
     function = "roi_align_grad"
     array = _maps(function, "grad", grad)
-    rois = _Rois(function, boxes, input_shape[0], array.dtype)
-    out = empty(tuple(input_shape), array.dtype)
-    if out.ndim != 4:
-        raise ValueError(f"vecdet.{function}: input_shape is {tuple(input_shape)}, expected "
+    shape = tuple(integer(function, "input_shape", side)
+                  for side in listed(function, "input_shape", input_shape))
+    if len(shape) != 4 or min(shape) < 0:
+        raise ValueError(f"vecdet.{function}: input_shape is {shape}, expected "
                          "(N, channels, height, width)")
-    params = kept_params(_c.roi_align_params, spatial_scale, sampling_ratio, aligned, False)
+    rois = _Rois(function, boxes, shape[0], array.dtype)
+    out = empty(shape, array.dtype)
+    params = _roi_align_grad_params(spatial_scale, sampling_ratio, aligned, False)
     check(library.vecdet_roi_align_grad(TYPES[array.dtype], _described(array), rois.argument,
                                         params, None, _described(out)))
     return out
@@ -153,11 +159,12 @@ def multiscale_roi_align(features: Sequence[ArrayLike], boxes: Any,
                             f"{first.dtype}, as in the first level")
     steps = level_numbers_of(function, "scales", scales, len(maps))
     rois = _Rois(function, boxes, len(first), first.dtype)
-    out = empty((rois.count, first.shape[1], *_sides(output_size)), first.dtype)
-    params = kept_params(_c.roi_align_params, 1, sampling_ratio, aligned, False)
+    out = empty((rois.count, first.shape[1], *_sides(function, output_size)), first.dtype)
+    params = _multiscale_params(1, sampling_ratio, aligned, False)
     check(library.vecdet_multiscale_roi_align(
         TYPES[first.dtype], b"".join(map(_described, maps)), steps, len(maps), rois.argument,
-        params, canonical_scale, index(canonical_level), None, _described(out)))
+        params, number(function, "canonical_scale", canonical_scale),
+        integer(function, "canonical_level", canonical_level), None, _described(out)))
     return out
 
 
@@ -314,30 +321,30 @@ class Conv3x3:
 
     def __init__(self, weight: ArrayLike, bias: ArrayLike | None = None, relu: bool = False,
                  accurate: bool = False) -> None:
-        self._handle: int | None = None
-        array = _maps("Conv3x3", "weight", float32s("Conv3x3", "weight", weight))
+        array = _maps("Conv3x3", "weight", float32s("Conv3x3", "weight", weight)).copy()
         self.output_channels, self.input_channels = array.shape[:2]
         self._bias = None if bias is None else float32s("Conv3x3", "bias", bias).copy()
         if self._bias is not None and self._bias.shape != (self.output_channels,):
             raise wrong_shape("Conv3x3", "bias", self._bias, f"[{self.output_channels}]")
-        self._relu = relu
+        self._weight = array
+        self._relu = flag("Conv3x3", "relu", relu)
+        self._accurate = flag("Conv3x3", "accurate", accurate)
         handle = c_void_p()
         check(library.vecdet_conv3x3_weights_create(
             _described(array), _c.CONV3X3_FORWARD, _c.F2X2 if accurate else _c.F4X4, byref(handle)))
-        self._handle = handle.value
-        self._free = library.vecdet_conv3x3_weights_free
+        self._handle = Handle(handle, library.vecdet_conv3x3_weights_free)
+
+    def __reduce__(self) -> Any:
+        """Copies and pickles transform the weights again."""
+        return type(self), (self._weight, self._bias, bool(self._relu), bool(self._accurate))
 
     def __call__(self, input: ArrayLike) -> NDArray[np.float32]:
         """The convolution of ``input`` [N, input channels, H, W]."""
         array = _maps("Conv3x3", "input", float32s("Conv3x3", "input", input))
         out = empty((len(array), self.output_channels, *array.shape[2:]), np.float32)
-        check(library.vecdet_conv3x3(_described(array), self._handle, optional(self._bias),
-                                     index(self._relu), None, _described(out)))
+        check(library.vecdet_conv3x3(_described(array), self._handle.address, optional(self._bias),
+                                     self._relu, None, _described(out)))
         return out
-
-    def __del__(self) -> None:
-        if self._handle is not None:
-            self._free(self._handle)
 
 
 def pyramid_levels(boxes: ArrayLike, levels: int, scale: float = 0.25,
@@ -348,13 +355,17 @@ def pyramid_levels(boxes: ArrayLike, levels: int, scale: float = 0.25,
     >>> pyramid_levels([[0, 0, 32, 32], [0, 0, 500, 500]], 4).tolist()
     [0, 3]
     """
-    array = floats("pyramid_levels", "boxes", boxes)
+    function = "pyramid_levels"
+    array = floats(function, "boxes", boxes)
     if TYPES[array.dtype] == _c.BFLOAT16:
         array = array.astype(np.float32)
     if array.ndim != 2 or array.shape[1] != 4:
-        raise wrong_shape("pyramid_levels", "boxes", array, "[N, 4]")
+        raise wrong_shape(function, "boxes", array, "[N, 4]")
     out = empty(len(array), np.int64)
     check(library.vecdet_pyramid_levels(TYPES[array.dtype], address(array), len(array),
-                                        index(levels), scale, canonical_scale,
-                                        index(canonical_level), address(out)))
+                                        integer(function, "levels", levels),
+                                        number(function, "scale", scale),
+                                        number(function, "canonical_scale", canonical_scale),
+                                        integer(function, "canonical_level", canonical_level),
+                                        address(out)))
     return out

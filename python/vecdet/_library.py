@@ -15,8 +15,8 @@ _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libvecdet.so.0
 
 
 # ctypes converts an int to a pointer in half the time that an integer type takes, and 64-bit Linux
-# passes both in the same place. It would also take None and text for a pointer, so callers pass
-# ints that the package computed, and operator.index() of a user's.
+# passes both in the same place. It would also take None and text for a pointer, and integers of any
+# size, so callers pass ints that the package computed, and integer() of a user's.
 _PASSED_AS: dict[Any, Any] = (
     {ctypes.c_int: ctypes.c_void_p, ctypes.c_int64: ctypes.c_void_p}
     if sys.platform == "linux" and ctypes.sizeof(ctypes.c_void_p) == 8 else {})
@@ -35,6 +35,22 @@ def _load() -> ctypes.CDLL:
         function.restype = result
         function.argtypes = [_PASSED_AS.get(kind, kind) for kind in arguments]
     return library
+
+
+class Handle:
+    """An object of the library, freed with this one. It has no copies: what holds it makes a new
+    object for a copy."""
+
+    __slots__ = ("address", "_free")
+
+    def __init__(self, handle: ctypes.c_void_p, free: Any) -> None:
+        self.address, self._free = handle.value, free
+
+    def __reduce__(self) -> Any:
+        raise TypeError("vecdet: an object of the library cannot be copied or pickled")
+
+    def __del__(self) -> None:
+        self._free(self.address)
 
 
 library: Any = _load()

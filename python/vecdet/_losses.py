@@ -4,7 +4,6 @@ number ("mean" or "sum"); X_and_grad returns the number and its gradient, comput
 
 from __future__ import annotations
 
-import functools
 import math
 from ctypes import byref, c_double
 from typing import TYPE_CHECKING, Any, Sequence
@@ -13,10 +12,11 @@ import numpy as np
 
 from . import _c
 from ._arrays import (TYPES, address, box_rows, choice, empty, float32s, floats, integers,
-                      kept_params, optional, same_floats, wrong_shape)
+                      optional, same_floats, wrong_shape)
 from ._boxes import SIZE_LIMIT, coder_params
 from ._library import check, library
 from ._packed import packer
+from ._parameters import filled, kept, number, params_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -79,12 +79,13 @@ def _run(forms: tuple[Any, Any, Any], arguments: tuple[Any, ...], inputs: Any,
 # ---- Focal loss
 
 _pack_targets = packer(_c.focal_targets)
+_focal_params = params_of("sigmoid_focal_loss", _c.focal_loss_params)
 
 
 def _focal(function: str, inputs: Any, targets: Any, alpha: float, gamma: float, reduction: str,
            labels: Any, scores: Any, scale: float, row_weights: Any, background: int, ignore: int,
            with_grad: bool) -> Any:
-    number = _reduced(function, reduction, with_grad)
+    mean = _reduced(function, reduction, with_grad)
     if (targets is None) == (labels is None):
         raise ValueError(f"vecdet.{function} takes either targets or labels")
     if targets is not None:
@@ -100,11 +101,11 @@ def _focal(function: str, inputs: Any, targets: Any, alpha: float, gamma: float,
     if scores is not None:
         scores = float32s(function, "scores", scores, rows=rows)
     if row_weights is None:
-        params = kept_params(_c.focal_loss_params, alpha, gamma, scale, number, background, ignore)
+        params = _focal_params(alpha, gamma, scale, mean, background, ignore)
     else:
         row_weights = float32s(function, "row_weights", row_weights, rows=rows)
-        params = byref(_c.focal_loss_params(alpha, gamma, scale, number, background, ignore,
-                                            address(row_weights)))
+        params = byref(filled(function, _c.focal_loss_params, (
+            alpha, gamma, scale, mean, background, ignore, address(row_weights))))
     return _run(_SIGMOID_FOCAL, (
         TYPES[array.dtype], address(array), math.prod(rows), classes, classes,
         _pack_targets(optional(labels), optional(scores), optional(targets)), params),
@@ -175,24 +176,25 @@ def sigmoid_focal_loss_and_grad(
 # ---- Losses of scored labels
 
 
-@functools.lru_cache(maxsize=256)
-def _soft_params(params: Any, options: tuple[Any, ...], *values: Any) -> Any:
+@kept
+def _soft_params(function: str, params: Any, options: tuple[Any, ...], *values: Any) -> Any:
     """Parameters that many calls share."""
-    return byref(params(*options, *values))
+    return byref(filled(function, params, options + values))
 
 
 def _soft(function: str, forms: tuple[Any, Any, Any], params: type, options: tuple[Any, ...],
           inputs: Any, labels: Any, scores: Any, reduction: str, scale: float, row_weights: Any,
           background: int, ignore: int, with_grad: bool) -> Any:
-    number = _reduced(function, reduction, with_grad)
+    mean = _reduced(function, reduction, with_grad)
     array, rows, classes = _logits(function, inputs)
     labels = integers(function, "labels", labels, rows=rows)
     scores = float32s(function, "scores", scores, rows=rows)
     if row_weights is None:
-        chosen = _soft_params(params, options, scale, number, background, ignore)
+        chosen = _soft_params(function, params, options, scale, mean, background, ignore)
     else:
         row_weights = float32s(function, "row_weights", row_weights, rows=rows)
-        chosen = byref(params(*options, scale, number, background, ignore, address(row_weights)))
+        chosen = byref(filled(function, params, (
+            *options, scale, mean, background, ignore, address(row_weights))))
     return _run(forms, (TYPES[array.dtype], address(array), labels.size, classes, classes,
                         address(labels), address(scores), chosen), array,
                 None if with_grad else reduction)
@@ -322,6 +324,9 @@ def bce_loss_and_grad(
 # ---- Softmax and distributions, in float32
 
 
+_softmax_params = params_of("softmax_cross_entropy_loss", _c.softmax_cross_entropy_params)
+
+
 def _counted(labels: Any, ignore: int) -> int:
     return int(np.count_nonzero(labels != ignore))
 
@@ -340,8 +345,8 @@ def softmax_cross_entropy_loss(inputs: ArrayLike, labels: ArrayLike, reduction: 
     numbers = integers(function, "labels", labels, rows=rows)
     if reduction == "mean":
         counted = _counted(numbers, ignore)
-        scale = scale / counted if counted else float("nan")
-    params = kept_params(_c.softmax_cross_entropy_params, 1.0 if scale != scale else scale, ignore)
+        scale = number(function, "scale", scale) / counted if counted else float("nan")
+    params = _softmax_params(1.0 if scale != scale else scale, ignore)
     loss = _run(_SOFTMAX, (address(array), numbers.size, classes, classes, address(numbers),
                            params), array, reduction, rows)
     return scale if scale != scale else loss
@@ -372,8 +377,9 @@ def softmax_cross_entropy_loss_and_grad(
     if negatives_per_foreground is not None:
         if array.ndim != 3:
             raise wrong_shape(function, "inputs", array, "[images, anchors, classes]")
-        mining = byref(_c.hard_negative_mining(len(array), negatives_per_foreground, background))
-    params = kept_params(_c.softmax_cross_entropy_params, scale, ignore)
+        mining = byref(filled(function, _c.hard_negative_mining, (
+            len(array), negatives_per_foreground, background)))
+    params = _softmax_params(scale, ignore)
     return _run(_SOFTMAX, (address(array), numbers.size, classes, classes, address(numbers), mining,
                            params, None), array, None)
 
@@ -385,7 +391,8 @@ def _distribution(function: str, inputs: Any, targets: Any, scale: float, row_we
     if row_weights is not None:
         row_weights = float32s(function, "row_weights", row_weights, rows=rows)
     return _run(_DISTRIBUTION_FOCAL, (address(array), places.size, bins, bins, address(places),
-                                      optional(row_weights), scale), array, reduction, rows)
+                                      optional(row_weights), number(function, "scale", scale)),
+                array, reduction, rows)
 
 
 def distribution_focal_loss(inputs: ArrayLike, targets: ArrayLike, reduction: str = "none", *,
@@ -402,7 +409,7 @@ def distribution_focal_loss(inputs: ArrayLike, targets: ArrayLike, reduction: st
         rows = math.prod(np.shape(targets))
         if rows == 0:
             return float("nan")
-        scale = scale / rows
+        scale = number(function, "scale", scale) / rows
     return _distribution(function, inputs, targets, scale, row_weights, reduction)
 
 
@@ -429,15 +436,14 @@ def _boxes(function: str, names: tuple[str, str], inputs: Any, targets: Any) -> 
     return type_, a.size // 4, a, b
 
 
-def _box_weights(function: str, box_weights: Any, count: int) -> Any:
-    weights = float32s(function, "box_weights", box_weights)
-    if weights.size != count:
-        raise wrong_shape(function, "box_weights", weights, f"[{count}], one number per box")
-    return weights
+def _check_per_box(function: str, argument: str, array: Any, rows: tuple[int, ...]) -> None:
+    """Refuses arrays without one number per box, in the boxes' shape or flat."""
+    if array.shape != rows and array.shape != (math.prod(rows),):
+        raise wrong_shape(function, argument, array, f"{list(rows)}, one number per box")
 
 
-def _selected(labels: Any, background: int, ignore: int) -> Any:
-    return byref(_c.box_selection(address(labels), background, ignore, None, 0))
+def _selected(function: str, labels: Any, background: int, ignore: int) -> Any:
+    return byref(filled(function, _c.box_selection, (address(labels), background, ignore, None, 0)))
 
 
 def _smooth_l1(function: str, inputs: Any, target: Any, reduction: str, beta: float, labels: Any,
@@ -447,18 +453,21 @@ def _smooth_l1(function: str, inputs: Any, target: Any, reduction: str, beta: fl
     type_, count, predictions, targets = _boxes(function, ("input", "target"), inputs, target)
     selection = None
     if labels is not None:
-        labels = integers(function, "labels", labels, count)
-        selection = _selected(labels, background, ignore)
+        labels = integers(function, "labels", labels)
+        _check_per_box(function, "labels", labels, predictions.shape[:-1])
+        selection = _selected(function, labels, background, ignore)
     if box_weights is not None:
-        box_weights = _box_weights(function, box_weights, count)
+        box_weights = float32s(function, "box_weights", box_weights)
+        _check_per_box(function, "box_weights", box_weights, predictions.shape[:-1])
     is_empty = False
     if reduction == "mean":
         counted = count if labels is None else int(np.count_nonzero(
             (labels != background) & (labels != ignore)))
         is_empty = counted == 0
-        scale = scale / (4 * max(1, counted))
+        scale = number(function, "scale", scale) / (4 * max(1, counted))
     result = _run(_SMOOTH_L1, (type_, address(predictions), address(targets), count, selection,
-                               beta, scale, optional(box_weights)), predictions,
+                               number(function, "beta", beta), number(function, "scale", scale),
+                               optional(box_weights)), predictions,
                   None if with_grad else reduction)
     if is_empty:
         return (float("nan"), result[1]) if with_grad else float("nan")
@@ -515,7 +524,8 @@ def _iou_loss(function: str, kind: int, boxes1: Any, boxes2: Any, reduction: str
     _reduced(function, reduction, with_grad)
     type_, count, a, b = _boxes(function, ("boxes1", "boxes2"), boxes1, boxes2)
     scale = 1 / max(1, count) if reduction == "mean" else 1.0
-    return _run(_IOU, (type_, address(a), address(b), count, kind, eps, scale, None), a,
+    return _run(_IOU, (type_, address(a), address(b), count, kind, number(function, "eps", eps),
+                       scale, None), a,
                 None if with_grad else reduction, a.shape[:-1])
 
 
@@ -563,6 +573,9 @@ def complete_box_iou_loss_and_grad(boxes1: ArrayLike, boxes2: ArrayLike, reducti
                      True)
 
 
+_regression_params = params_of("regression_loss", _c.regression_loss_params, epsilon="eps")
+
+
 def _regression(function: str, deltas: Any, anchors: Any, targets: Any, matches: Any, labels: Any,
                 loss: str, beta: float, eps: float, weights: Sequence[float], size_limit: float,
                 scale: float, box_weights: Any, background: int, ignore: int,
@@ -577,13 +590,14 @@ def _regression(function: str, deltas: Any, anchors: Any, targets: Any, matches:
         matches = integers(function, "matches", matches, count)
     if labels is not None:
         labels = integers(function, "labels", labels, count)
-        selection = _selected(labels, background, ignore)
+        selection = _selected(function, labels, background, ignore)
     elif matches is not None:
-        selection = _selected(matches, -1, -2)
-    params = kept_params(_c.regression_loss_params, kind, beta, eps, scale,
-                         coder_params(function, weights, size_limit)[0])
+        selection = _selected(function, matches, -1, -2)
+    params = _regression_params(kind, beta, eps, scale,
+                                coder_params(function, weights, size_limit)[0])
     if box_weights is not None:
-        box_weights = _box_weights(function, box_weights, count)
+        box_weights = float32s(function, "box_weights", box_weights)
+        _check_per_box(function, "box_weights", box_weights, (count,))
     return _run(_REGRESSION, (
         type_, address(codes), count, address(priors), len(priors), address(truth), len(truth),
         optional(matches), selection, params, optional(box_weights)), codes,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from ctypes import byref, c_int64
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,8 +10,9 @@ import numpy as np
 
 from . import _c
 from ._arrays import (address, box_rows, choice, empty, float32, float64, int64, integers,
-                      kept_params, named, numbers_per_box, optional, same_floats)
+                      named, numbers_per_box, optional, same_floats)
 from ._library import check, library
+from ._parameters import kept, number, params_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -24,23 +24,28 @@ _OVERLAPS = ("iou", "ios")
 _METHODS = ("hard", "linear", "gaussian")
 
 
-@functools.lru_cache(maxsize=256)
-def _torchvision(iou_threshold: float) -> Any:
+@kept
+def _params(function: str, iou_threshold: float, overlap: str) -> Any:
+    threshold = number(function, "iou_threshold", iou_threshold)
+    if choice(_OVERLAPS, function, "overlap", overlap):
+        return byref(library.vecdet_nms_params_sahi(threshold, True))
     params = library.vecdet_nms_params_default()
-    params.iou_threshold = iou_threshold
+    params.iou_threshold = threshold
     return byref(params)
 
 
-@functools.lru_cache(maxsize=256)
-def _sahi(threshold: float, smaller_area: bool) -> Any:
-    return byref(library.vecdet_nms_params_sahi(threshold, smaller_area))
+@kept
+def strict_params(function: str, iou_threshold: float, smaller_area: bool) -> Any:
+    """As torchvision's, also by the smaller area: supervision's NMS."""
+    params = library.vecdet_nms_params_default()
+    params.iou_threshold = number(function, "iou_threshold", iou_threshold)
+    if smaller_area:
+        params.overlap = _c.NMS_SMALLER_AREA
+    return byref(params)
 
 
-def _params(function: str, threshold: float, overlap: str) -> Any:
-    if overlap == "iou":
-        return _torchvision(float(threshold))
-    choice(_OVERLAPS, function, "overlap", overlap)
-    return _sahi(float(threshold), True)
+_soft_nms_params = params_of("soft_nms", _c.soft_nms_params, score_floor="min_score")
+_merge_params = params_of("merge_boxes", _c.merge_params)
 
 
 def _boxes_and_scores(function: str, boxes: Any, scores: Any) -> Any:
@@ -71,12 +76,12 @@ def nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float,
     """
     type_, corners, numbers = _boxes_and_scores("nms", boxes, scores)
     total = len(numbers)
-    kept = empty(total, int64)
+    chosen = empty(total, int64)
     count = c_int64()
     check(_nms(type_, address(corners), address(numbers), total,
-               _params("nms", iou_threshold, overlap), None, address(kept), byref(count)))
-    kept.resize(count.value, refcheck=False)
-    return kept
+               _params("nms", iou_threshold, overlap), None, address(chosen), byref(count)))
+    chosen.resize(count.value, refcheck=False)
+    return chosen
 
 
 def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float,
@@ -88,28 +93,22 @@ def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_thresh
     >>> batched_nms(boxes, np.array([0.8, 0.9], np.float32), [0, 1], 0.5).tolist()
     [1, 0]
     """
-    type_, corners, numbers = _boxes_and_scores("batched_nms", boxes, scores)
+    return nms_of_groups("batched_nms", boxes, scores, idxs,
+                         _params("batched_nms", iou_threshold, overlap))
+
+
+def nms_of_groups(function: str, boxes: Any, scores: Any, idxs: Any,
+                  params: Any) -> NDArray[np.int64]:
+    """batched_nms with any parameters."""
+    type_, corners, numbers = _boxes_and_scores(function, boxes, scores)
     total = len(numbers)
-    classes = integers("batched_nms", "idxs", idxs, total)
-    kept = empty(total, int64)
+    classes = integers(function, "idxs", idxs, total)
+    chosen = empty(total, int64)
     count = c_int64()
     check(_batched_nms(type_, address(corners), address(numbers), address(classes), None, total,
-                       _params("batched_nms", iou_threshold, overlap), None, address(kept),
-                       byref(count)))
-    kept.resize(count.value, refcheck=False)
-    return kept
-
-
-def sahi_nms(boxes: Any, scores: Any, idxs: Any, match_threshold: float,
-             smaller_area: bool) -> NDArray[np.int64]:
-    """SAHI's NMS, which suppresses from the threshold on. Arguments are arrays."""
-    type_, corners, numbers = _boxes_and_scores("sahi.nms", boxes, scores)
-    kept = empty(len(numbers), int64)
-    count = c_int64()
-    check(_batched_nms(type_, address(corners), address(numbers), address(idxs), None, len(numbers),
-                       _sahi(float(match_threshold), smaller_area), None, address(kept),
-                       byref(count)))
-    return kept[:count.value]
+                       params, None, address(chosen), byref(count)))
+    chosen.resize(count.value, refcheck=False)
+    return chosen
 
 
 def soft_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
@@ -126,17 +125,17 @@ def soft_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
     type_, corners, numbers = _boxes_and_scores("soft_nms", boxes, scores)
     total = len(numbers)
     classes = None if idxs is None else integers("soft_nms", "idxs", idxs, total)
-    params = kept_params(_c.soft_nms_params, choice(_METHODS, "soft_nms", "method", method),
-                         iou_threshold, sigma, min_score, 0)
-    kept = empty(total, int64)
+    params = _soft_nms_params(choice(_METHODS, "soft_nms", "method", method), iou_threshold,
+                              sigma, min_score, 0)
+    chosen = empty(total, int64)
     reduced = empty(total, float64 if type_ == _c.FLOAT64 else float32)
     count = c_int64()
     check(library.vecdet_soft_nms(
         type_, address(corners), address(numbers), optional(classes), None, total, params,
-        None, address(kept), address(reduced), byref(count)))
-    kept.resize(count.value, refcheck=False)
+        None, address(chosen), address(reduced), byref(count)))
+    chosen.resize(count.value, refcheck=False)
     reduced.resize(count.value, refcheck=False)
-    return kept, reduced
+    return chosen, reduced
 
 
 class MergedBoxes(NamedTuple):
@@ -191,7 +190,7 @@ def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = No
     classes = None if idxs is None else integers("merge_boxes", "idxs", idxs, total)
     by = (_c.NMS_POSITIVE_AREA,
           _c.NMS_SMALLER_AREA)[choice(_OVERLAPS, "merge_boxes", "overlap", overlap)]
-    params = kept_params(_c.merge_params, by, match_threshold, transitive, rechecks)
+    params = _merge_params(by, match_threshold, transitive, rechecks)
     # Two arrays of results, because allocations and addresses cost most of a small call.
     floats = empty(5 * total, float64 if type_ == _c.FLOAT64 else float32)
     numbers = empty(2 * total + 1, int64)

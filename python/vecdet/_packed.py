@@ -14,7 +14,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ._arrays import address, float64, int64, wrong_shape
+from ._arrays import address, float64, integers, wrong_shape
 
 _CODES: dict[Any, str] = {ctypes.c_void_p: "P", ctypes.c_int64: "q", ctypes.c_int: "i",
                           ctypes.c_double: "d"}
@@ -86,17 +86,41 @@ def packed_rows(rows: Any, columns: int, code: str) -> bytes | None:
     return None
 
 
-def doubles_of(values: Any) -> bytes:
-    """Numbers as float64."""
+def _doubles(function: str, argument: str, values: Any) -> Any:
+    """Numbers as a contiguous array of float64."""
+    array = np.asarray(values)
+    if array.dtype.kind in "SUcmM":
+        raise TypeError(f"vecdet.{function}: {argument}.dtype is {array.dtype}, expected numbers")
+    return np.ascontiguousarray(array, dtype=float64)
+
+
+def doubles_of(function: str, argument: str, values: Any) -> bytes:
+    """A list of numbers as float64."""
     packed = packed_rows((values,), len(values), "d") if isinstance(values, (list, tuple)) else None
-    return np.ascontiguousarray(values, dtype=float64).tobytes() if packed is None else packed
+    if packed is None:
+        array = _doubles(function, argument, values)
+        if array.ndim != 1:
+            raise wrong_shape(function, argument, array, "[numbers]")
+        packed = array.tobytes()
+    return packed
+
+
+def integers_of(function: str, argument: str, values: Any) -> tuple[bytes, int]:
+    """A list of integers as int64, and their number."""
+    packed = packed_rows((values,), len(values), "q") if isinstance(values, (list, tuple)) else None
+    if packed is None:
+        array = integers(function, argument, values)
+        if array.ndim != 1:
+            raise wrong_shape(function, argument, array, "[numbers]")
+        packed = array.tobytes()
+    return packed, len(packed) // 8
 
 
 def level_numbers_of(function: str, argument: str, values: Any, levels: int) -> bytes:
     """A number per level as float64."""
     packed = packed_rows((values,), levels, "d")
     if packed is None:
-        array = np.ascontiguousarray(values, dtype=float64)
+        array = _doubles(function, argument, values)
         if array.shape != (levels,):
             raise wrong_shape(function, argument, array, f"[{levels}], one per level")
         packed = array.tobytes()
@@ -108,7 +132,7 @@ def image_sizes_of(function: str, sizes: Any, images: int) -> bytes:
     packed = packed_rows(sizes, 2, "d")
     if packed is not None and len(packed) == 16 * images:
         return packed
-    array = np.ascontiguousarray(sizes, dtype=float64)
+    array = _doubles(function, "image_sizes", sizes)
     if array.size == 0:
         array = array.reshape(0, 2)
     if array.ndim != 2 or array.shape[1] != 2 or len(array) != images:
@@ -122,10 +146,7 @@ def grid_sizes_of(function: str, sizes: Any) -> tuple[bytes, int]:
     packed = packed_rows(sizes, 2, "q")
     if packed:
         return packed, len(packed) // 16
-    array = np.ascontiguousarray(sizes)
-    if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(f"vecdet.{function}: level_sizes has {array.dtype}, expected integers")
-    array = array.astype(int64, copy=False)
+    array = integers(function, "level_sizes", sizes)
     if array.ndim != 2 or array.shape[1] != 2:
         raise wrong_shape(function, "level_sizes", array, "[levels, 2]: (height, width) per level")
     return array.tobytes(), len(array)

@@ -12,10 +12,11 @@ import numpy as np
 
 from . import _c
 from ._arrays import (TYPES, address, choice, empty, empty_like, floats, int64, integers,
-                      kept_params, same_small_floats, wrong_shape)
+                      same_small_floats, wrong_shape)
 from ._library import check, library
 from ._packed import packer
-from ._targets import Truth, is_list
+from ._parameters import integer, params_of
+from ._targets import Truth, has_no_images, is_list
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,8 @@ _match_queries = library.vecdet_match_queries
 _set_loss_and_grad = library.vecdet_set_loss_and_grad
 _pack_outputs = packer(_c.detr_outputs)
 _pack_layer = packer(_c.set_loss_layer)
+_match_params = params_of("match_queries", _c.query_match_params)
+_loss_params = params_of("set_loss_and_grad", _c.set_loss_params, boxes="num_boxes")
 
 
 @functools.lru_cache(maxsize=64)
@@ -102,12 +105,14 @@ def match_queries(
     [[[2, 0]]]
     """
     function = "match_queries"
-    truth = Truth(function, targets, classes, name="targets")
+    truth = Truth(function, targets, classes, name="targets",
+                  no_images=is_list(targets) and not targets and has_no_images(logits))
     layers = _Layers(function, logits, boxes, truth.images)
-    params = kept_params(
-        _c.query_match_params, choice(_CLASS_COSTS, function, "class_cost", class_cost), alpha,
-        gamma, epsilon, class_weight, l1_weight, giou_weight, groups)
-    matches = empty((layers.count, max(0, groups), truth.count), int64)
+    group_count = integer(function, "groups", groups)
+    params = _match_params(
+        choice(_CLASS_COSTS, function, "class_cost", class_cost), alpha,
+        gamma, epsilon, class_weight, l1_weight, giou_weight, group_count)
+    matches = empty((layers.count, max(0, group_count), truth.count), int64)
     check(_match_queries(layers.type, b"".join(starmap(_pack_outputs, layers.fields)),
                          layers.count, truth.argument, params, None, address(matches)))
     return matches
@@ -180,14 +185,15 @@ def set_loss_and_grad(
     ([2.0, 1.5], [[[0.0, 0.0, -7.5, -7.5]]])
     """
     function = "set_loss_and_grad"
-    truth = Truth(function, targets, classes, name="targets")
+    truth = Truth(function, targets, classes, name="targets",
+                  no_images=is_list(targets) and not targets and has_no_images(logits))
     layers = _Layers(function, logits, boxes, truth.images)
     count = layers.count
     if len(matches) != count:
         raise ValueError(f"vecdet.{function}: matches has {len(matches)} layers, expected {count}, "
                          "as in logits")
-    params = kept_params(
-        _c.set_loss_params, choice(_CLASS_LOSSES, function, "class_loss", class_loss), alpha, gamma,
+    params = _loss_params(
+        choice(_CLASS_LOSSES, function, "class_loss", class_loss), alpha, gamma,
         no_object_weight, class_weight, l1_weight, giou_weight, num_boxes, scale)
     used, packed, logits_grads, boxes_grads = [], [], [], []
     for k, part in zip(range(count), matches):  # an array's iterator ends with an exception

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from ctypes import byref, c_int
-from operator import index
 
 from ._arrays import choice
 from ._library import check, library
+from ._parameters import integer
 
 _ISAS = ("baseline", "avx2", "avx512")
 
@@ -15,7 +15,7 @@ _ISAS = ("baseline", "avx2", "avx512")
 def set_threads(threads: int) -> None:
     """Sets the number of threads of all later calls: 1 is only the calling thread, 0 (the default)
     one per processor, which is also the maximum. Results do not depend on it."""
-    check(library.vecdet_set_threads(index(threads)))
+    check(library.vecdet_set_threads(integer("set_threads", "threads", threads, c_int)))
 
 
 def active_isa() -> str:

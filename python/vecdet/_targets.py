@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from ctypes import byref, c_int64, c_void_p
-from operator import index
 from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
@@ -14,9 +12,10 @@ import numpy as np
 from . import _c
 from ._arrays import (address, choice, empty, float32, float32s, int64, integers, ndarray,
                       real_numbers, shape_error, wrong_shape)
-from ._library import check, library
+from ._library import Handle, check, library
 from ._packed import (bytes_address, doubles_of, grid_sizes_of, integers_packed, joined,
                       level_numbers_of, offsets_of, packer)
+from ._parameters import filled, integer, kept, number, pair
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -28,12 +27,13 @@ _pack_truth = packer(_c.ground_truth)
 _pack_shapes = packer(_c.anchor_shapes)
 
 
-def _anchor_table(shapes: Any) -> tuple[bytes, list[bytes]]:
+def _anchor_table(function: str, shapes: Any) -> tuple[bytes, list[bytes]]:
     """The sizes and ratios of each level as the C functions take them, and their memory."""
     table: list[bytes] = []
     memory: list[bytes] = []
     for sizes, ratios in shapes:
-        own, others = doubles_of(sizes), doubles_of(ratios)
+        own = doubles_of(function, "shapes", sizes)
+        others = doubles_of(function, "shapes", ratios)
         memory += own, others
         table.append(_pack_shapes(bytes_address(own), len(own) // 8, bytes_address(others),
                                   len(others) // 8))
@@ -67,12 +67,12 @@ def make_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[int]]
         if len(shapes) != levels:
             raise ValueError(f"vecdet.{function}: shapes has {len(shapes)} levels, expected "
                              f"{levels}, as in level_sizes")
-        table, _memory = _anchor_table(shapes)
+        table, _memory = _anchor_table(function, shapes)
     count = c_int64()
     check(library.vecdet_count_anchors(table, grids, levels, byref(count)))
     out = empty((count.value, 4), float32)
-    check(library.vecdet_make_anchors(table, _c.grid_size(*image_size), grids, levels,
-                                      address(out), count.value))
+    size = _c.grid_size(*pair(function, "image_size", image_size, integer))
+    check(library.vecdet_make_anchors(table, size, grids, levels, address(out), count.value))
     return out
 
 
@@ -88,8 +88,8 @@ def make_ssd_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[i
     count = c_int64()
     check(library.vecdet_count_ssd_anchors(None, grids, levels, byref(count)))
     out = empty((count.value, 4), float32)
-    check(library.vecdet_make_ssd_anchors(None, _c.grid_size(*image_size), grids, levels,
-                                          address(out), count.value))
+    size = _c.grid_size(*pair("make_ssd_anchors", "image_size", image_size, integer))
+    check(library.vecdet_make_ssd_anchors(None, size, grids, levels, address(out), count.value))
     return out
 
 
@@ -113,31 +113,33 @@ class AnchorIndex:
     many calls share; several threads may use it."""
 
     def __init__(self, anchors: ArrayLike) -> None:
-        self._handle: int | None = None
-        array = float32s("AnchorIndex", "anchors", anchors, "[N, 4]", 4)
-        handle = c_void_p()
-        check(library.vecdet_anchor_index_create(address(array), len(array), byref(handle)))
-        self._handle = handle.value
-        self._size = len(array)
-        self._free = library.vecdet_anchor_index_free
+        self._anchors = float32s("AnchorIndex", "anchors", anchors, "[N, 4]", 4).copy()
+        self._handle = _index_of(self._anchors)
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._anchors)
 
-    def __del__(self) -> None:
-        if self._handle is not None:
-            self._free(self._handle)
+    def __reduce__(self) -> Any:
+        """Copies and pickles make a new index of the same anchors."""
+        return type(self), (self._anchors,)
+
+
+def _index_of(anchors: Any) -> Handle:
+    handle = c_void_p()
+    check(library.vecdet_anchor_index_create(address(anchors), len(anchors), byref(handle)))
+    return Handle(handle, library.vecdet_anchor_index_free)
 
 
 class Truth:
     """Ground truth as the C functions take it: arrays of one image, or lists with one per image.
-    `name` is the argument that holds the boxes, in messages."""
+    An empty list is one image without boxes, unless the other arguments have `no_images`. `name`
+    is the argument that holds the boxes, in messages."""
 
     __slots__ = ("is_batch", "images", "count", "argument", "_memory")
 
     def __init__(self, function: str, boxes: Any, classes: Any = None, regions: Any = None,
-                 name: str = "boxes") -> None:
-        self.is_batch = is_batch = is_list(boxes) and not _is_box_list(boxes)
+                 name: str = "boxes", no_images: bool = False) -> None:
+        self.is_batch = is_batch = is_list(boxes) and (no_images or not _is_box_list(boxes))
         self.images = images = len(boxes) if is_batch else 1
         corners, count, counts, offsets, memory = _joined_boxes(function, name, boxes, is_batch)
         self.count = count  # the boxes of all images
@@ -166,6 +168,11 @@ class Truth:
     def shape(self, count: int) -> Any:
         """Of a result with one entry per anchor or point."""
         return (self.images, count) if self.is_batch else count
+
+
+def has_no_images(value: Any) -> bool:
+    """Whether an array with the images first, or the first array of a list, has no images."""
+    return np.shape(value[0] if is_list(value) and len(value) else value)[:1] == (0,)
 
 
 def is_list(value: Any) -> bool:
@@ -206,21 +213,22 @@ def _box_array(function: str, name: str, boxes: Any) -> NDArray[np.float32]:
 
 
 def _is_box_list(boxes: Any) -> bool:
-    """Whether a list holds the boxes of one image, as in [[0, 0, 9, 9]]."""
+    """Whether a list holds the boxes of one image, as in [[0, 0, 9, 9]] or []."""
     for box in boxes:
         if (not isinstance(box, (list, tuple)) or len(box) != 4
                 or not all(isinstance(x, (int, float)) for x in box)):
             return False
-    return len(boxes) > 0
+    return True
 
 
 _CODER = library.vecdet_coder_params_default()  # on which matches do not depend
 
 
-@functools.lru_cache(maxsize=256)
+@kept
 def _matcher_params(*fields: Any) -> Any:
     """Parameters that many calls share."""
-    return byref(_c.matcher_params(*fields, _CODER))
+    return byref(filled("match_anchors", _c.matcher_params, (*fields, _CODER),
+                        empty="empty_iou_is_zero"))
 
 
 def match_anchors(
@@ -270,14 +278,18 @@ def match_anchors(
     >>> matches.tolist(), labels.tolist(), ious.round(3).tolist()
     ([0, -1], [7, -1], [0.800000011920929, 0.0])
     """
-    held = anchors if isinstance(anchors, AnchorIndex) else AnchorIndex(anchors)
+    if isinstance(anchors, AnchorIndex):
+        count, handle = len(anchors._anchors), anchors._handle
+    else:
+        array = float32s("match_anchors", "anchors", anchors, "[N, 4]", 4)
+        count, handle = len(array), _index_of(array)
     truth = Truth("match_anchors", boxes, classes, regions)
     params = _matcher_params(high_threshold, low_threshold, allow_low_quality, skip_untouched,
                              force_best, empty_iou_is_zero, region_threshold, ignore_matched,
                              background, ignore)
-    shape = truth.shape(len(held))
+    shape = truth.shape(count)
     matches, labels, ious = empty(shape, int64), empty(shape, int64), empty(shape, float32)
-    check(_match_anchors(held._handle, truth.argument, params, None, address(matches),
+    check(_match_anchors(handle.address, truth.argument, params, None, address(matches),
                          address(labels), address(ious), None, None))
     return matches, labels, ious
 
@@ -297,7 +309,9 @@ def assign_atss(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes:
     truth = Truth("assign_atss", boxes)
     matches = empty(truth.shape(len(array)), int64)
     check(library.vecdet_assign_atss(address(array), len(array), grids, levels,
-                                     truth.argument, index(candidates), None, address(matches)))
+                                     truth.argument,
+                                     integer("assign_atss", "candidates", candidates), None,
+                                     address(matches)))
     return matches
 
 
@@ -317,7 +331,8 @@ def assign_fcos(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes:
     truth = Truth("assign_fcos", boxes)
     matches = empty(truth.shape(len(array)), int64)
     check(library.vecdet_assign_fcos(address(array), len(array), grids, levels,
-                                     truth.argument, radius, None, address(matches)))
+                                     truth.argument, number("assign_fcos", "radius", radius), None,
+                                     address(matches)))
     return matches
 
 
@@ -345,7 +360,8 @@ def assign_task_aligned(
         alpha, beta: exponents of score and overlap.
     """
     function = "assign_task_aligned"
-    truth = Truth(function, boxes, classes)
+    truth = Truth(function, boxes, classes,
+                  no_images=is_list(boxes) and not boxes and np.ndim(scores) == 3)
     grids, levels = grid_sizes_of(function, level_sizes)
     at = float32s(function, "points", points, "[N, 2]", 2)
     probabilities = float32s(function, "scores", scores)
@@ -359,7 +375,8 @@ def assign_task_aligned(
         raise wrong_shape(function, "predicted", corners, f"{[*matches.shape, 4]}")
     check(library.vecdet_assign_task_aligned(
         address(probabilities), address(corners), probabilities.shape[-1], address(at), len(at),
-        grids, levels, truth.argument, index(top), alpha, beta, None, address(matches),
+        grids, levels, truth.argument, integer(function, "top", top),
+        number(function, "alpha", alpha), number(function, "beta", beta), None, address(matches),
         address(targets)))
     return matches, targets
 
@@ -371,11 +388,19 @@ def count_foreground(labels: ArrayLike, background: int = -1, ignore: int = -2) 
     >>> count_foreground([3, -1, -2, 0])
     2
     """
-    array = integers("count_foreground", "labels", labels)
+    function = "count_foreground"
+    array = integers(function, "labels", labels)
     count = c_int64()
-    check(library.vecdet_count_foreground(address(array), array.size, index(background),
-                                          index(ignore), byref(count)))
+    check(library.vecdet_count_foreground(address(array), array.size,
+                                          integer(function, "background", background),
+                                          integer(function, "ignore", ignore), byref(count)))
     return count.value
+
+
+@kept
+def _sample_params(*fields: Any) -> Any:
+    """Parameters that many calls share."""
+    return byref(filled("sample_balanced", _c.balanced_sample_params, fields))
 
 
 def sample_balanced(
@@ -408,9 +433,9 @@ def sample_balanced(
         parts.append(array if array.ndim == 1 else array.reshape(-1))
     begins = offsets_of(parts)
     all_labels, _memory = joined(parts)
-    params = byref(_c.balanced_sample_params(size, positive_share, seed, background, ignore))
+    params = _sample_params(size, positive_share, seed, background, ignore)
     images = len(parts)
-    indices = empty(min(begins[images], max(0, size) * images), int64)
+    indices = empty(min(begins[images], max(0, int(size)) * images), int64)
     counts = empty(2 * images + 1, int64)  # offsets, then positives
     ends = address(counts)
     check(library.vecdet_sample_balanced(

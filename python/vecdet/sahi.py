@@ -2,8 +2,9 @@
 """Functions with the names, arguments and results of sahi.postprocess.combine.
 
 Predictions are [N, 6]: x1 y1 x2 y2, score, category. Boxes match if ``match_metric``, ``"IOU"`` or
-``"IOS"`` (the intersection over the smaller area), is at least ``match_threshold``. It is computed
-in float32, and ties of scores are broken by lower x1, y1, x2, y2 (NMS: by lower index).
+``"IOS"`` (the intersection over the smaller area), is at least ``match_threshold``. At 0,
+all boxes match. It is computed in float32, and ties of scores are broken by lower x1, y1, x2, y2,
+as in SAHI 0.12.
 
 >>> predictions = np.array([[0, 0, 10, 10, 0.8, 1], [2, 0, 12, 10, 0.9, 1], [2, 0, 12, 10, 0.7, 2]])
 >>> batched_greedy_nmm(predictions)
@@ -19,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _nms
-from ._arrays import choice, float32s, int64
+from ._arrays import category_numbers, choice, float32s, int64
+from ._packed import offsets_of
+from ._parameters import number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -31,19 +34,58 @@ def _overlap(function: str, match_metric: str) -> str:
     return ("iou", "ios")[choice(_METRICS, f"sahi.{function}", "match_metric", match_metric)]
 
 
-def _columns(function: str, predictions: Any, by_category: bool) -> tuple[Any, Any, Any]:
-    """Boxes, scores and, if they are used, categories."""
+def _grouped(function: str, predictions: Any, match_metric: str, match_threshold: float,
+             by_category: bool, transitive: bool) -> tuple[Any, Any, Any]:
+    """The predictions; the members of all groups that are merged, the best of each first; and where
+    each group begins."""
     rows = float32s(f"sahi.{function}", "predictions", predictions, "[N, 6]", 6)
-    return (rows[:, :4].copy(), rows[:, 4].copy(),
-            np.rint(rows[:, 5]).astype(int64) if by_category else None)
+    threshold = number(f"sahi.{function}", "match_threshold", match_threshold)
+    overlap = _overlap(function, match_metric)
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"vecdet.sahi.{function}: match_threshold is {threshold}, expected a "
+                         "number in [0, 1]")
+    if threshold == 0:
+        groups = _all_matched(rows, by_category, transitive)
+        return rows, np.array([k for group in groups for k in group], int64), offsets_of(groups)
+    merged = _nms.merge_boxes(rows[:, :4].copy(), rows[:, 4].copy(),
+                              category_numbers(rows[:, 5]) if by_category else None, threshold,
+                              overlap, transitive=transitive)
+    return rows, merged.members, merged.offsets
+
+
+def _all_matched(rows: Any, by_category: bool, transitive: bool) -> list[list[int]]:
+    """The groups at a threshold of 0, where all predictions match, also those apart. In NMM, a
+    prediction takes none of its own score, except those with the same box."""
+    order = np.lexsort((*rows[:, :4].T[::-1], -rows[:, 4]))
+    categories = rows[:, 5] if by_category else np.zeros(len(rows))
+    groups = []
+    for category in np.unique(categories):
+        own = order[categories[order] == category]
+        best = rows[own[0]]
+        taken = np.ones(len(own), np.bool_)
+        if transitive:
+            taken = (rows[own, 4] < best[4]) | (rows[own, :4] == best[:4]).all(1)
+            groups += [[int(other)] for other in own[~taken]]
+        taken[0] = False
+        members = own[taken].tolist()
+        groups.append([int(own[0]), *(sorted(members) if transitive else members)])
+    scores = rows[:, 4].tolist()
+    return sorted(groups, key=lambda group: -scores[group[0]])
 
 
 def _suppressed(function: str, predictions: Any, match_metric: str, match_threshold: float,
                 by_category: bool) -> list[int]:
-    boxes, scores, categories = _columns(function, predictions, by_category)
-    idxs = np.zeros(len(boxes), int64) if categories is None else categories
-    return _nms.sahi_nms(boxes, scores, idxs, match_threshold,
-                         _overlap(function, match_metric) == "ios").tolist()
+    """NMS keeps the best of each group of greedy merging."""
+    rows, members, begins = _grouped(function, predictions, match_metric, match_threshold,
+                                     by_category, False)
+    kept = members[begins[:-1]]
+    if by_category:
+        scores = rows[:, 4][kept]
+        equal = scores[1:] == scores[:-1]
+        if np.count_nonzero(equal):  # the lower category comes first
+            tied = np.nonzero(np.r_[equal, False] | np.r_[False, equal])[0]
+            kept[tied] = kept[tied][np.lexsort((rows[kept[tied], 5], -scores[tied]))]
+    return kept.tolist()
 
 
 def nms(predictions: ArrayLike, match_metric: str = "IOU",
@@ -60,10 +102,11 @@ def batched_nms(predictions: ArrayLike, match_metric: str = "IOU",
 
 def _merged(function: str, predictions: Any, match_metric: str, match_threshold: float,
             by_category: bool, transitive: bool) -> dict[int, list[int]]:
-    boxes, scores, categories = _columns(function, predictions, by_category)
-    merged = _nms.merge_boxes(boxes, scores, categories, match_threshold,
-                              _overlap(function, match_metric), transitive=transitive)
-    return {group[0]: group[1:] for group in _nms.group_lists(merged)}
+    _, members, begins = _grouped(function, predictions, match_metric, match_threshold, by_category,
+                                  transitive)
+    ends = begins if type(begins) is list else begins.tolist()
+    listed = members.tolist()
+    return {listed[a]: listed[a + 1:b] for a, b in zip(ends, ends[1:])}
 
 
 def greedy_nmm(object_predictions_as_tensor: ArrayLike, match_metric: str = "IOU",

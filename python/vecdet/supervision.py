@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions with the names, arguments and results of supervision.
 
-Predictions are [N, 5] or [N, 6]: x1 y1 x2 y2, score and, in the sixth column, a category. Ties of
-scores are broken by lower index. supervision averages the scores of a group weighted by area;
+Predictions are [N, 5] or [N, 6]: x1 y1 x2 y2, score and, in the sixth column, a category. Overlaps
+are rounded as in supervision 0.27. Ties of scores are broken by lower index in NMS and by lower x1,
+y1, x2, y2 in merging. supervision averages the scores of a group weighted by area;
 merged_score does so for a group of box_non_max_merge.
 
 >>> predictions = np.array([[0, 0, 10, 10, 0.8], [1, 0, 11, 10, 0.9], [20, 0, 30, 10, 0.7]])
@@ -16,12 +17,13 @@ merged_score does so for a group of box_non_max_merge.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 import numpy as np
 
 from . import _nms
-from ._arrays import choice, floats, int64, wrong_shape
+from ._arrays import category_numbers, choice, float32, float64, floats, int64, wrong_shape
+from ._parameters import number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -33,39 +35,139 @@ def _rows(function: str, predictions: Any) -> Any:
     rows = floats(f"supervision.{function}", "predictions", predictions)
     if rows.ndim != 2 or rows.shape[1] not in (5, 6):
         raise wrong_shape(f"supervision.{function}", "predictions", rows, "[N, 5] or [N, 6]")
-    return rows
+    return rows if rows.dtype == float64 else rows.astype(float32, copy=False)
 
 
-def _columns(function: str, predictions: Any) -> tuple[Any, Any, Any]:
-    rows = _rows(function, predictions)
-    categories = rows[:, 5].astype(int64) if rows.shape[1] == 6 else np.zeros(len(rows), int64)
+def _columns(rows: Any) -> tuple[Any, Any, Any]:
+    categories = (category_numbers(rows[:, 5]) if rows.shape[1] == 6
+                  else np.zeros(len(rows), int64))
     return rows[:, :4].copy(), rows[:, 4].copy(), categories
 
 
+def _by_smaller_area(function: str, overlap_metric: Any) -> bool:
+    """Accepts supervision's enum OverlapMetric, too."""
+    name = overlap_metric
+    if type(name) is not str:
+        name = getattr(name, "value", name)
+    if isinstance(name, str):
+        name = name.upper()
+    return choice(_METRICS, f"supervision.{function}", "overlap_metric", name) == 1
+
+
+def _threshold(function: str, iou_threshold: Any) -> float:
+    threshold = number(f"supervision.{function}", "iou_threshold", iou_threshold)
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"vecdet.supervision.{function}: iou_threshold is {threshold}, expected a "
+                         "number in [0, 1]")
+    return threshold
+
+
+# supervision computes intersections in float32, areas in the type of the predictions, and rounds
+# the overlap to float32. For float64, that is neither the kernels' float nor their double. So the
+# kernels run at a threshold slightly below and slightly above: where both agree, no overlap is so
+# close to the threshold that rounding decides. Otherwise supervision's arithmetic does.
+
+
+def _slack(boxes: Any) -> float:
+    """The greatest difference between an overlap of supervision's and the same in double."""
+    sides = (boxes[:, 2:] - boxes[:, :2]).min(initial=np.inf)
+    shift = np.abs(boxes - boxes.astype(float32)).max(initial=0)  # of a coordinate in float32
+    if not (sides > 0 or sides == shift == 0):
+        return np.inf
+    return 5e-7 + (8 * shift / sides if shift else 0)
+
+
+def _overlaps(box: Any, boxes: Any, smaller_area: bool) -> NDArray[np.float32]:
+    """Of a box with others, as supervision computes them."""
+    low = np.maximum(box[:2], boxes[:, :2]).astype(float32)
+    high = np.minimum(box[2:], boxes[:, 2:]).astype(float32)
+    shared = np.prod(np.maximum(high - low, 0), 1)
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    whole = np.minimum(area, areas) if smaller_area else area + areas - shared
+    return np.divide(shared, whole, out=np.zeros(len(boxes), float32), where=whole > 0,
+                     casting="same_kind")
+
+
+def _groups(boxes: Any, order: Any, categories: Any, smaller_area: bool,
+            matches: Callable[[Any], Any]) -> list[list[int]]:
+    """Going down the order, each box with those left of its category that match it."""
+    groups = []
+    while len(order):
+        first, order = order[0], order[1:]
+        taken = matches(_overlaps(boxes[first], boxes[order], smaller_area))
+        taken &= categories[order] == categories[first]
+        groups.append([int(first), *order[taken].tolist()])
+        order = order[~taken]
+    return groups
+
+
 def box_non_max_suppression(predictions: ArrayLike, iou_threshold: float = 0.5,
-                            overlap_metric: str = "IOU") -> NDArray[np.bool_]:
+                            overlap_metric: Any = "IOU") -> NDArray[np.bool_]:
     """A mask of the predictions that NMS per category keeps: those without a better one that
-    overlaps by more than the threshold. ``overlap_metric`` is ``"IOU"`` or ``"IOS"``."""
-    function = "supervision.box_non_max_suppression"
-    boxes, scores, categories = _columns("box_non_max_suppression", predictions)
-    smaller_area = choice(_METRICS, function, "overlap_metric", overlap_metric) == 1
-    kept = _nms.batched_nms(boxes, scores, categories, iou_threshold,
-                            "ios" if smaller_area else "iou")
+    overlaps by more than the threshold. ``overlap_metric`` is ``"IOU"`` or ``"IOS"``, or
+    supervision's OverlapMetric."""
+    function = "box_non_max_suppression"
+    rows = _rows(function, predictions)
+    if rows.shape[1] == 5:  # supervision adds a column of float64
+        rows = rows.astype(float64, copy=False)
+    threshold = _threshold(function, iou_threshold)
+    smaller_area = _by_smaller_area(function, overlap_metric)
+    boxes, scores, categories = _columns(rows)
+
+    def run(at: float) -> Any:
+        return _nms.nms_of_groups(f"supervision.{function}", boxes, scores, categories,
+                                  _nms.strict_params(function, at, smaller_area))
+
     mask = np.zeros(len(boxes), np.bool_)
-    mask[kept] = True
+    if rows.dtype == float32:
+        mask[run(threshold)] = True
+        return mask
+    slack = _slack(boxes)
+    if slack < 0.1:
+        kept = run(max(0.0, threshold - slack))
+        if np.array_equal(kept, run(min(1.0, threshold + slack))):
+            mask[kept] = True
+            return mask
+    order = np.argsort(-scores, kind="stable")
+    groups = _groups(boxes, order, categories, smaller_area,
+                     lambda overlaps: overlaps.astype(float64) > threshold)
+    mask[[group[0] for group in groups]] = True
     return mask
 
 
 def box_non_max_merge(predictions: ArrayLike, iou_threshold: float = 0.5,
-                      overlap_metric: str = "IOU") -> list[list[int]]:
+                      overlap_metric: Any = "IOU") -> list[list[int]]:
     """The groups of predictions to merge, the best of each first: per category, in descending
     score. Predictions match from the threshold on."""
-    function = "supervision.box_non_max_merge"
-    boxes, scores, categories = _columns("box_non_max_merge", predictions)
-    overlap = ("iou", "ios")[choice(_METRICS, function, "overlap_metric", overlap_metric)]
-    merged = _nms.merge_boxes(boxes, scores, categories, iou_threshold, overlap, rechecks=False)
-    classes = categories.tolist()
-    return sorted(_nms.group_lists(merged), key=lambda group: classes[group[0]])  # stable
+    function = "box_non_max_merge"
+    rows = _rows(function, predictions)
+    threshold = _threshold(function, iou_threshold)
+    smaller_area = _by_smaller_area(function, overlap_metric)
+    boxes, scores, categories = _columns(rows)
+
+    def run(at: float) -> list[list[int]]:
+        return _nms.group_lists(_nms.merge_boxes(boxes, scores, categories, at,
+                                                 "ios" if smaller_area else "iou", rechecks=False))
+
+    groups = None
+    if rows.dtype == float32:
+        if threshold > 0:
+            groups = run(threshold)
+    else:
+        slack = _slack(boxes)
+        if slack < threshold and threshold + slack <= 1:
+            groups = run(threshold - slack)
+            if groups != run(threshold + slack):
+                groups = None
+    if groups is None:
+        order = np.lexsort((*boxes.T[::-1], -scores))
+        groups = _groups(boxes, order, categories, smaller_area,
+                         lambda overlaps: overlaps >= float32.type(threshold))
+    if rows.shape[1] == 5:
+        return groups
+    classes = rows[:, 5].tolist()
+    return sorted(groups, key=lambda group: classes[group[0]])  # stable
 
 
 def merged_score(predictions: ArrayLike, group: Sequence[int]) -> float:

@@ -4,13 +4,19 @@ processes."""
 import array
 import asyncio
 import concurrent.futures
+import copy
 import ctypes
+import gc
+import inspect
+import mmap
 import multiprocessing
+import pickle
 import subprocess
 import sys
 import threading
 import time
 import unittest
+import warnings
 
 import numpy as np
 import vecdet
@@ -193,13 +199,13 @@ class Mistakes(unittest.TestCase):
     def test_numbers(self):
         boxes = some_boxes(3)
         for levels in (None, "4", b"4", 2.5, [4]):
-            self.fails(TypeError, r"cannot be interpreted as an integer", vecdet.pyramid_levels,
-                       boxes, levels)
+            self.fails(TypeError, r"pyramid_levels: levels is .* expected an integer",
+                       vecdet.pyramid_levels, boxes, levels)
         self.assertEqual(len(vecdet.pyramid_levels(boxes, np.int64(4))), 3)
         self.fails(TypeError, r"nms: boxes.dtype is object", vecdet.nms, None, np.ones(3), 0.5)
         self.fails(TypeError, r"scores.dtype is object", vecdet.bce_loss, np.ones((1, 2)), [0],
                    None)
-        self.fails(TypeError, r"level_sizes has float64, expected integers", vecdet.make_points,
+        self.fails(TypeError, r"level_sizes.dtype is float64, expected integers", vecdet.make_points,
                    [(2.0, 3.0)], [8])
         self.fails(ValueError, r"level_sizes.shape is \[1, 3\]", vecdet.make_points, [(2, 3, 4)],
                    [8])
@@ -254,6 +260,388 @@ class Mistakes(unittest.TestCase):
                    some_boxes(3))
         self.fails(TypeError, r"labels.dtype is float64", vecdet.softmax_cross_entropy_loss, logits,
                    [0.5, 1])
+
+
+LEVELS, SSD_LEVELS = [(2, 4)], [(38, 38), (19, 19), (10, 10), (5, 5), (3, 3), (1, 1)]
+
+
+def calls():
+    """A call of each function with parameters: its arguments without defaults."""
+    boxes, others = some_boxes(8), some_boxes(8)
+    scores, labels = generator.random(8).astype(np.float32), generator.integers(0, 3, 8)
+    logits = generator.normal(0, 1, (8, 4)).astype(np.float32)
+    deltas = generator.normal(0, 1, (8, 4)).astype(np.float32)
+    maps = generator.random((1, 4, 4, 4)).astype(np.float32)
+    rois = np.c_[np.zeros(2), boxes[:2] / 40].astype(np.float32)
+    grid = vecdet.make_anchors((32, 64), LEVELS, [([16], [1.0])])
+    points = vecdet.make_points(LEVELS, [16])
+    centres = generator.uniform(0.2, 0.6, (1, 8, 4)).astype(np.float32)
+    targets = [centres[0, :2].copy()]
+    yolo = np.zeros((1, 7, 100), np.float32)
+    yolo[0, :, 7] = 20, 20, 10, 10, 0.1, 0.9, 0.1
+    image = np.full((8, 8, 3), 9, np.uint8)
+    scored = {"inputs": logits, "labels": labels, "scores": scores}
+    plain = {"inputs": logits, "labels": labels}
+    pair = {"boxes1": boxes, "boxes2": others}
+    losses = {"quality_focal_loss": scored, "varifocal_loss": scored, "bce_loss": scored,
+              "sigmoid_focal_loss": plain, "softmax_cross_entropy_loss": plain,
+              "distribution_focal_loss": {"inputs": logits, "targets": scores},
+              "smooth_l1_loss": {"input": boxes, "target": others, "labels": labels},
+              "regression_loss": {"deltas": deltas, "anchors": boxes, "targets": others,
+                                  "labels": labels},
+              "generalized_box_iou_loss": pair, "distance_box_iou_loss": pair,
+              "complete_box_iou_loss": pair}
+    mined = {"inputs": logits[None], "labels": labels[None],
+             "negatives_per_foreground": 1}
+    both = {name + form: given for name, given in losses.items() for form in ("", "_and_grad")}
+    coded = {"anchors": boxes}
+    return {
+        **both, "softmax_cross_entropy_loss_and_grad": mined,
+        "nms": {"boxes": boxes, "scores": scores, "iou_threshold": 0.5},
+        "batched_nms": {"boxes": boxes, "scores": scores, "idxs": labels, "iou_threshold": 0.5},
+        "soft_nms": {"boxes": boxes, "scores": scores},
+        "merge_boxes": {"boxes": boxes, "scores": scores},
+        "filter_topk": {"logits": logits, "score_threshold": 0.5, "k": 5},
+        "postprocess": {"logits": logits[None], "deltas": deltas[None], "anchors": boxes,
+                        "image_sizes": [(64, 64)]},
+        "postprocess_box_head": {"logits": logits, "deltas": np.zeros((8, 16), np.float32),
+                                 "proposals": [boxes], "image_sizes": [(64, 64)]},
+        "postprocess_yolo": {"output": yolo, "model": "yolov8"},
+        "postprocess_detr": {"logits": logits[None], "boxes": centres, "image_sizes": [(64, 64)]},
+        "letterbox": {"images": [image], "input_size": (32, 32)},
+        "clip_boxes_to_image": {"boxes": boxes, "size": (50, 50)},
+        "remove_small_boxes": {"boxes": boxes, "min_size": 5},
+        "encode_boxes": {"boxes": others, **coded}, "decode_boxes": {"deltas": deltas, **coded},
+        "encode_distances": {"boxes": others, **coded},
+        "decode_distances": {"distances": deltas, **coded},
+        "make_anchors": {"image_size": (32, 64), "level_sizes": LEVELS,
+                         "shapes": [([16], [1.0])]},
+        "make_ssd_anchors": {"image_size": (300, 300), "level_sizes": SSD_LEVELS},
+        "make_points": {"level_sizes": LEVELS, "strides": [8]},
+        "match_anchors": {"anchors": boxes, "boxes": boxes[:2]},
+        "assign_atss": {"anchors": grid, "level_sizes": LEVELS, "boxes": boxes[:2]},
+        "assign_fcos": {"anchors": grid, "level_sizes": LEVELS, "boxes": boxes[:2]},
+        "assign_task_aligned": {"scores": scores[:, None], "predicted": boxes, "points": points,
+                                "level_sizes": LEVELS, "boxes": boxes[:2], "classes": [0, 0]},
+        "sample_balanced": {"labels": [labels]}, "count_foreground": {"labels": labels},
+        "roi_align": {"input": maps, "boxes": rois, "output_size": 1},
+        "roi_align_grad": {"grad": maps[:, :, :1, :1].repeat(2, 0), "boxes": rois,
+                           "input_shape": (1, 4, 4, 4)},
+        "multiscale_roi_align": {"features": [maps], "boxes": rois, "output_size": 1,
+                                 "scales": [0.25]},
+        "pyramid_levels": {"boxes": boxes, "levels": 4},
+        "match_queries": {"logits": logits[None], "boxes": centres, "targets": targets},
+        "set_loss_and_grad": {"logits": logits[None], "boxes": centres, "matches": [[[0, 1]]],
+                              "targets": targets},
+    }
+
+
+def flat(result):
+    """All numbers of a result."""
+    if isinstance(result, (tuple, list)):
+        return [x for part in result for x in flat(part)]
+    return np.asarray(result, np.float64).ravel().tolist()
+
+
+class Parameters(unittest.TestCase):
+    """Numbers and sizes of every function."""
+
+    def kinds(self, name, given):
+        """The parameters of a function that are numbers: their annotation and value."""
+        for argument, parameter in inspect.signature(getattr(vecdet, name)).parameters.items():
+            kind = str(parameter.annotation).replace(" | None", "")
+            value = given.get(argument, parameter.default)
+            if kind in ("int", "float", "bool"):
+                yield argument, kind, value
+
+    def test_every_function_is_covered(self):
+        covered = calls()
+        for name in vecdet.__all__:
+            found = getattr(vecdet, name)
+            if inspect.isfunction(found) and not name.startswith("set_") and name not in covered:
+                self.assertEqual(list(self.kinds(name, {})), [], name)
+
+    def test_numbers(self):
+        """A text is a TypeError that names function and argument; integers beyond 64 bits are
+        errors; an array with one number counts as that number, also after it has changed."""
+        checked = 0
+        for name, given in calls().items():
+            call = getattr(vecdet, name)
+            for argument, kind, value in self.kinds(name, given):
+                with self.subTest(function=name, argument=argument):
+                    family = name.replace("_and_grad", "") + ".*" + argument
+                    with self.assertRaisesRegex(TypeError, family):
+                        call(**{**given, argument: "a"})
+                    if kind == "int":
+                        for bad in (2**63, 2**64, 2**64 + 1, -2**63 - 1, -2**64, 2**200, -2**200):
+                            if argument == "seed" and 0 <= bad < 2**64:
+                                continue
+                            with self.assertRaisesRegex(ValueError, family):
+                                call(**{**given, argument: bad})
+                    if value is None or argument == "classes":
+                        continue
+                    array = np.array(float(value) if kind == "float" else value)
+                    expected = flat(call(**{**given, argument: value}))
+                    self.assertEqual(flat(call(**{**given, argument: array})), expected)
+                    if kind == "float" and value != 0:
+                        other = value * (0.5 if argument == "scale" else 0.9)
+                        array[...] = other  # in place: the same object
+                        self.assertEqual(flat(call(**{**given, argument: array})),
+                                         flat(call(**{**given, argument: other})))
+                    checked += 1
+        self.assertGreater(checked, 100)
+
+    def test_sizes(self):
+        sizes = {"clip_boxes_to_image": "size", "decode_boxes": "image_size",
+                 "decode_distances": "image_size", "make_anchors": "image_size",
+                 "make_ssd_anchors": "image_size", "letterbox": "input_size",
+                 "roi_align": "output_size", "multiscale_roi_align": "output_size"}
+        given = calls()
+        for name, argument in sizes.items():
+            for bad in ((), (9,), (9, 9, 9), np.zeros(0), np.ones(1)):
+                with self.assertRaisesRegex(ValueError, rf"{name}: {argument} is"):
+                    getattr(vecdet, name)(**{**given[name], argument: bad})
+        for bad in ((), (9,)):
+            for make in (vecdet.LetterboxTransform.centred, vecdet.LetterboxTransform.top_left):
+                self.assertRaisesRegex(ValueError, "image_size is", make, bad, (9, 9))
+                self.assertRaisesRegex(ValueError, "input_size is", make, (9, 9), bad)
+        for name, argument, bad in (
+                ("letterbox", "mean", (.5,)), ("letterbox", "deviation", (1, 1)),
+                ("decode_boxes", "weights", (1, 1, 1)), ("postprocess", "weights", ()),
+                ("roi_align_grad", "input_shape", ()), ("roi_align_grad", "input_shape", (1, 4)),
+                ("postprocess", "level_sizes", [[4, 4]]), ("make_points", "strides", [[8]])):
+            with self.assertRaisesRegex(ValueError, f"{name}.*{argument}"):
+                getattr(vecdet, name)(**{**given[name], argument: bad})
+        with self.assertRaisesRegex(TypeError, "postprocess: level_sizes.dtype is float64"):
+            vecdet.postprocess(**{**given["postprocess"], "level_sizes": [7.5, 0.5]})
+        with self.assertRaisesRegex(ValueError, "level_sizes has 18446744073709551615"):
+            vecdet.make_points(np.array([[2**64 - 1, 1]], np.uint64), [8])
+        with self.assertRaisesRegex(ValueError, "set_threads: threads is 4294967297"):
+            vecdet.set_threads(2**32 + 1)
+
+    def test_deltas_of_a_box_head(self):
+        given = calls()["postprocess_box_head"]
+        deltas = given["deltas"]
+        wide = vecdet.postprocess_box_head(**{**given, "deltas": deltas.reshape(8, 4, 4)})
+        self.assertEqual(flat(wide), flat(vecdet.postprocess_box_head(**given)))
+        for bad in (deltas.T, deltas.reshape(32, 4), deltas.reshape(4, 8, 4), deltas.reshape(-1)):
+            with self.assertRaisesRegex(ValueError, r"deltas.shape is .*expected \[8, 16\]"):
+                vecdet.postprocess_box_head(**{**given, "deltas": bad})
+
+    def test_labels_of_losses(self):
+        boxes = np.zeros((2, 3, 4), np.float32)
+        for name, values in (("labels", np.zeros((3, 2), int)), ("box_weights", np.ones((3, 2)))):
+            with self.assertRaisesRegex(ValueError, rf"{name}.shape is \[3, 2\]"):
+                vecdet.smooth_l1_loss(boxes, boxes, **{name: values})
+            for right in (values.T, values.reshape(-1)):
+                self.assertEqual(vecdet.smooth_l1_loss(boxes, boxes, **{name: right}), 0)
+
+
+class Objects(unittest.TestCase):
+    """Copies of objects with memory of the library are objects of their own."""
+
+    def test_copies(self):
+        anchors, weight = some_boxes(9), generator.random((3, 2, 3, 3)).astype(np.float32)
+        picture = generator.random((1, 2, 5, 5)).astype(np.float32)
+        bias = np.ones(3, np.float32)
+        made = {lambda: vecdet.AnchorIndex(anchors): lambda x: vecdet.match_anchors(x, anchors[:2]),
+                lambda: vecdet.Conv3x3(weight, bias, True, True): lambda x: x(picture)}
+        for make, use in made.items():
+            expected = flat(use(make()))
+            for duplicate in (copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
+                original = make()
+                other = duplicate(original)
+                self.assertIs(type(other), type(original))
+                self.assertNotEqual(other._handle.address, original._handle.address)
+                del original
+                gc.collect()
+                blocks = [make() for _ in range(3)]  # in the memory that was freed
+                self.assertEqual(flat(use(other)), expected)
+                del blocks
+            again = copy.deepcopy([make()])[0]
+            self.assertEqual(flat(use(again)), expected)
+            self.assertRaises(TypeError, copy.copy, again._handle)
+        index = vecdet.AnchorIndex(anchors)
+        anchors[:] = 0  # the index has its own anchors
+        self.assertEqual(len(copy.copy(index)), 9)
+        self.assertNotEqual(flat(copy.copy(index)._anchors), flat(anchors))
+
+
+class Outputs(unittest.TestCase):
+    """Memory for results."""
+
+    def test_every_out_is_covered(self):
+        outs = {name for name in vecdet.__all__ if inspect.isfunction(getattr(vecdet, name))
+                and "out" in inspect.signature(getattr(vecdet, name)).parameters}
+        self.assertEqual(outs, {"letterbox"})
+
+    def test_refused(self):
+        image, shape = np.full((8, 8, 3), 9, np.uint8), (1, 3, 8, 8)
+        data = bytes(4 * 3 * 8 * 8)
+        with mmap.mmap(-1, len(data), prot=mmap.PROT_READ) as mapped:
+            read_only = [np.frombuffer(memory, np.float32).reshape(shape)
+                         for memory in (data, mapped)]
+            for out in read_only:
+                with self.assertRaisesRegex(ValueError, "letterbox: out is read-only"):
+                    vecdet.letterbox([image], (8, 8), out=out)
+            del read_only, out
+        self.assertEqual(data, bytes(len(data)))
+        odd = np.zeros(len(data) + 1, np.uint8)[1:].view(np.float32).reshape(shape)
+        for out in (odd, np.zeros(shape), np.zeros((1, 3, 8, 16), np.float32)[..., ::2],
+                    np.zeros((2, *shape[1:]), np.float32)):
+            with self.assertRaisesRegex(ValueError, "letterbox: out is .*expected a writeable"):
+                vecdet.letterbox([image], (8, 8), out=out)
+        with self.assertRaisesRegex(TypeError, "letterbox: out is a list"):
+            vecdet.letterbox([image], (8, 8), out=[0])
+        out = np.zeros(shape, np.float32)
+        self.assertIs(vecdet.letterbox([image], (8, 8), out=out)[0], out)
+
+
+class Values(unittest.TestCase):
+    """Numbers that a conversion would change."""
+
+    def test_large_integers(self):
+        one, half = [[100000001, 0, 100000011, 10]], [[100000001, 0, 100000006, 10]]
+        for a, b in ((np.array(one), np.array(half)), (one, half), (np.array(one), half)):
+            self.assertEqual(vecdet.box_iou(a, b).tolist(), [[0.5]])
+        self.assertEqual(vecdet.box_area(np.array(one)).tolist(), [100])
+        self.assertEqual(vecdet.box_iou(np.array([[0, 0, 9, 9]]), [[0, 0, 9, 9]]).dtype, np.float32)
+        self.assertEqual(vecdet.box_convert(np.array(one), "xyxy", "xywh").tolist(),
+                         [[100000001, 0, 10, 10]])
+        with self.assertRaisesRegex(ValueError, "box_iou: boxes1 has integers up to"):
+            vecdet.box_iou(np.array([[0, 0, 2**53 + 1, 1]]), one)
+        with self.assertRaisesRegex(ValueError, "match_anchors: boxes has integers beyond 2\\^24"):
+            vecdet.match_anchors(some_boxes(3), np.array(one))
+
+    def test_no_boxes(self):
+        """An empty list is one image without boxes; a list of empty lists has several."""
+        anchors = vecdet.make_anchors((32, 64), LEVELS, [([16], [1.0])])
+        points = vecdet.make_points(LEVELS, [16])
+        scores, predicted = np.ones((8, 1), np.float32), anchors
+        none = np.zeros((0, 4), np.float32)
+        for boxes, shape in (([], (8,)), ((), (8,)), (none, (8,)), ([[]], (1, 8)),
+                             ([none, none], (2, 8))):
+            self.assertEqual(vecdet.match_anchors(anchors, boxes)[0].shape, shape)
+            self.assertEqual(vecdet.assign_atss(anchors, LEVELS, boxes).shape, shape)
+            self.assertEqual(vecdet.assign_fcos(anchors, LEVELS, boxes).shape, shape)
+            wide = shape[:-1] + (8,)
+            classes = [[]] * shape[0] if len(shape) == 2 else []
+            found = vecdet.assign_task_aligned(
+                np.broadcast_to(scores, (*wide, 1)), np.broadcast_to(predicted, (*wide, 4)), points,
+                LEVELS, boxes, classes)
+            self.assertEqual([part.shape for part in found], [shape, shape])
+        self.assertEqual(vecdet.match_anchors(anchors, [], [])[1].tolist(), [-1] * 8)
+        queries = np.zeros((1, 5, 3), np.float32), np.full((1, 5, 4), 0.5, np.float32)
+        for images in (0, 1):
+            given = [part[:images] for part in queries]
+            self.assertEqual(vecdet.match_queries(*given, []).shape, (1, 1, 0))
+            losses, grad, _ = vecdet.set_loss_and_grad(*given, np.zeros((1, 1, 0), int), [])
+            self.assertEqual((losses.shape, grad.shape), ((1, 3), given[0].shape))
+        self.assertEqual(vecdet.assign_task_aligned(
+            np.zeros((0, 8, 1)), np.zeros((0, 8, 4)), points, LEVELS, [], [])[0].shape, (0, 8))
+
+    def test_tensors(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("torch is not installed")
+        boxes = torch.tensor([[0, 0, 10, 10j]]).imag
+        boxes = torch.complex(torch.zeros(1, 4), -torch.from_numpy(some_boxes(1))).conj().imag
+        self.assertTrue(boxes.is_neg())
+        self.assertEqual(vecdet.box_area(boxes).tolist(),
+                         vecdet.box_area(boxes.resolve_neg().numpy()).tolist())
+        self.assertGreater(boxes.min(), 0)
+        self.assertEqual(vecdet.box_convert(boxes, "xyxy", "xyxy").tolist(), boxes.tolist())
+        scale = torch.tensor(1.0)
+        logits, labels = np.zeros((2, 3), np.float32), [0, 1]
+        first = vecdet.sigmoid_focal_loss(logits, labels=labels, reduction="sum", scale=scale)
+        scale.fill_(100)
+        second = vecdet.sigmoid_focal_loss(logits, labels=labels, reduction="sum", scale=scale)
+        self.assertAlmostEqual(second, 100 * first, 4)
+
+
+class YoloExtras(unittest.TestCase):
+    """Outputs with values after the scores, of which the call says nothing."""
+
+    def output(self, numbers, boxes=200, rows=False):
+        array = np.zeros((2, numbers, boxes), np.float32)
+        array[:, :4] = np.float32([100, 50, 40, 10])[:, None]
+        array[0, 4 + rows, 4] = 0.9
+        if rows:
+            array[0, 4, 4] = 0.8
+        return np.ascontiguousarray(array.transpose(0, 2, 1)) if rows else array
+
+    def test_errors(self):
+        for numbers in (6, 20, 37, 56, 116):
+            for bad in (-0.3, 1.7, 9, -np.inf, np.inf):
+                for box in (0, 4, 63, 64, 150, 198, 199):  # of blocks and of the rest
+                    output = self.output(numbers)
+                    output[1, -1, box] = bad
+                    for multi_label in (False, True):
+                        with self.assertRaisesRegex(
+                                ValueError, rf"number {numbers - 1} of box {box} of image 1.*is "
+                                rf"{bad:.2g}.*extras="):
+                            vecdet.postprocess_yolo(output, "yolov8", multi_label=multi_label)
+                    found = vecdet.postprocess_yolo(output, "yolov8", extras=1)
+                    self.assertEqual([len(image.boxes) for image in found], [1, 0])
+        output = self.output(38, rows=True)
+        output[0, 4, 30] = -0.5
+        with self.assertRaisesRegex(ValueError, "number 30 of box 4 of image 0.*extras="):
+            vecdet.postprocess_yolo(output, "yolov5")
+        output[0, 4, 30] = np.nan  # no number outside [0, 1]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            vecdet.postprocess_yolo(output, "yolov5")
+        ends = self.output(6, rows=True)
+        ends[0, 7, 4] = -2
+        for model in ("yolov10", "yolo26"):
+            with self.assertRaisesRegex(ValueError, "number 4 of box 7 of image 0.*extras="):
+                vecdet.postprocess_yolo(ends, model)
+            vecdet.postprocess_yolo(ends, model, extras=0)
+
+    def test_warnings(self):
+        for numbers, extras in ((20, 1), (37, 32), (56, 51), (116, 32)):
+            for rows in (False, True):
+                output = self.output(numbers + rows, rows=rows)
+                model = "yolov5" if rows else "yolo11"
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    vecdet.postprocess_yolo(output, model)
+                self.assertEqual(len(caught), 1)
+                self.assertIn(f"extras={extras}", str(caught[0].message))
+                self.assertEqual(caught[0].filename, __file__)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    for options in ({"extras": 0}, {"classes": numbers - 4}, {"extras": extras}):
+                        vecdet.postprocess_yolo(output, model, **options)
+                    vecdet.postprocess_yolo(self.output(numbers - 1 + rows, rows=rows), model)
+
+    def test_options_of_nms(self):
+        for model in ("yolov10", "yolo26", "rt-detr"):
+            for options in ({"iou_threshold": 0.5}, {"class_agnostic": False}):
+                with self.assertRaisesRegex(ValueError, f"{next(iter(options))} is .*{model}"):
+                    vecdet.postprocess_yolo(self.output(6, rows=True), model, **options)
+
+    def test_names(self):
+        output = self.output(6)
+        for name in ("yolov11", "yolov12"):
+            self.assertEqual(flat(vecdet.postprocess_yolo(output, name)),
+                             flat(vecdet.postprocess_yolo(output, "yolo11")))
+        for name, spelling in (("yolov8n", "yolov8"), ("YOLOv8", "yolov8"), ("yolo8", "yolov8"),
+                               ("yolo11n-seg.pt", "yolo11"), ("yolov10b", "yolov10"),
+                               ("yolo-v5su", "yolov5"), ("yolov26", "yolo26"),
+                               ("yolox-s", "yolox"), ("RTDETR-l", "rt-detr")):
+            with self.assertRaisesRegex(ValueError, f"model is '{name}', expected '{spelling}',"):
+                vecdet.postprocess_yolo(output, name)
+        for name in ("yolov3", "yolov80", 8, None):
+            with self.assertRaisesRegex(ValueError, "expected 'yolov5', 'yolov7'"):
+                vecdet.postprocess_yolo(output, name)
+        with self.assertRaisesRegex(ValueError, "keypoint_size is 3, expected 0 without extras="):
+            vecdet.postprocess_yolo(output, "yolov8", keypoint_size=3)
+        with self.assertRaisesRegex(ValueError, "extras is -1"):
+            vecdet.postprocess_yolo(output, "yolov8", extras=-1)
+        with self.assertRaisesRegex(TypeError, r"classes is \[0\], expected an integer"):
+            vecdet.postprocess_yolo(output, "yolov8", classes=[0])
 
 
 class Threads(unittest.TestCase):

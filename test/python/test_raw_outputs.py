@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Raw outputs, merging and letterboxes against the published rules in plain NumPy, and OpenCV's
 resize."""
+import enum
 import sys
 
 import numpy as np
@@ -109,12 +110,13 @@ def check_yolo(model, boxes, classes, confidence, iou, multi_label, agnostic, ex
     expected = detections(rows, model, confidence, iou, multi_label, agnostic, extras, keypoint,
                           image, size)
     output = (rows.T if model == "8" else rows)[None]
-    names = {"5": ("yolov5", "yolox"), "8": ("yolov8", "yolo11"), "10": ("yolov10", "yolo26")}
+    names = {"5": ("yolov5", "yolox"), "8": ("yolov8", "yolo11", "yolov12"), "10": ("yolov10", "yolo26")}
+    options = {} if model == "10" else {"iou_threshold": iou, "class_agnostic": agnostic,
+                                        "classes": classes}
     given, = vecdet.postprocess_yolo(
         output, str(generator.choice(names[model])),
         [vecdet.LetterboxTransform.centred(image, size)], score_threshold=confidence,
-        iou_threshold=iou, multi_label=multi_label, class_agnostic=agnostic, extras=extras,
-        keypoint_size=keypoint, classes=None if model == "10" else classes)
+        multi_label=multi_label, extras=extras, keypoint_size=keypoint, **options)
     found = np.concatenate([given.boxes, given.scores[:, None], given.labels[:, None],
                             given.extras], 1)
     what = (model, boxes, classes, confidence, iou, multi_label, agnostic, extras, keypoint)
@@ -135,6 +137,93 @@ for model in ("5", "8", "10"):
     total += check_yolo(model, 500, 4, 0.3, 0.6, False, False, 32, 0)
 assert total > 1000
 print(total, "detections of YOLO models are equal")
+
+# ---- supervision 0.27: intersections in float32, areas in the predictions' type, and the overlap
+# rounded to float32. NMS compares it in double, merging in float32.
+
+
+def supervision_overlap(box, boxes, smaller_area):
+    low = np.maximum(box[:2], boxes[:, :2]).astype(np.float32)
+    high = np.minimum(box[2:4], boxes[:, 2:4]).astype(np.float32)
+    sides = np.clip(high - low, 0, None)
+    inter = sides[:, 0] * sides[:, 1]
+    area, areas = ((b[..., 2] - b[..., 0]) * (b[..., 3] - b[..., 1]) for b in (box, boxes))
+    whole = np.minimum(area, areas) if smaller_area else area + areas - inter
+    found = np.zeros(len(boxes), np.float32)
+    np.divide(inter, whole, out=found, where=whole > 0)
+    return found
+
+
+def supervision_nms(rows, threshold, smaller_area):
+    if rows.shape[1] == 5:
+        rows = np.c_[rows, np.zeros(len(rows))]
+    keep = np.ones(len(rows), bool)
+    order = np.argsort(-rows[:, 4], kind="stable")
+    for place, k in enumerate(order):
+        if keep[k]:
+            rest = order[place + 1:]
+            found = supervision_overlap(rows[k], rows[rest], smaller_area).astype(np.float64)
+            keep[rest[(found > threshold) & (rows[rest, 5] == rows[k, 5])]] = False
+    return keep
+
+
+def supervision_merge(rows, threshold, smaller_area):
+    category = rows[:, 5] if rows.shape[1] == 6 else np.zeros(len(rows))
+    groups = []
+    for own in np.unique(category):
+        part = np.nonzero(category == own)[0]
+        order = part[np.argsort(-rows[part, 4], kind="stable")]
+        while len(order):
+            first, order = order[0], order[1:]
+            found = supervision_overlap(rows[first], rows[order], smaller_area)
+            taken = found >= np.float32(threshold)
+            groups.append([int(first), *order[taken].tolist()])
+            order = order[~taken]
+    return groups
+
+
+class OverlapMetric(enum.Enum):
+    IOU = "IOU"
+    IOS = "IOS"
+
+
+def check_supervision(rows, threshold, smaller_area):
+    metric = ("IOU", "IOS", "iou", OverlapMetric.IOU, OverlapMetric.IOS)[
+        1 + 3 * smaller_area if threshold > 0.5 and smaller_area else smaller_area]
+    what = (rows.dtype, rows.shape, threshold, metric)
+    assert np.array_equal(vecdet.supervision.box_non_max_suppression(rows, threshold, metric),
+                          supervision_nms(rows, threshold, smaller_area)), what
+    assert vecdet.supervision.box_non_max_merge(rows, threshold, metric) == supervision_merge(
+        rows, threshold, smaller_area), what
+
+
+def predictions(count, kind):
+    if kind == "whole":  # many overlaps are at a threshold
+        corner, sides = generator.integers(0, 12, (count, 2)), generator.integers(1, 11, (count, 2))
+    elif kind == "tenths":
+        corner = generator.uniform(0, 30, (count, 2)).round(1)
+        sides = generator.uniform(1, 20, (count, 2)).round(1)
+    else:
+        corner, sides = generator.uniform(0, 999, (count, 2)), generator.uniform(5, 900, (count, 2))
+    score = generator.permutation(count) / count + 0.001
+    return np.c_[corner, corner + sides, score, generator.integers(0, 3, count) / 4]
+
+
+for threshold in (0.1, 0.2, 0.3, 0.4, 0.6, 0.8):  # IoU and IoS are exactly at the threshold
+    at = np.array([[0, 0, 10, 10, 0.9], [0, 0, 10, round(10 * threshold), 0.8]])
+    assert vecdet.supervision.box_non_max_suppression(at, threshold).tolist() == [True, False]
+    assert vecdet.supervision.box_non_max_merge(at, threshold) == [[0, 1]]
+apart = np.array([[0, 0, 10, 10, 0.9], [50, 0, 60, 10, 0.8]])
+assert vecdet.supervision.box_non_max_merge(apart, 0) == [[0, 1]]
+assert vecdet.supervision.box_non_max_suppression(apart, 0).all()
+for kind in ("whole", "tenths", "any"):
+    for dtype in (np.float64, np.float32):
+        for columns in (5, 6):
+            rows = predictions(40, kind).astype(dtype)[:, :columns]
+            for threshold in (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999):
+                check_supervision(rows, threshold, False)
+                check_supervision(rows, threshold, True)
+print("masks and groups equal supervision's")
 
 # ---- Merging, as in SAHI
 
@@ -220,6 +309,62 @@ for smaller_area in (False, True):
                 total += check_merging(900, 5, smaller_area, transitive, threshold, ties)
 assert total > 1000
 print(total, "groups of merged boxes are equal")
+
+
+
+# ---- SAHI 0.12: ties of scores by x1, y1, x2, y2; across categories, the lower one first. At a
+# threshold of 0 all predictions match.
+
+
+def sahi_order(rows):
+    return np.lexsort((rows[:, 3], rows[:, 2], rows[:, 1], rows[:, 0], -rows[:, 4]))
+
+
+def sahi_nms(rows, smaller_area, threshold):
+    metric = overlap(rows[:, :4], rows[:, :4], smaller_area)
+    kept, dropped = [], np.zeros(len(rows), bool)
+    for k in sahi_order(rows):
+        if not dropped[k]:
+            kept.append(int(k))
+            dropped |= metric[k] >= np.float32(threshold)
+    return kept
+
+
+def by_category(rows, function):
+    found = []
+    for category in np.unique(rows[:, 5]):
+        part = np.nonzero(rows[:, 5] == category)[0]
+        found.append((part, function(rows[part])))
+    return found
+
+
+ties = 0
+for round_number in range(60):
+    rows = predictions(int(generator.integers(1, 40)), ("whole", "tenths")[round_number % 2])
+    rows[:, 4] = np.round(rows[:, 4] * 6) / 8
+    rows = rows.astype(np.float32)
+    ties += len(rows) - len(np.unique(rows[:, 4]))
+    for threshold in (0, 0.1, 0.5, 0.8):
+        for metric in ("IOU", "IOS"):
+            expected = sahi_nms(rows, metric == "IOS", threshold)
+            assert vecdet.sahi.nms(rows, metric, threshold) == expected
+            kept = [int(k) for part, own in by_category(
+                rows, lambda own: sahi_nms(own, metric == "IOS", threshold)) for k in part[own]]
+            kept.sort(key=lambda k: rows[k, 4], reverse=True)  # stable
+            assert vecdet.sahi.batched_nms(rows, metric, threshold) == kept
+    order = sahi_order(rows).tolist()
+    assert vecdet.sahi.greedy_nmm(rows, "IOU", 0) == {order[0]: order[1:]}
+    best = rows[order[0]]
+    taken = (rows[:, 4] < best[4]) | (rows[:, :5] == best[:5]).all(1)
+    taken[order[0]] = False
+    expected = {order[0]: np.nonzero(taken)[0].tolist()}
+    expected.update({k: [] for k in order[1:] if not taken[k]})
+    assert vecdet.sahi.nmm(rows, "IOU", 0) == expected
+assert ties > 100
+assert vecdet.sahi.nms([[7, 1, 10, 8, .5, 0], [2, 6, 2, 10, .5, 0]]) == [1, 0]
+assert vecdet.sahi.batched_greedy_nmm([[0, 0, 9, 9, .5, 1], [20, 0, 29, 9, .4, 1],
+                                       [40, 0, 49, 9, .3, 2]], "IOU", 0) == {0: [1], 2: []}
+print("kept predictions equal SAHI's")
 
 # ---- Letterbox, with OpenCV's pixels
 

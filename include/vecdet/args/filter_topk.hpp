@@ -38,7 +38,13 @@ struct plane_search_args {
   const T* centerness;  ///< anchor a's is at [a * centerness_step + p]; null: not FCOS
   index_t centerness_step;
   double score_threshold;
+
+  bool* has_negative;  ///< set if a logit is below least_probability; null: not asked for
 };
+
+/// Numbers outside these limits are no probabilities. The limits leave room for the rounding of
+/// models in float16 or with quantised weights.
+inline constexpr float least_probability = -0.001f, greatest_probability = 1.001f;
 
 /// Scores that depend on more than one logit of a row.
 enum class row_score {

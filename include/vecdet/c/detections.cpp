@@ -67,7 +67,7 @@ typedef struct vecdet_yolo_postprocess_params {
   double iou_threshold;       ///< in [0, 1]
   int64_t max_candidates;     ///< per image: only the best go to NMS
   int64_t max_detections;     ///< per image
-  int64_t extras;             ///< numbers after the scores
+  int64_t extras;             ///< numbers after the scores; -1: none, and scores are checked
   int64_t keypoint_size;      ///< 0: extras are copied; 2 or 3: they are key points
 } vecdet_yolo_postprocess_params;
 
@@ -311,9 +311,10 @@ VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(v
 /// The detections of a YOLO model's raw output, of float or bfloat16. `numbers` are images x boxes
 /// x numbers (params->layout VECDET_YOLO_ROWS) or images x numbers x boxes (VECDET_YOLO_CHANNELS):
 /// `rows` counts those of all images, and `stride` is the number of elements from one to the next.
-/// Scores are probabilities. `transforms` has one per image; null: results stay in the input's
-/// pixels. `sources` are indices of boxes in their image's output; `extras` have params->extras
-/// numbers per detection. Both may be null. `params` null: vecdet_yolo_postprocess_params_v8().
+/// Scores are probabilities; if params->extras is -1, a score outside [0, 1] is an error.
+/// `transforms` has one per image; null: results stay in the input's pixels. `sources` are indices
+/// of boxes in their image's output; `extras` have params->extras numbers per detection. Both may
+/// be null. `params` null: vecdet_yolo_postprocess_params_v8().
 VECDET_C vecdet_status vecdet_postprocess_yolo(vecdet_dtype type, const void* numbers, int64_t rows,
                                                int64_t cols, int64_t stride, int64_t images,
                                                const vecdet_letterbox_transform* transforms,

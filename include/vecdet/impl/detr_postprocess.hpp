@@ -59,6 +59,7 @@ class detr_call {
   }
 
   index_t images() const { return sizes_.size(); }
+  static index_t extras() { return 0; }
   static float extra(index_t, index_t, index_t) { return 0; }
   letterbox_transform transform(index_t image) const { return {1, 1, 0, 0, sizes_[image]}; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by postprocess_yolo() and postprocess_detr(): box formats, letterboxes, and detections
-// from candidates. A call has images(), collect(), extra() and transform().
+// from candidates. A call has images(), collect(), extras(), extra() and transform().
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -105,7 +105,7 @@ template <class Call>
 yolo_detections_view find_detections(const Call& call, yolo_buffers& buffers,
                                      const yolo_postprocess_params& params, bool is_moved,
                                      isa target, threading policy) {
-  const index_t images = call.images(), extras = params.extras;
+  const index_t images = call.images(), extras = call.extras();
   collect_candidates(buffers, images, policy,
                      [&](index_t i, auto& out, threading inner) { call.collect(i, out, inner); });
   concatenate_candidates(buffers, images);

@@ -12,7 +12,9 @@
 #include <vecdet/yolo_postprocess.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <string>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/yolo_postprocess/yolo_postprocess.hpp>
 #endif
@@ -49,6 +51,12 @@ inline yolo_postprocess_params yolo_postprocess_params::rt_detr() {
 
 namespace detail {
 
+/// Whether a number of scores is rather that of a model with extras: an angle after DOTA's 15
+/// classes; 32 mask coefficients after 1 or COCO's 80 classes; 17 key points after 1 class.
+inline bool looks_like_extras(index_t scores) {
+  return scores == 15 + 1 || scores == 1 + 32 || scores == 80 + 32 || scores == 1 + 51;
+}
+
 /// One call of postprocess_yolo.
 template <class T>
 class yolo_call {
@@ -76,7 +84,7 @@ class yolo_call {
     const index_t rows_per_image = images_ == 0 ? 0 : rows / images_;
     const index_t numbers = by_rows_ ? cols : rows_per_image;
     boxes_ = by_rows_ ? rows_per_image : cols;
-    const index_t before = first_score() + params_.extras;
+    const index_t before = first_score() + extras();
     const bool is_scored = params_.scores == yolo_scores::score_and_class;
     classes_ = is_scored ? 1 : numbers - before;
     if (images_ > 0 && boxes_ > 0) {
@@ -99,7 +107,7 @@ class yolo_call {
             : by_rows_                                     ? "rows"
                                                            : "channels",
             dtype_name<T>(),
-            {images_, boxes_, classes_, params_.extras},
+            {images_, boxes_, classes_, extras()},
             isa_name(target_),
             policy.threads(),
             numbers_.size() * index_t{sizeof(T)}};
@@ -131,7 +139,9 @@ class yolo_call {
       reserve(out, total);
     };
     const auto take = [&](index_t i, index_t element, std::uint64_t record) {
-      put(image, out, i, element / classes_, element % classes_, score_of_record(record));
+      const float score = score_of_record(record);
+      note_outside(is_above(score, greatest_probability));
+      put(image, out, i, element / classes_, element % classes_, score);
     };
     const auto element_of = [](std::uint64_t record) {
       return static_cast<index_t>(record & 0xffffffffu);
@@ -150,7 +160,12 @@ class yolo_call {
       search_best(
           out.search, chunks, args.capacity, args.limit, policy,
           [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
-            return search(planes, first, last, records, spare);
+            plane_search_args<T> own_args = planes;
+            bool has_negative = false;
+            if (is_unknown()) own_args.has_negative = &has_negative;
+            const index_t found = search(own_args, first, last, records, spare);
+            note_outside(has_negative);
+            return found;
           },
           start,
           [&](index_t i, index_t first, std::uint64_t record) {
@@ -162,12 +177,45 @@ class yolo_call {
     search_best(
         out.search, chunks, args.capacity, args.limit, policy,
         [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
-          return search(args, first, last, records, spare);
+          bool has_outside = false;
+          const index_t found = search(args, has_outside, first, last, records, spare);
+          note_outside(has_outside);
+          return found;
         },
         start,
         [&](index_t i, index_t, std::uint64_t record) { take(i, element_of(record), record); });
   }
 
+  /// Throws if the number of extras is not given and collect() has read a score that is no
+  /// probability.
+  void check_scores() const {
+    if (!is_unknown() || !has_outside_.load(std::memory_order_relaxed)) return;
+    const index_t last = first_score() + classes_;
+    for (index_t image = 0; image < images_; ++image)
+      for (index_t box = 0; box < boxes_; ++box)
+        for (index_t k = 4; k < last; ++k) {
+          const auto x = static_cast<float>(*number(image, box, k));
+          if (is_outside(x))
+            throw_invalid_argument(
+                function,
+                "number " + std::to_string(k) + " of box " + std::to_string(box) + " of image " +
+                    std::to_string(image) + " of outputs.numbers",
+                x,
+                "probabilities, not logits; for mask coefficients, key points or angles after the "
+                "scores, pass extras=<the number of them>");
+        }
+  }
+
+  /// With VECDET_CHECK=1, reports a number of values per box that models with extras have.
+  void look_at_numbers() const {
+    const index_t numbers = first_score() + classes_;
+    if (is_unknown() && !scored() && looks_like_extras(numbers - first_score()) && checks_input())
+      report_input(function, "params.extras",
+                   "not given, and the boxes have " + std::to_string(numbers) +
+                       " numbers, as those of models with mask coefficients, key points or angles");
+  }
+
+  index_t extras() const { return std::max(params_.extras, index_t{0}); }
   /// Extra k of a box.
   float extra(index_t image, index_t box, index_t k) const {
     const index_t before = first_score() + (scored() ? 2 : classes_);
@@ -177,6 +225,14 @@ class yolo_call {
   const letterbox_transform& transform(index_t image) const { return transforms_[image]; }
 
  private:
+  bool is_unknown() const { return params_.extras == yolo_postprocess_params::unknown_extras; }
+  /// Whether a score is a number that is no probability.
+  static bool is_outside(float x) {
+    return is_above(least_probability, x) || is_above(x, greatest_probability);
+  }
+  void note_outside(bool outside) const {
+    if (outside) has_outside_.store(true, std::memory_order_relaxed);
+  }
   bool scored() const { return params_.scores == yolo_scores::score_and_class; }
   index_t first_score() const { return params_.scores == yolo_scores::objectness ? 5 : 4; }
 
@@ -194,10 +250,11 @@ class yolo_call {
           "a number in [0, 1]");
     check(p.max_candidates >= 0, function, "params.max_candidates", p.max_candidates, "0 or more");
     check(p.max_detections >= 0, function, "params.max_detections", p.max_detections, "0 or more");
-    check(p.extras >= 0, function, "params.extras", p.extras, "0 or more");
+    check(p.extras >= 0 || is_unknown(), function, "params.extras", p.extras,
+          "0 or more, or unknown_extras");
     check(p.keypoint_size == 0 || p.keypoint_size == 2 || p.keypoint_size == 3, function,
           "params.keypoint_size", p.keypoint_size, "0, 2 or 3");
-    check(p.keypoint_size == 0 || p.extras % p.keypoint_size == 0, function, "params.extras",
+    check(p.keypoint_size == 0 || extras() % p.keypoint_size == 0, function, "params.extras",
           p.extras, "a multiple of params.keypoint_size");
     check(by_rows_ || p.scores == yolo_scores::classes, function, "params.layout", "channels",
           "rows if params.scores is objectness or score_and_class");
@@ -230,8 +287,10 @@ class yolo_call {
     std::uint64_t* const spare = grown(out.search.spare, boxes_);
     const auto score = [&](index_t box) { return static_cast<float>(*number(image, box, 4)); };
     std::uint64_t* end = spare;
-    for (index_t box = 0; box < boxes_; ++box)
+    for (index_t box = 0; box < boxes_; ++box) {
+      note_outside(is_outside(score(box)));
       if (is_above(score(box), threshold)) *end++ = static_cast<std::uint64_t>(box);
+    }
     std::copy(spare, end, records);
     std::uint64_t* const last = records + (end - spare);
     sort_by_score(records, last, score);
@@ -252,6 +311,7 @@ class yolo_call {
   const bool by_rows_;
   const index_t images_;
   index_t boxes_ = 0, classes_ = 0;
+  mutable std::atomic<bool> has_outside_{false};
 };
 
 }  // namespace detail
@@ -268,6 +328,8 @@ yolo_detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
   const profile::scope timing([&] { return call.problem(policy); });
   const yolo_detections_view found =
       detail::find_detections(call, buffers, params, !transforms.empty(), target, policy);
+  call.check_scores();
+  call.look_at_numbers();
   detail::look_at_scores("postprocess_yolo", "outputs.numbers", found.scores,
                          [](index_t) { return true; });
   return found;

@@ -11,7 +11,8 @@ constexpr std::pair<const char*, preset> models[] = {
     {"yolov5", yolo_postprocess_params::v5},  {"yolov7", yolo_postprocess_params::v5},
     {"yolox", yolo_postprocess_params::v5},   {"yolov8", yolo_postprocess_params::v8},
     {"yolov9", yolo_postprocess_params::v8},  {"yolo11", yolo_postprocess_params::v8},
-    {"yolo12", yolo_postprocess_params::v8},  {"yolov10", yolo_postprocess_params::v10},
+    {"yolo12", yolo_postprocess_params::v8},  {"yolov11", yolo_postprocess_params::v8},
+    {"yolov12", yolo_postprocess_params::v8}, {"yolov10", yolo_postprocess_params::v10},
     {"yolo26", yolo_postprocess_params::v10}, {"rt-detr", yolo_postprocess_params::rt_detr}};
 
 class postprocess_yolo_kernel {
@@ -29,15 +30,16 @@ class postprocess_yolo_kernel {
   explicit postprocess_yolo_kernel(const attributes& node)
       : params_(node.required("model", models)()) {
     node.read("score_threshold", params_.score_threshold);
-    node.read("iou_threshold", params_.iou_threshold);
+    if (node.read("iou_threshold", params_.iou_threshold)) check_suppresses("iou_threshold");
     node.read("max_candidates", params_.max_candidates);
     node.read("max_detections", params_.max_detections);
     node.read("multi_label", params_.multi_label);
-    node.read("class_agnostic", params_.class_agnostic);
+    if (node.read("class_agnostic", params_.class_agnostic)) check_suppresses("class_agnostic");
     node.read(
         "results", params_.results,
         {{"xyxy", box_format::xyxy}, {"xywh", box_format::xywh}, {"cxcywh", box_format::cxcywh}});
-    node.read("extras", params_.extras);
+    if (node.read("extras", params_.extras))
+      detail::check(params_.extras >= 0, name, "extras", params_.extras, "0 or more");
     node.read("keypoint_size", params_.keypoint_size);
     if (node.read("classes", classes_))
       detail::check(classes_ >= 1, name, "classes", classes_, "1 or more");
@@ -66,6 +68,11 @@ class postprocess_yolo_kernel {
   }
 
  private:
+  void check_suppresses(const char* option) const {
+    detail::check(params_.suppresses, name, option, "set",
+                  "no value, because the model needs no NMS");
+  }
+
   /// Refuses a transposed output, which has more numbers per box than boxes.
   void check_shape(const tensor& output) const {
     const bool by_rows = params_.layout == yolo_layout::rows;
@@ -78,7 +85,8 @@ class postprocess_yolo_kernel {
     output.check_shape({-1, -1, -1}, text.c_str());
     const index_t numbers = output.shape[by_rows ? 2 : 1], boxes = output.shape[by_rows ? 1 : 2];
     const index_t before = is_scored ? 6 : params_.scores == yolo_scores::objectness ? 5 : 4;
-    const index_t classes = numbers - before - params_.extras;
+    const index_t extras = std::max(params_.extras, index_t{0});
+    const index_t classes = numbers - before - extras;
     bool is_right = is_scored ? classes == 0 : classes == classes_;
     if (!is_scored && classes_ == 0) {
       is_right = numbers <= boxes || boxes == 0;
@@ -110,8 +118,9 @@ class postprocess_yolo_kernel {
     const index_t count = found.scores.size();
     if (auto* to = node.output<std::int64_t>(4, {count}))
       std::copy(found.sources.begin(), found.sources.end(), to);
-    if (auto* to = node.output<float>(5, {count, params_.extras}))
-      for (index_t i = 0; i < count; ++i) to = std::copy_n(found.extras.row(i), params_.extras, to);
+    const index_t extras = found.extras.cols();
+    if (auto* to = node.output<float>(5, {count, extras}))
+      for (index_t i = 0; i < count; ++i) to = std::copy_n(found.extras.row(i), extras, to);
   }
 
   yolo_postprocess_params params_;

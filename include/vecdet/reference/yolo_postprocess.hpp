@@ -30,7 +30,7 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
                                                     const yolo_postprocess_params& params) {
   const bool has_objectness = params.scores == yolo_scores::objectness;
   const bool has_label = params.scores == yolo_scores::score_and_class;
-  const auto extras = static_cast<std::size_t>(params.extras);
+  const auto extras = static_cast<std::size_t>(std::max(params.extras, index_t{0}));
   const auto threshold = static_cast<float>(params.score_threshold);
 
   std::vector<yolo_detection> candidates;

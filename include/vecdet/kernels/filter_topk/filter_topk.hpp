@@ -64,25 +64,36 @@ class topk_search {
         spare_(spare) {}
 
   /// Scans `size` logits: the first is element `element`, and each next one is step_ elements
-  /// further.
+  /// further. `looks`: least() covers them.
+  template <bool looks = false>
   VECDET_INLINE void scan(const T* logits, index_t size, index_t element) {
     index_t i = 0;
     for (; i + block <= size; i += block) {
       VECDET_UNROLL
       for (int k = 0; k < block; k += static_cast<int>(64 / sizeof(T)))
         prefetch_behind(logits + i + k, ahead);
-      reals greatest(-infinity<real>());
+      reals greatest(-infinity<real>()), least(0);
       VECDET_UNROLL
-      for (int k = 0; k < block; k += lanes)
-        greatest = max(load(logits + i + k), greatest);  // skips NaN
+      for (int k = 0; k < block; k += lanes) {
+        const reals x = load(logits + i + k);
+        greatest = max(x, greatest);  // skips NaN
+        if constexpr (looks) least = min(x, least);
+      }
+      if constexpr (looks) least_ = min(least, least_);
       if (__builtin_expect(to_bits(greatest > reals(threshold_)) != 0, 0))
         take(logits + i, block, element + i * step_);
     }
+    if constexpr (looks) look(logits + i, size - i);
     if (size - i >= lanes) {
       scan_rest(logits + i, size - i, element + i * step_);
     } else if (i < size) {
       take(logits + i, size - i, element + i * step_);
     }
+  }
+
+  /// Whether a logit that scan() has looked at is below `limit`.
+  bool is_any_below(real limit) const {
+    return least_of_rest_ < limit || to_bits(least_ < reals(limit)) != 0;
   }
 
   /// Keeps the best k in the records, best first.
@@ -93,6 +104,15 @@ class topk_search {
 
  private:
   static VECDET_INLINE reals load(const T* logits) { return load_pack<reals::batches>(logits); }
+
+  VECDET_INLINE void look(const T* logits, index_t size) {
+    index_t i = 0;
+    for (; i + lanes <= size; i += lanes) least_ = min(load(logits + i), least_);  // skips NaN
+    for (; i < size; ++i) {
+      const auto x = static_cast<real>(logits[i]);
+      least_of_rest_ = x < least_of_rest_ ? x : least_of_rest_;
+    }
+  }
 
   /// Scans 16 to 127 logits: the rows of a strided matrix.
   VECDET_INLINE void scan_rest(const T* logits, index_t size, index_t element) {
@@ -137,7 +157,8 @@ class topk_search {
     threshold_ = last > threshold_ ? last : threshold_;
   }
 
-  real threshold_;
+  real threshold_, least_of_rest_ = 0;
+  reals least_ = reals(0);
   index_t limit_, most_before_block_, count_ = 0;
   index_t step_ = 1;         ///< from a logit's element to that of the next
   bool is_in_order_ = true;  ///< whether elements ascend in the order of the scan
@@ -326,10 +347,20 @@ index_t search_planes(const plane_search_args<T>& args, index_t first, index_t l
                       uint64_t* records, uint64_t* spare) {
   if (args.centerness != nullptr) return search_centered_planes(args, first, last, records, spare);
   topk_search<T> search(args, records, spare);
-  for (index_t a = 0; a < args.anchors; ++a)
-    for (index_t c = 0; c < args.classes; ++c)
-      search.scan(args.logits + a * args.anchor_step + c * args.plane + first, last - first,
-                  a * args.classes + c);
+  const auto each_plane = [&](const auto& scan) VECDET_INLINE_LAMBDA {
+    for (index_t a = 0; a < args.anchors; ++a)
+      for (index_t c = 0; c < args.classes; ++c)
+        scan(args.logits + a * args.anchor_step + c * args.plane + first, last - first,
+             a * args.classes + c);
+  };
+  if (args.has_negative != nullptr) {
+    each_plane([&](const T* logits, index_t size, index_t element)
+                   VECDET_INLINE_LAMBDA { search.template scan<true>(logits, size, element); });
+    *args.has_negative = search.is_any_below(detail::least_probability);
+  } else {
+    each_plane([&](const T* logits, index_t size, index_t element)
+                   VECDET_INLINE_LAMBDA { search.scan(logits, size, element); });
+  }
   return search.finish();
 }
 

@@ -68,12 +68,14 @@ class yolo_tile {
   template <class T>
   VECDET_INLINE void add_plane(const T* plane, index_t class_index) {
     const auto number = static_cast<float>(class_index);
+    floats least[together / lanes];  // independent chains
+    for (floats& l : least) l = floats(0);
     index_t i = 0;
     for (; i + together <= size_; i += together) {
       uint32_t bits[together / lanes], any = 0;
       VECDET_UNROLL
       for (int k = 0; k < together / lanes; ++k) {
-        bits[k] = greater_bits(plane + i + k * lanes, i + k * lanes);
+        bits[k] = greater_bits(plane + i + k * lanes, i + k * lanes, least[k]);
         any |= bits[k];
       }
       if (__builtin_expect(any == 0, 1)) continue;
@@ -82,14 +84,21 @@ class yolo_tile {
         if (bits[k] != 0) take(plane + i + k * lanes, i + k * lanes, number);
     }
     for (; i + lanes <= size_; i += lanes)
-      if (greater_bits(plane + i, i) != 0) take(plane + i, i, number);
+      if (greater_bits(plane + i, i, least[0]) != 0) take(plane + i, i, number);
+    VECDET_UNROLL
+    for (int k = 0; k < together / lanes; ++k)
+      has_negative_ |= to_bits(least[k] < floats(detail::least_probability)) != 0;
     for (; i < size_; ++i) {
       const auto x = static_cast<float>(plane[i]);
+      has_negative_ |= x < detail::least_probability;
       if (!(x > best_[i])) continue;
       best_[i] = x;
       class_[i] = number;
     }
   }
+
+  /// Whether one of the scores so far is below least_probability.
+  VECDET_INLINE bool has_negative() const { return has_negative_; }
 
   /// Calls use(box, score, class) in box order for every box above the threshold given to start().
   template <class Use>
@@ -107,8 +116,10 @@ class yolo_tile {
 
  private:
   template <class T>
-  VECDET_INLINE uint32_t greater_bits(const T* plane, index_t box) const {
-    return to_bits(load_pack<batches>(plane) > load_pack<batches>(best_ + box));
+  VECDET_INLINE uint32_t greater_bits(const T* plane, index_t box, floats& least) const {
+    const floats x = load_pack<batches>(plane);
+    least = min(x, least);  // skips NaN
+    return to_bits(x > load_pack<batches>(best_ + box));
   }
   template <class T>
   VECDET_INLINE void take(const T* plane, index_t box, float number) {
@@ -120,13 +131,14 @@ class yolo_tile {
   }
 
   index_t size_ = 0;
+  bool has_negative_ = false;
   alignas(64) float best_[most_boxes];
   alignas(64) float class_[most_boxes];  ///< below 2^24; unset where the score is the threshold
 };
 
 template <class T>
-index_t search_yolo_channels(const yolo_search_args<T>& args, index_t first, index_t last,
-                             uint64_t* records, uint64_t* spare) {
+index_t search_yolo_channels(const yolo_search_args<T>& args, bool& has_outside, index_t first,
+                             index_t last, uint64_t* records, uint64_t* spare) {
   yolo_records found(args, records, spare);
   yolo_tile tile;
   for (index_t begin = first; begin < last; begin += yolo_tile::most_boxes) {
@@ -142,6 +154,7 @@ index_t search_yolo_channels(const yolo_search_args<T>& args, index_t first, ind
                             found.add(score, (begin + box) * args.classes + class_index);
                         });
   }
+  has_outside = tile.has_negative();
   return found.finish();
 }
 
@@ -167,9 +180,29 @@ VECDET_INLINE float greatest_score(const T* scores, index_t classes, float objec
   return greatest;
 }
 
+/// Whether a score of a row is no probability.
 template <class T>
-index_t search_yolo_rows(const yolo_search_args<T>& args, index_t first, index_t last,
-                         uint64_t* records, uint64_t* spare) {
+VECDET_INLINE bool any_outside(const T* scores, index_t classes) {
+  using floats = row_pack<float>;
+  floats least(0), most(0);
+  index_t c = 0;
+  for (; c + row_lanes <= classes; c += row_lanes) {
+    const floats x = load_pack<floats::batches>(scores + c);
+    least = min(x, least);  // both skip NaN
+    most = max(x, most);
+  }
+  bool any = (to_bits(least < floats(detail::least_probability)) |
+              to_bits(most > floats(detail::greatest_probability))) != 0;
+  for (; c < classes; ++c) {
+    const auto x = static_cast<float>(scores[c]);
+    any |= x < detail::least_probability || x > detail::greatest_probability;
+  }
+  return any;
+}
+
+template <class T>
+index_t search_yolo_rows(const yolo_search_args<T>& args, bool& has_outside, index_t first,
+                         index_t last, uint64_t* records, uint64_t* spare) {
   constexpr index_t ahead = 24;  // rows to prefetch: most are read only for their objectness
   yolo_records found(args, records, spare);
   for (index_t box = first; box < last; ++box) {
@@ -183,6 +216,7 @@ index_t search_yolo_rows(const yolo_search_args<T>& args, index_t first, index_t
     }
     const float greatest = greatest_score(scores, args.classes, objectness);
     if (!(greatest > found.threshold())) continue;
+    has_outside |= any_outside(scores, args.classes);
     for (index_t c = 0; c < args.classes; ++c) {
       const float score = static_cast<float>(scores[c]) * objectness;
       if (args.multi_label) {
