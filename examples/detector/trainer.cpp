@@ -223,12 +223,14 @@ class training {
   /// Throws unless all processes continue after the same step.
   void check_steps(const std::string& file) {
     const std::vector<double> steps = processes_.joined({static_cast<double>(now_.state.step)});
+    const auto step_of = [&](std::size_t rank) {
+      return std::to_string(static_cast<std::int64_t>(steps[rank]));
+    };
     for (std::size_t r = 0; r < steps.size(); ++r) {
       if (steps[r] == steps[0]) continue;
-      throw std::runtime_error(file + ": process " + std::to_string(r) +
-                               " has the checkpoint of step " + text_of(steps[r]) +
-                               ", process 0 that of step " + text_of(steps[0]) +
-                               "; expected the same in all");
+      throw std::runtime_error(
+          file + ": process " + std::to_string(r) + " has the checkpoint of step " + step_of(r) +
+          ", process 0 that of step " + step_of(0) + "; expected the same in all");
     }
   }
 
