@@ -439,9 +439,36 @@ class Transforms(unittest.TestCase):
                 try:
                     found = transform(ours)
                 except RuntimeError as error:
-                    self.assertRegex(str(error), "forward AD|functorch transforms")
+                    self.assertRegex(str(error), "forward AD|functorch transforms|of an outer")
                     continue
                 torch.testing.assert_close(found, transform(theirs))
+
+    def test_nested_transforms_of_all_operators(self):
+        """The outer transform's derivative is not lost, although the inner one's does not need the
+        operator's."""
+        f, one = transforms, torch.tensor(1.0)
+        for name, schema in schemas().items():
+            operator = getattr(torch.ops.vecdet, name)
+            for index, argument in arguments_of(schema)[1]:
+                arguments, _ = arguments_of(schema)
+                value = arguments[index]
+
+                def weighted(value):
+                    return weighted_sum(operator(*arguments[:index], value, *arguments[index + 1:]))
+
+                def inside(value):
+                    return f.grad(lambda factor: weighted(value) * factor)(one)
+
+                has_derivative = isinstance(weighted(value), torch.Tensor)
+                for transform in (f.grad(inside), lambda x: f.jvp(inside, (x,), (x,))):
+                    with self.subTest(operator=name, argument=argument):
+                        try:
+                            transform(value)
+                        except RuntimeError as error:
+                            self.assertRegex(str(error), "forward AD|functorch transforms|"
+                                                         "of an outer|is not implemented")
+                            continue
+                        self.assertTrue(name.startswith("conv3x3") or not has_derivative)
 
 
 if __name__ == "__main__":

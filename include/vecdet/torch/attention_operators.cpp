@@ -127,7 +127,7 @@ TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
-  aten::without_tangents<&aten::cpu::deformable_attention>::define(m, "_deformable_attention");
+  aten::backward_only<&aten::cpu::deformable_attention>::define(m, "_deformable_attention");
   m.impl("_deformable_attention_grad", torch::autograd::autogradNotImplementedFallback());
 }
 

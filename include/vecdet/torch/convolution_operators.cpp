@@ -190,7 +190,7 @@ TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
-  aten::without_tangents<&aten::cpu::conv3x3>::define(m, "_conv3x3");
+  aten::backward_only<&aten::cpu::conv3x3>::define(m, "_conv3x3");
   m.impl("_conv3x3_grad", torch::autograd::autogradNotImplementedFallback());
 }
 

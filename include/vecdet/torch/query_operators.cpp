@@ -177,7 +177,7 @@ TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
-  aten::without_tangents<&aten::cpu::set_loss>::define(m, "_set_loss");
+  aten::backward_only<&aten::cpu::set_loss>::define(m, "_set_loss");
 }
 
 }  // namespace

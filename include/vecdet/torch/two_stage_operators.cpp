@@ -233,7 +233,7 @@ TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
-  aten::without_tangents<&aten::cpu::multiscale_roi_align>::define(m, "_multiscale_roi_align");
+  aten::backward_only<&aten::cpu::multiscale_roi_align>::define(m, "_multiscale_roi_align");
   m.impl("_multiscale_roi_align_grad", torch::autograd::autogradNotImplementedFallback());
 }
 

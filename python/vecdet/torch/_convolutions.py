@@ -11,6 +11,7 @@ from torch.nn.modules import module as _module
 from torchvision.ops import misc
 
 from ._parts import are_watched, is_own, replaces
+from ._transforms import is_transformed
 
 _ops = torch.ops.vecdet
 
@@ -61,12 +62,13 @@ def is_3x3(module: nn.Module) -> bool:
 
 def _fits(module: nn.Module, inputs: Sequence[Tensor]) -> bool:
     """Whether conv3x3 computes what the module would. Ask at every call: users change modules."""
-    weight = getattr(module, "weight", None)
+    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
     return (is_3x3(module) and isinstance(weight, Tensor) and weight.dim() == 4
             and weight.shape[2:] == (3, 3) and weight.is_cpu and weight.dtype == torch.float32
             and all(isinstance(x, Tensor) and x.dim() == 4 and x.is_cpu
                     and x.dtype == torch.float32 and x.shape[1] == weight.shape[1]
-                    for x in inputs))
+                    for x in inputs)
+            and not any(is_transformed(x) for x in (weight, bias, *inputs) if x is not None))
 
 
 @replaces(nn.Conv2d)

@@ -3,9 +3,8 @@
 // gradient.
 #pragma once
 
-#include <vecdet/impl/torch/forward_mode.hpp>
+#include <vecdet/impl/torch/derivatives.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -25,15 +24,6 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
-
-inline bool needs_gradient(const at::Tensor& tensor) {
-  return at::GradMode::is_enabled() && tensor.defined() && tensor.requires_grad();
-}
-
-inline bool needs_gradient(at::TensorList tensors) {
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [](const at::Tensor& tensor) { return needs_gradient(tensor); });
-}
 
 /// Throws, because otherwise the gradient with respect to this argument would silently be missing.
 [[noreturn]] inline void refuse_gradient(const std::string& function, const std::string& argument) {

@@ -7,11 +7,11 @@
 // respect to the second. From this, two operators are built. The public one checks whether a
 // gradient is needed, refuses gradients of all other arguments, and attaches the gradients to the
 // losses. The one with an underscore computes losses and gradients; torch.compile sees it, and it
-// refuses forward-mode derivatives.
+// refuses other derivatives.
 #pragma once
 
 #include <vecdet/impl/torch/autocast.hpp>
-#include <vecdet/impl/torch/forward_mode.hpp>
+#include <vecdet/impl/torch/derivatives.hpp>
 #include <vecdet/impl/torch/gradient.hpp>
 #include <vecdet/impl/torch/loss_tensors.hpp>
 #include <vecdet/impl/torch/operator.hpp>
@@ -65,16 +65,6 @@ struct loss_schema {
   }
 };
 
-// Arguments that are not tensors need no gradient.
-
-template <class T>
-bool needs_gradient(const T&) {
-  return false;
-}
-inline bool needs_gradient(const optional_tensor& tensor) {
-  return tensor.has_value() && needs_gradient(*tensor);
-}
-
 /// Creates losses and gradients for tensors without data.
 struct loss_shapes {
   loss_shape shape;
@@ -127,7 +117,7 @@ class loss_operator_of<Function, Shape, Result, std::tuple<Args...>> {
     m.def(schema().computing(losses).c_str());
     m.impl(computing.c_str(), torch::dispatch(c10::DispatchKey::CPU, &kernel<Function>::call));
     m.impl(computing.c_str(), torch::dispatch(c10::DispatchKey::Meta, &shapes));
-    without_tangents<Function>::define(m, computing);
+    backward_only<Function>::define(m, computing);
   }
 
  private:
