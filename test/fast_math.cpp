@@ -22,7 +22,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -147,10 +147,11 @@ bool is_close(const char* found, const char* expected, const results::run& run) 
   for (std::size_t i = 0; i < run.count; ++i) {
     const double x = number_at(expected + i * run.size, run.size);
     const double y = number_at(found + i * run.size, run.size);
-    const double error = !std::isfinite(x) ? 0
-                         : x == y          ? 0
-                                  : std::fabs(y - x) / std::max(std::fabs(x), 1e-3 * largest);
-    if (!(error <= worst)) worst = error, at = i;
+    if (!std::isfinite(x) || x == y) continue;
+    const double error = std::isfinite(y)
+                             ? std::fabs(y - x) / std::max(std::fabs(x), 1e-3 * largest)
+                             : std::numeric_limits<double>::infinity();
+    if (error > worst) worst = error, at = i;
   }
   if (worst <= tolerance_of(run.size)) return true;
   std::printf("  number %zu of %zu is %.9g, expected %.9g; error %.2g, largest %.9g\n", at,
@@ -205,6 +206,7 @@ int compare(const std::string& file, bool bit_for_bit) {
     running = full_name.c_str();
     alarm(most_seconds);
     const results found = c.results_of(threading::sequential);
+    alarm(0);
     ++ran;
     if (!bit_for_bit && from == source::special) return;
     ++compared;

@@ -130,9 +130,10 @@ struct long_sum {
 
   VECDET_INLINE void add(const float_row& x) {
     const float_row before = sum;
-    sum = rounded(before + x);
-    const float_row added = rounded(sum - before), kept = rounded(sum - added);
-    rounded_off = rounded_off + (rounded(before - kept) + rounded(x - added));
+    sum = VECDET_ORDERED(before + x);
+    const float_row added = VECDET_ORDERED(sum - before);
+    rounded_off = rounded_off + (VECDET_ORDERED(before - VECDET_ORDERED(sum - added)) +
+                                 VECDET_ORDERED(x - added));
   }
   VECDET_INLINE float_row total() const { return sum + rounded_off; }
 };

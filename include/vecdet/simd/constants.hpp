@@ -13,6 +13,14 @@ namespace VECDET_TARGET {
 using detail::is_nan;
 using detail::rounded;
 
+// VECDET_ORDERED(x) is x, computed before the operations that use it even if compilers may reorder
+// sums. A macro: units, whose flags forbid that, compile to the same instructions as without it.
+#if !defined(VECDET_ISA_UNIT) && (defined(VECDET_FAST_MATH) || defined(__clang__))
+#define VECDET_ORDERED(x) VECDET_TARGET::rounded(x)
+#else
+#define VECDET_ORDERED(x) (x)
+#endif
+
 template <class Real>
 constexpr Real largest = std::is_same<Real, float>::value ? Real(3.4028234663852886e38)
                                                           : Real(1.7976931348623157e308);

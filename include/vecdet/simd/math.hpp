@@ -55,11 +55,11 @@ VECDET_INLINE pack<float, N> exp_minus_abs(const pack<float, N>& x) {
   using bits = pack<std::int32_t, N>;
   const real round = 12582912.0f;  // 1.5 * 2^23: a sum's low bits are the rounded addend
   const real u = abs_below(x, real(86.64f));
-  const real n_shifted = rounded(fma(u, real(11.5415602f), round));
+  const real n_shifted = VECDET_ORDERED(fma(u, real(11.5415602f), round));
   const real n = n_shifted - round;
   // log(2)/8 in two parts: multiplying by the first part, of 13 bits, is exact with and without
   // fma.
-  const real r = fnma(n, real(3.99327312e-6f), rounded(fnma(n, real(0.0866394043f), u)));
+  const real r = fnma(n, real(3.99327312e-6f), VECDET_ORDERED(fnma(n, real(0.0866394043f), u)));
   const bits n_bits = bit_cast<std::int32_t>(n_shifted);
   const real scale = bit_cast<float>(lookup8(exp2_table, n_bits) - (n_bits << 20));
   const real cubic = fma(r, fma(r, real(0.0417703800f), real(-0.167114213f)), real(0.501283824f));
@@ -92,9 +92,10 @@ VECDET_INLINE pack<double, N> exp_minus(const pack<double, N>& u) {
   using bits = pack<std::int64_t, N>;
   const real round = 6755399441055744.0;  // 1.5 * 2^52
   const real x = min(real(709.0895657128241), u);
-  const real n_shifted = rounded(fma(x, real(1.4426950408889634), round));
+  const real n_shifted = VECDET_ORDERED(fma(x, real(1.4426950408889634), round));
   const real n = n_shifted - round;
-  const real r = fnma(n, real(0x1.ef35793c7673p-45), rounded(fnma(n, real(0x1.62e42fefa38p-1), x)));
+  const real r =
+      fnma(n, real(0x1.ef35793c7673p-45), VECDET_ORDERED(fnma(n, real(0x1.62e42fefa38p-1), x)));
   const real scale =
       bit_cast<double>(bits(0x3ff0000000000000) - (bit_cast<std::int64_t>(n_shifted) << 52));
   constexpr double c[] = {-1.0,

@@ -35,7 +35,7 @@ VECDET_INLINE pack<float, N> scale_by_power(const pack<float, N>& y, const pack<
   using bits = pack<std::uint32_t, N>;
   const bits sum = bit_cast<std::uint32_t>(n_shifted), half = sum >> 1;
   const bits first = half << 23, second = (sum - half) << 23;
-  return rounded(y * bit_cast<float>(first)) * bit_cast<float>(second);
+  return VECDET_ORDERED(y * bit_cast<float>(first)) * bit_cast<float>(second);
 #endif
 }
 template <int N>
@@ -44,7 +44,7 @@ VECDET_INLINE pack<double, N> scale_by_power(const pack<double, N>& y, const pac
   using bits = pack<std::uint64_t, N>;
   const bits sum = bit_cast<std::uint64_t>(n_shifted), half = sum >> 1;
   const bits first = half << 52, second = (sum - half) << 52;
-  return rounded(y * bit_cast<double>(first)) * bit_cast<double>(second);
+  return VECDET_ORDERED(y * bit_cast<double>(first)) * bit_cast<double>(second);
 }
 
 /// A factor, its rounding error, and its product with log2(e).
@@ -68,10 +68,10 @@ VECDET_INLINE pack<float, N> exp_product(const pack<float, N>& x, const pack<flo
                                          const pack<float, N>& low, const pack<float, N>& binary) {
   using real = pack<float, N>;
   const real round = exponent_shift<float>;
-  const real n_shifted = rounded(fma(x, binary, round));
+  const real n_shifted = VECDET_ORDERED(fma(x, binary, round));
   const real n = n_shifted - round;
   // log(2) in two parts: n times the first is exact.
-  real r = rounded(fma(x, high, n * real(-0.693359375f)));
+  real r = VECDET_ORDERED(fma(x, high, n * real(-0.693359375f)));
   r = fma(x, low, fma(n, real(2.12194440e-4f), r));
   real q = fma(r, real(1.3823241e-3f), real(8.3688274e-3f));
   q = fma(r, q, real(4.1668240e-2f));
@@ -85,9 +85,9 @@ VECDET_INLINE pack<double, N> exp_product(const pack<double, N>& x, const pack<d
                                           const pack<double, N>& binary) {
   using real = pack<double, N>;
   const real round = exponent_shift<double>;
-  const real n_shifted = rounded(fma(x, binary, round));
+  const real n_shifted = VECDET_ORDERED(fma(x, binary, round));
   const real n = n_shifted - round;
-  real r = rounded(fma(x, high, n * real(-0x1.62e42fefa38p-1)));
+  real r = VECDET_ORDERED(fma(x, high, n * real(-0x1.62e42fefa38p-1)));
   r = fma(x, low, fma(n, real(-0x1.ef35793c7673p-45), r));
   constexpr double c[] = {0.5,
                           0.166666666666666685,
@@ -120,7 +120,7 @@ VECDET_INLINE pack<float, N> log_ratio(const pack<float, N>& a, const pack<float
   const bits k = (bit_cast<std::int32_t>(a) - bit_cast<std::int32_t>(b) + bits(0x400000)) >> 23;
   const real unscale = bit_cast<float>(bits(0x3f800000) - (k << 23));
   const real near = a * unscale;
-  const real s = (rounded(near - b) - fnma(a_low, unscale, b_low)) / (near + b);
+  const real s = (VECDET_ORDERED(near - b) - fnma(a_low, unscale, b_low)) / (near + b);
   const real k_real = bit_cast<float>(k + bits(0x4b400000)) - real(12582912.0f);
   const real z = s * s;
   real q = fma(z, real(0.23469976f), real(0.28553542f));

@@ -22,8 +22,8 @@ struct exact_sum {
 };
 template <class Real, int N>
 VECDET_INLINE exact_sum<Real, N> exact_difference(const pack<Real, N>& a, const pack<Real, N>& b) {
-  const pack<Real, N> s = rounded(subtract_by_fma(a, b)), v = rounded(s - a);
-  return {s, rounded(a - rounded(s - v)) - rounded(add_by_fma(b, v))};
+  const pack<Real, N> s = VECDET_ORDERED(subtract_by_fma(a, b)), v = VECDET_ORDERED(s - a);
+  return {s, VECDET_ORDERED(a - VECDET_ORDERED(s - v)) - VECDET_ORDERED(add_by_fma(b, v))};
 }
 
 /// (a - b) + (c - d), rounded about once even under cancellation; NaN if something overflows. If
@@ -32,14 +32,14 @@ template <class Real, int N>
 VECDET_INLINE pack<Real, N> sum_of_differences(const pack<Real, N>& a, const pack<Real, N>& b,
                                                const pack<Real, N>& c, const pack<Real, N>& d) {
   const auto first = exact_difference(a, b), second = exact_difference(c, d);
-  return rounded(first.high + second.high) + (first.low + second.low);
+  return VECDET_ORDERED(first.high + second.high) + (first.low + second.low);
 }
 
 /// The same, but infinite if something overflows.
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> any_sum_of_differences(const pack<Real, N>& a, const pack<Real, N>& b,
                                                    const pack<Real, N>& c, const pack<Real, N>& d) {
-  const auto plain = rounded(a - b) + rounded(c - d);
+  const auto plain = VECDET_ORDERED(a - b) + VECDET_ORDERED(c - d);
   return select(abs(plain) < pack<Real, N>(infinity<Real>()), sum_of_differences(a, b, c, d),
                 plain);
 }
