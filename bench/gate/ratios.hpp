@@ -2,6 +2,7 @@
 // The committed record of each kernel's speed-up over its plain loop, by machine.
 #pragma once
 
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <stdexcept>
@@ -40,7 +41,10 @@ class recorded_ratios {
  public:
   explicit recorded_ratios(const std::string& path) : path_(path) {
     std::ifstream file(path);
-    content_ = file ? nlohmann::ordered_json::parse(file) : nlohmann::ordered_json::object();
+    content_ = file ? nlohmann::ordered_json::parse(file, nullptr, false)
+                    : nlohmann::ordered_json::object();
+    if (!content_.is_object())
+      throw std::runtime_error("\"" + path + "\" is not complete JSON, expected an object");
   }
 
   /// The ratios of this machine by problem; created if missing and `create` is set.
@@ -60,10 +64,15 @@ class recorded_ratios {
     return &machines.back()["ratios"];
   }
 
+  /// Replaces the file, or leaves it as it was and throws.
   void write() const {
-    std::ofstream file(path_);
+    const std::string part = path_ + ".part";
+    std::ofstream file(part);
     file << content_.dump(2) << '\n';
-    if (!file.flush()) throw std::runtime_error(path_ + ": cannot be written");
+    file.close();
+    if (file && std::rename(part.c_str(), path_.c_str()) == 0) return;
+    std::remove(part.c_str());
+    throw std::runtime_error("\"" + path_ + "\" cannot be written");
   }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // vecdet-gate: is a program, a revision, a Python function or a shared object slower than another?
-// Exit codes: 0 no benchmark has become slower, 1 one has, 2 an error, 3 the machine was too noisy
-// to tell. See docs/own_gate.md, and README.md in this folder.
+// Exit codes: 0 no benchmark has become slower, 1 one has, 2 an error, 3 inconclusive. See
+// docs/own_gate.md, and README.md in this folder.
 #include "callables.hpp"
 #include "history.hpp"
 #include "history_page.hpp"
@@ -211,8 +211,7 @@ void show_history(const history_options& given) {
 int main(int argc, char** argv) try {
   CLI::App app{
       "Compares the speed of programs, revisions, Python functions or shared objects.\n"
-      "Exit codes: 0 nothing is slower, 1 something is, 2 error, 3 the machine is too noisy to "
-      "tell",
+      "Exit codes: 0 nothing is slower, 1 something is, 2 error, 3 inconclusive",
       "vecdet-gate"};
   app.require_subcommand(1);
   rules rule;

@@ -6,10 +6,10 @@
 
 A callable is `module:name` or `path/to/file.py:name`, where the name may contain dots. It takes no
 arguments.
-Exit codes: 0 head is not slower, 1 it is, by over 3 %, 2 error, 3 the machine is too noisy to tell.
+Exit codes: 0 head is not slower, 1 it is, by over 3 %, 2 error, 3 inconclusive.
 The options are those of `vecdet-gate callables --help`. The command vecdet-gate gives the verdict;
-$VECDET_GATE names it, or it is found beside this file or in $PATH. Run as a file, python gate.py,
-this module needs only the standard library; with -m, Python also imports vecdet, to find it.
+$VECDET_GATE names it, or it is found beside this file or in $PATH. This module needs only the
+standard library.
 
 Both callables run in one new process for each set of rounds, on one processor, in pieces of about a
 millisecond of the thread's CPU time, in random order, and base runs again as the control. Work on

@@ -21,7 +21,8 @@ void target(input& in) {
     if (as_history) {
       std::istringstream file(text);
       std::ostringstream warnings;
-      const std::vector<gate::benchmark_history> all = gate::read_history(file, "history", warnings);
+      const std::vector<gate::benchmark_history> all =
+          gate::read_history(file, "history", warnings);
       std::ostringstream page;
       gate::write_history_page(page, all);
       if (page.str().find("<script") != std::string::npos) std::abort();

@@ -66,7 +66,8 @@ for named in /nowhere nothing text; do
 done
 mkdir -p broken/numpy
 echo 'raise ImportError("no NumPy here")' >broken/numpy/__init__.py
-export PYTHONPATH=broken:$(dirname "$(dirname "$measurer")")
+PYTHONPATH=broken:$(dirname "$(dirname "$measurer")")
+export PYTHONPATH
 if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
   VECDET_GATE=/nowhere expect 2 "$python" -m vecdet.gate kernel:run kernel:run
   expect 0 "$python" -m vecdet.gate --help

@@ -69,3 +69,9 @@ for function in open run; do
   VECDET_GATE_HANG=$function expect 2 "$gate" modules --base "$endless" --head "$endless" --isa baseline --time-limit 1
   has err 'the measuring process: killed after 1 s without an end (--time-limit)'
 done
+
+# A file of ratios that was cut off is named.
+echo '{"machines": [' >ratios.json
+modules=("$gate" modules --base "$endless" --head "$endless" --isa baseline --ratios ratios.json)
+expect 2 "${modules[@]}"
+has err '"ratios.json" is not complete JSON'
