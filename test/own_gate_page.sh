@@ -30,7 +30,7 @@ callables=$(line 'python3 -m vecdet.gate released/kernel.py')
 history=$(line 'vecdet-gate history' | sed 's/ --otava.*//')
 
 # env -u: the root directory has no ccache. A machine that is too noisy ends the gate with code 3.
-run env -u CMAKE_CXX_COMPILER_LAUNCHER HOME=/root bash -euo pipefail -c "
+run env -u CMAKE_CXX_COMPILER_LAUNCHER HOME=/root PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin bash -euo pipefail -c "
   judged() { \"\$@\" || [ \$? = 3 ]; }
   $install >/dev/null
   rm -rf ~/work && mkdir ~/work && ln -sfn /src ~/vecdet && cd ~/work && ln -s /src vecdet
@@ -38,8 +38,9 @@ run env -u CMAKE_CXX_COMPILER_LAUNCHER HOME=/root bash -euo pipefail -c "
   $project
   $build
   judged $modules
-  mkdir released && echo 'def run(): sum(range(20000))' | tee kernel.py >released/kernel.py
-  PYTHONPATH=/src/python judged ${callables/-m vecdet.gate/\/src\/python\/vecdet\/gate.py} --history history.jsonl
+  mkdir ~/work/callables ~/work/callables/released && cd ~/work/callables
+  echo 'def run(): sum(range(20000))' | tee kernel.py >released/kernel.py
+  judged ${callables/-m vecdet.gate/\/src\/python\/vecdet\/gate.py} --history history.jsonl
   $history
   grep -q '<svg' history.html
   vecdet-gate run --help >/dev/null
