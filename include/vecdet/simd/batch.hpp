@@ -227,28 +227,6 @@ VECDET_INLINE xsimd::batch<T, arch> square_root(xsimd::batch<T, arch> x) {
   return xsimd::sqrt(x);
 }
 
-// Comparisons, which are false if either number is NaN.
-template <class T>
-VECDET_INLINE batch_mask<T> is_less(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
-  return a < b;
-}
-template <class T>
-VECDET_INLINE batch_mask<T> is_at_most(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
-  return a <= b;
-}
-template <class T>
-VECDET_INLINE batch_mask<T> is_greater(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
-  return a > b;
-}
-template <class T>
-VECDET_INLINE batch_mask<T> is_at_least(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
-  return a >= b;
-}
-template <class T>
-VECDET_INLINE batch_mask<T> is_equal(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
-  return a == b;
-}
-
 // ---- conversion of stored elements to computed lanes, and back
 
 template <class T>

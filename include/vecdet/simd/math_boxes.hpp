@@ -53,7 +53,7 @@ struct exp_factor {
   Real high, low, binary;
 
   explicit exp_factor(double factor)
-      : high(rounded(static_cast<Real>(factor))),
+      : high(VECDET_ORDERED(static_cast<Real>(factor))),
         low(static_cast<Real>(factor - static_cast<double>(high))),
         binary(high * Real(1.4426950408889634)) {}
 };

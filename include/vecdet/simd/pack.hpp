@@ -89,6 +89,11 @@ struct pack {
     for (int i = 0; i < N; ++i) v[i] = same;
   }
 
+#if defined(VECDET_STRICT_OPERATIONS)
+#define VECDET_COMPARED(op, holds) VECDET_TARGET::holds(x, y)
+#else
+#define VECDET_COMPARED(op, holds) x op y
+#endif
 #define VECDET_PACK_OPERATOR(op)                                                                \
   friend VECDET_INLINE pack operator op(const pack& a, const pack& b) {                         \
     return map<T, N>([](auto x, auto y) VECDET_INLINE_LAMBDA -> batch<T> { return x op y; }, a, \
@@ -98,7 +103,7 @@ struct pack {
   friend VECDET_INLINE pack_mask<T, N> operator op(const pack& a, const pack& b) {        \
     return map_mask<T, N>(                                                                \
         [](auto x, auto y)                                                                \
-            VECDET_INLINE_LAMBDA -> batch_mask<T> { return VECDET_TARGET::holds(x, y); }, \
+            VECDET_INLINE_LAMBDA -> batch_mask<T> { return VECDET_COMPARED(op, holds); }, \
         a, b);                                                                            \
   }
   VECDET_PACK_OPERATOR(+)
@@ -118,9 +123,10 @@ struct pack {
   friend VECDET_INLINE pack_mask<T, N> operator!=(const pack& a, const pack& b) {
     return map_mask<T, N>(
         [](auto x, auto y)
-            VECDET_INLINE_LAMBDA -> batch_mask<T> { return ~VECDET_TARGET::is_equal(x, y); },
+            VECDET_INLINE_LAMBDA -> batch_mask<T> { return ~(VECDET_COMPARED(==, is_equal)); },
         a, b);
   }
+#undef VECDET_COMPARED
 
   friend VECDET_INLINE pack operator/(const pack& a, const pack& b) {
     return map<T, N>(

@@ -10,6 +10,28 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
+// Comparisons of integers.
+template <class T>
+VECDET_INLINE batch_mask<T> is_less(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+  return a < b;
+}
+template <class T>
+VECDET_INLINE batch_mask<T> is_at_most(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+  return a <= b;
+}
+template <class T>
+VECDET_INLINE batch_mask<T> is_greater(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+  return a > b;
+}
+template <class T>
+VECDET_INLINE batch_mask<T> is_at_least(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+  return a >= b;
+}
+template <class T>
+VECDET_INLINE batch_mask<T> is_equal(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+  return a == b;
+}
+
 #if defined(VECDET_TARGET_BASELINE)
 #define VECDET_BINARY(name, instruction, T)             \
   VECDET_INLINE batch<T> name(batch<T> a, batch<T> b) { \

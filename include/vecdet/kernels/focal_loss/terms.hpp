@@ -27,7 +27,7 @@ struct split_weight {
   float high, low;
 
   explicit split_weight(double weight)
-      : high(rounded(static_cast<float>(weight))),
+      : high(VECDET_ORDERED(static_cast<float>(weight))),
         low(static_cast<float>(weight - static_cast<double>(high))) {}
 
   template <int N>
