@@ -16,7 +16,7 @@ from ._arrays import (TYPES, address, box_rows, choice, empty, float32s, floats,
 from ._boxes import SIZE_LIMIT, coder_params
 from ._library import check, library
 from ._packed import packer
-from ._parameters import filled, kept, number, params_of
+from ._parameters import filled, integer, kept, number, params_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -344,7 +344,7 @@ def softmax_cross_entropy_loss(inputs: ArrayLike, labels: ArrayLike, reduction: 
     array, rows, classes = _logits(function, inputs, float32s)
     numbers = integers(function, "labels", labels, rows=rows)
     if reduction == "mean":
-        counted = _counted(numbers, ignore)
+        counted = _counted(numbers, integer(function, "ignore", ignore))
         scale = number(function, "scale", scale) / counted if counted else float("nan")
     params = _softmax_params(1.0 if scale != scale else scale, ignore)
     loss = _run(_SOFTMAX, (address(array), numbers.size, classes, classes, address(numbers),
@@ -462,7 +462,8 @@ def _smooth_l1(function: str, inputs: Any, target: Any, reduction: str, beta: fl
     is_empty = False
     if reduction == "mean":
         counted = count if labels is None else int(np.count_nonzero(
-            (labels != background) & (labels != ignore)))
+            (labels != integer(function, "background", background))
+            & (labels != integer(function, "ignore", ignore))))
         is_empty = counted == 0
         scale = number(function, "scale", scale) / (4 * max(1, counted))
     result = _run(_SMOOTH_L1, (type_, address(predictions), address(targets), count, selection,

@@ -319,6 +319,19 @@ static void test_detections(void) {
   SUCCEEDS(vecdet_postprocess_yolo(VECDET_FLOAT32, output, 5, 2, 2, 1, &transform, &params, NULL,
                                    found, found_scores, labels, NULL, NULL, offsets));
   CHECK(found[0] == 4 && found[1] == 12);
+  /* The same with an angle after the score. */
+  const float rotated[] = {8, 9, 8, 8, 4, 4, 4, 4, 0.9f, 0.6f, -0.5f, 0.5f};
+  CHECK(params.extras == -1);
+  found[0] = 1;
+  FAILS("pass extras=",
+        vecdet_postprocess_yolo(VECDET_FLOAT32, rotated, 6, 2, 2, 1, NULL, &params, NULL, found,
+                                found_scores, labels, NULL, NULL, offsets));
+  CHECK(found[0] == 1);
+  params.extras = 1;
+  float angles[2];
+  SUCCEEDS(vecdet_postprocess_yolo(VECDET_FLOAT32, rotated, 6, 2, 2, 1, NULL, &params, NULL, found,
+                                   found_scores, labels, NULL, angles, offsets));
+  CHECK(found[0] == 6 && labels[0] == 0 && angles[0] == -0.5f);
 
   const float logits[] = {3, -3, 1, 2};
   float values[2];

@@ -110,7 +110,8 @@ def check_yolo(model, boxes, classes, confidence, iou, multi_label, agnostic, ex
     expected = detections(rows, model, confidence, iou, multi_label, agnostic, extras, keypoint,
                           image, size)
     output = (rows.T if model == "8" else rows)[None]
-    names = {"5": ("yolov5", "yolox"), "8": ("yolov8", "yolo11", "yolov12"), "10": ("yolov10", "yolo26")}
+    names = {"5": ("yolov5", "yolox"), "8": ("yolov8", "yolo11", "yolov12"),
+             "10": ("yolov10", "yolo26")}
     options = {} if model == "10" else {"iou_threshold": iou, "class_agnostic": agnostic,
                                         "classes": classes}
     given, = vecdet.postprocess_yolo(
@@ -309,7 +310,6 @@ for smaller_area in (False, True):
                 total += check_merging(900, 5, smaller_area, transitive, threshold, ties)
 assert total > 1000
 print(total, "groups of merged boxes are equal")
-
 
 
 # ---- SAHI 0.12: ties of scores by x1, y1, x2, y2; across categories, the lower one first. At a
