@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the catalogue's calls between builds with different floating-point flags:
 //
-//   vecdet_fast_math record <file>   writes the inputs and results of every call on each
-//   instruction
-//                                    set
-//   vecdet_fast_math equal <file>    on the recorded inputs, every result is bit-identical
-//   vecdet_fast_math close <file>    the results of ordinary numbers are within the tolerances of
-//                                    docs/portability.md; with special numbers, every call ends and
-//                                    accesses nothing outside its arrays
+//   record <file>   writes the inputs and results of every call on each instruction set
+//   equal <file>    on the recorded inputs, every result is bit-identical
+//   close <file>    the results of ordinary numbers are within the tolerances of
+//                   docs/portability.md; with special numbers, every call ends and accesses nothing
+//                   outside its arrays
 //
 // Only the catalogue, calls/*.cpp, is compiled with the flags under test. Inputs are read from the
 // file because the flags also change the generators of random numbers.
@@ -36,8 +34,8 @@ using namespace vecdet::test;
 
 namespace {
 
-/// The results of finite numbers under -Ofast are within this part of the largest result of the
-/// same array, and of one's own magnitude if that is above a thousandth of the largest.
+/// The largest error of a finite number of that size under -Ofast, divided by the larger of its own
+/// magnitude and a thousandth of the largest in the same array.
 double tolerance_of(std::size_t bytes) { return bytes == 8 ? 1e-11 : bytes == 4 ? 2e-5 : 0x1p-7; }
 
 /// The inputs of a call, or its results.
