@@ -349,9 +349,8 @@ def _yolo_call(shape: tuple[int, ...], model: str, results: str, classes: int | 
     if params.keypoint_size and not count:
         raise ValueError(f"vecdet.{function}: keypoint_size is {keypoint_size}, expected 0 without "
                          "extras=, the number of values after the scores")
-    if classes is not None and not isinstance(classes, (int, np.integer)):
-        raise TypeError(f"vecdet.{function}: classes is {classes!r}, expected an integer, the "
-                        "number of the model's classes")
+    if classes is not None:
+        classes = integer(function, "classes", classes)
     _check_yolo_shape(shape, params, classes, count)
     images, rows, cols = shape
     doubt = None

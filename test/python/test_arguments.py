@@ -545,7 +545,6 @@ class Values(unittest.TestCase):
             import torch
         except ImportError:
             self.skipTest("torch is not installed")
-        boxes = torch.tensor([[0, 0, 10, 10j]]).imag
         boxes = torch.complex(torch.zeros(1, 4), -torch.from_numpy(some_boxes(1))).conj().imag
         self.assertTrue(boxes.is_neg())
         self.assertEqual(vecdet.box_area(boxes).tolist(),
@@ -642,6 +641,7 @@ class YoloExtras(unittest.TestCase):
             vecdet.postprocess_yolo(output, "yolov8", extras=-1)
         with self.assertRaisesRegex(TypeError, r"classes is \[0\], expected an integer"):
             vecdet.postprocess_yolo(output, "yolov8", classes=[0])
+        self.assertEqual(len(vecdet.postprocess_yolo(output, "yolov8", classes=np.array(2))), 2)
 
 
 class Threads(unittest.TestCase):
@@ -819,6 +819,7 @@ class Settings(unittest.TestCase):
         for wrong in (coroutine, generator, asynchronous_generator):
             with self.assertRaisesRegex(TypeError, f"{wrong.__name__} is a.*expected one that"):
                 vecdet.profile.scope("lazy")(wrong)
+
     def test_modules_of_their_own(self):
         # In a new process, which has imported none of them.
         script = ("import vecdet\n"
