@@ -587,6 +587,8 @@ def letterbox(
         arrays.append(array)  # to which the views point
         views.append(_pack_image(address(array), rows, columns, stride))
     height, width = pair(function, "input_size", input_size, integer)
+    if height < 0 or width < 0:
+        raise ValueError(f"vecdet.{function}: input_size is {height, width}, expected 0 or more")
     shape = (len(arrays), 3, height, width)
     if out is None:
         out = empty(shape, float32)

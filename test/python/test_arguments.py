@@ -370,8 +370,9 @@ class Parameters(unittest.TestCase):
             for argument, kind, value in self.kinds(name, given):
                 with self.subTest(function=name, argument=argument):
                     family = name.replace("_and_grad", "") + ".*" + argument
-                    with self.assertRaisesRegex(TypeError, family):
-                        call(**{**given, argument: "a"})
+                    for bad in ("a", np.complex128(1)):
+                        with self.assertRaisesRegex(TypeError, family):
+                            call(**{**given, argument: bad})
                     if kind == "int":
                         for bad in (2**63, 2**64, 2**64 + 1, -2**63 - 1, -2**64, 2**200, -2**200):
                             if argument == "seed" and 0 <= bad < 2**64:
@@ -400,6 +401,11 @@ class Parameters(unittest.TestCase):
         for name, argument in sizes.items():
             for bad in ((), (9,), (9, 9, 9), np.zeros(0), np.ones(1)):
                 with self.assertRaisesRegex(ValueError, rf"{name}: {argument} is"):
+                    getattr(vecdet, name)(**{**given[name], argument: bad})
+        for name, argument in (("letterbox", "input_size"), ("roi_align", "output_size"),
+                               ("multiscale_roi_align", "output_size")):
+            for bad in ((-1, 9), (9, -1)):
+                with self.assertRaisesRegex(ValueError, rf"{name}: {argument} is .*0 or more"):
                     getattr(vecdet, name)(**{**given[name], argument: bad})
         for bad in ((), (9,)):
             for make in (vecdet.LetterboxTransform.centred, vecdet.LetterboxTransform.top_left):
