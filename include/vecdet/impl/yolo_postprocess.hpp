@@ -57,6 +57,11 @@ inline bool looks_like_extras(index_t scores) {
   return scores == 15 + 1 || scores == 1 + 32 || scores == 80 + 32 || scores == 1 + 51;
 }
 
+/// Whether a score is neither a probability nor NaN.
+inline bool is_outside(float x) {
+  return !is_nan(static_cast<double>(x)) && (x < least_probability || x > greatest_probability);
+}
+
 /// One call of postprocess_yolo.
 template <class T>
 class yolo_call {
@@ -195,7 +200,7 @@ class yolo_call {
       for (index_t box = 0; box < boxes_; ++box)
         for (index_t k = 4; k < last; ++k) {
           const auto x = static_cast<float>(*number(image, box, k));
-          if (x < least_probability || x > greatest_probability)
+          if (is_outside(x))
             throw_invalid_argument(
                 function,
                 "number " + std::to_string(k) + " of box " + std::to_string(box) + " of image " +
@@ -226,8 +231,8 @@ class yolo_call {
 
  private:
   bool is_unknown() const { return params_.extras == yolo_postprocess_params::unknown_extras; }
-  void note_outside(bool is_outside) const {
-    if (is_outside) has_outside_.store(true, std::memory_order_relaxed);
+  void note_outside(bool any) const {
+    if (any) has_outside_.store(true, std::memory_order_relaxed);
   }
   bool scored() const { return params_.scores == yolo_scores::score_and_class; }
   index_t first_score() const { return params_.scores == yolo_scores::objectness ? 5 : 4; }
@@ -284,7 +289,7 @@ class yolo_call {
     const auto score = [&](index_t box) { return static_cast<float>(*number(image, box, 4)); };
     std::uint64_t* end = spare;
     for (index_t box = 0; box < boxes_; ++box) {
-      note_outside(score(box) < least_probability || score(box) > greatest_probability);
+      note_outside(is_outside(score(box)));
       if (score(box) > threshold) *end++ = static_cast<std::uint64_t>(box);
     }
     std::copy(spare, end, records);
