@@ -57,6 +57,11 @@ inline bool looks_like_extras(index_t scores) {
   return scores == 15 + 1 || scores == 1 + 32 || scores == 80 + 32 || scores == 1 + 51;
 }
 
+/// Whether a score is neither a probability nor NaN.
+inline bool is_outside(float x) {
+  return !is_nan(static_cast<double>(x)) && (x < least_probability || x > greatest_probability);
+}
+
 /// One call of postprocess_yolo.
 template <class T>
 class yolo_call {
