@@ -13,8 +13,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$1 library=$2 folder=$3
 shift 3
-[ $# -gt 0 ] || set -- {g++,clang++}/dispatch/{-O2,-ffast-math,-march=native,-O2,-march=native,-ffp-contract=fast} \
-  {g++,clang++}/headers/-Ofast,-march=x86-64{,-v3,-v4}
+if [ $# = 0 ]; then
+  for compiler in g++ clang++; do
+    set -- "$@" $compiler/dispatch/-O2,-ffast-math,-march=native \
+      $compiler/dispatch/-O2,-march=native,-ffp-contract=fast
+    for march in x86-64 x86-64-v3 x86-64-v4; do set -- "$@" $compiler/headers/-Ofast,-march=$march; done
+  done
+fi
 mkdir -p "$folder"
 record=$folder/record
 [ "$record" -nt "$program" ] || "$program" record "$record"
