@@ -52,10 +52,13 @@ for build; do
     for family in $families; do
       printf '%s\0' "$to/$family.o $compiler ${common[*]} ${flags[*]} test/calls/$family.cpp"
     done
-  } | xargs -0 -n 1 -P "${JOBS:-2}" bash -c 'compile $0'
+  } | xargs -0 -n 1 -P "${JOBS:-2}" bash -c "compile \$0"
   # Not linked with the flags: -ffast-math would make the processor flush denormal numbers to 0.
-  "$compiler" "$to/driver.o" $(printf "$to/%s.o " $families) "${libraries[@]}" -o "$to/program"
+  objects=()
+  for family in $families; do objects+=("$to/$family.o"); done
+  "$compiler" "$to/driver.o" "${objects[@]}" "${libraries[@]}" -o "$to/program"
   echo "$build"
-  "$to/program" "$mode" "$record" || failed+=("$build")
+  # 77: this processor lacks the instruction set
+  "$to/program" "$mode" "$record" || [ $? = 77 ] || failed+=("$build")
 done
 [ ${#failed[@]} = 0 ] || { printf 'failed: %s\n' "${failed[*]}"; exit 1; }
