@@ -21,8 +21,9 @@ import typing as _typing
 # python -m vecdet.gate imports this package first, though the gate needs nothing of it. If that
 # failed, Python's exit code 1 would mean there that a function is slower.
 if _sys.argv[:1] == ["-m"]:
-    _given = getattr(_sys, "orig_argv", [])  # Python 3.10 and newer
-    if _given[-len(_sys.argv):][:1] in (["vecdet.gate"], ["-mvecdet.gate"]):
+    # The module's name and its arguments; from Python 3.10 on.
+    _command = getattr(_sys, "orig_argv", [])[-len(_sys.argv):]
+    if _command[:1] in (["vecdet.gate"], ["-mvecdet.gate"]):
         from .gate import main as _gate
         _gate(_sys.argv[1:])
         _sys.exit()

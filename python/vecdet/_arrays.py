@@ -248,9 +248,8 @@ def box_rows(function: str, argument: str, array: NDArray[Any]) -> NDArray[Any]:
 
 def category_numbers(column: Any) -> NDArray[np.int64]:
     """A column of floats as integers, equal for equal floats. Small integers are the fastest."""
-    with np.errstate(invalid="ignore"):  # NaN and infinities are no integers
-        whole = column.astype(int64)
-    if np.count_nonzero(whole != column):
+    whole = column.astype(int64)
+    if whole.astype(column.dtype).tobytes() != column.tobytes():  # a third of !='s time
         whole = np.unique(column, return_inverse=True)[1].astype(int64)
     return whole
 

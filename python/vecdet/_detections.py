@@ -80,9 +80,9 @@ class LetterboxTransform(NamedTuple):
     def _made(cls, make: Any, image_size: Sequence[float],
               input_size: Sequence[float]) -> LetterboxTransform:
         made = _c.letterbox_transform()
-        sizes = [_c.image_size(*pair("LetterboxTransform", name, size)) for name, size in (
-            ("image_size", image_size), ("input_size", input_size))]
-        check(make(*sizes, byref(made)))
+        function = "LetterboxTransform"
+        check(make(_c.image_size(*pair(function, "image_size", image_size)),
+                   _c.image_size(*pair(function, "input_size", input_size)), byref(made)))
         return cls(*(getattr(made, field) for field in cls._fields))
 
 

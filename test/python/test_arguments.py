@@ -205,7 +205,8 @@ class Mistakes(unittest.TestCase):
         self.fails(TypeError, r"nms: boxes.dtype is object", vecdet.nms, None, np.ones(3), 0.5)
         self.fails(TypeError, r"scores.dtype is object", vecdet.bce_loss, np.ones((1, 2)), [0],
                    None)
-        self.fails(TypeError, r"level_sizes.dtype is float64, expected integers", vecdet.make_points,
+        self.fails(TypeError, r"level_sizes.dtype is float64, expected integers",
+                   vecdet.make_points,
                    [(2.0, 3.0)], [8])
         self.fails(ValueError, r"level_sizes.shape is \[1, 3\]", vecdet.make_points, [(2, 3, 4)],
                    [8])
