@@ -371,7 +371,7 @@ class Parameters(unittest.TestCase):
             for argument, kind, value in self.kinds(name, given):
                 with self.subTest(function=name, argument=argument):
                     family = name.replace("_and_grad", "") + ".*" + argument
-                    for bad in ("a", np.complex128(1)):
+                    for bad in ("a", np.complex128(1j)):
                         with self.assertRaisesRegex(TypeError, family):
                             call(**{**given, argument: bad})
                     if kind == "int":
