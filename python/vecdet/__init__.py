@@ -16,6 +16,7 @@ any number of threads. Invalid arguments raise ValueError or TypeError before an
 """
 
 import sys as _sys
+import typing as _typing
 
 # python -m vecdet.gate imports this package first, though the gate needs nothing of it. If that
 # failed, Python's exit code 1 would mean there that a function is slower.
@@ -26,7 +27,6 @@ if _sys.argv[:1] == ["-m"]:
         from .gate import main as _gate
         _gate(_sys.argv[1:])
         _sys.exit()
-import typing as _typing
 
 try:
     import numpy as _numpy  # noqa: F401 (for its message)

@@ -27,7 +27,7 @@ def number(function: str, argument: str, value: Any) -> float:
     """A number, or an array or tensor with a single one, as float."""
     if type(value) is float:
         return value
-    if not isinstance(value, (str, bytes, bytearray)):
+    if not isinstance(value, (str, bytes, bytearray, complex)):
         try:
             return float(value)
         except OverflowError as error:
