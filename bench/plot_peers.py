@@ -19,9 +19,6 @@ import sys
 import textwrap
 
 import figures
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-sys.dont_write_bytecode = True
 from text_width import lines_of, text_width
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

@@ -48,6 +48,20 @@ int main() {
   match(xywh);
   match(corners);
 
+  const std::vector<float> masks(37 * 40, 0.25f), classes(36 * 40, 0.25f);
+  yolo_postprocess_workspace yolo_workspace;
+  const auto detect = [&](const std::vector<float>& numbers, index_t extras) {
+    yolo_postprocess_params params = yolo_postprocess_params::v8();
+    params.extras = extras;
+    const auto rows = static_cast<index_t>(numbers.size()) / 40;
+    const yolo_outputs<float> outputs{{numbers.data(), rows, 40}, 1};
+    for (int i = 0; i < 3; ++i) postprocess_yolo(outputs, {}, params, yolo_workspace);
+  };
+  detect(masks, yolo_postprocess_params::unknown_extras);
+  detect(masks, 0);
+  detect(masks, 32);
+  detect(classes, yolo_postprocess_params::unknown_extras);
+
   const std::vector<int> labels{1, -1};
   const std::vector<float> targets{1.5f, 7};
   sigmoid_focal_loss(matrix_view<const float>(raw.data(), 2, 4), scored_labels{labels, targets});

@@ -13,8 +13,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$1 library=$2 folder=$3
 shift 3
-[ $# -gt 0 ] || set -- {g++,clang++}/dispatch/{-O2,-ffast-math,-march=native,-O2,-march=native,-ffp-contract=fast} \
-  {g++,clang++}/headers/-Ofast,-march=x86-64{,-v3,-v4}
+if [ $# = 0 ]; then
+  for compiler in g++ clang++; do
+    set -- "$@" $compiler/dispatch/-O2,-ffast-math,-march=native \
+      $compiler/dispatch/-O2,-march=native,-ffp-contract=fast
+    for march in x86-64 x86-64-v3 x86-64-v4; do set -- "$@" $compiler/headers/-Ofast,-march=$march; done
+  done
+fi
 mkdir -p "$folder"
 record=$folder/record
 [ "$record" -nt "$program" ] || "$program" record "$record"
@@ -47,10 +52,13 @@ for build; do
     for family in $families; do
       printf '%s\0' "$to/$family.o $compiler ${common[*]} ${flags[*]} test/calls/$family.cpp"
     done
-  } | xargs -0 -n 1 -P "${JOBS:-2}" bash -c 'compile $0'
+  } | xargs -0 -n 1 -P "${JOBS:-2}" bash -c "compile \$0"
   # Not linked with the flags: -ffast-math would make the processor flush denormal numbers to 0.
-  "$compiler" "$to/driver.o" $(printf "$to/%s.o " $families) "${libraries[@]}" -o "$to/program"
+  objects=()
+  for family in $families; do objects+=("$to/$family.o"); done
+  "$compiler" "$to/driver.o" "${objects[@]}" "${libraries[@]}" -o "$to/program"
   echo "$build"
-  "$to/program" "$mode" "$record" || failed+=("$build")
+  # 77: this processor lacks the instruction set
+  "$to/program" "$mode" "$record" || [ $? = 77 ] || failed+=("$build")
 done
 [ ${#failed[@]} = 0 ] || { printf 'failed: %s\n' "${failed[*]}"; exit 1; }

@@ -134,11 +134,13 @@ TEST_CASE("Google Benchmark's JSON: aggregates alone") {
 TEST_CASE("Google Benchmark's JSON: counters") {
   // They follow Google Benchmark's own keys. A rate in no time is not JSON.
   const auto runs = read_google_benchmark(document(
-      R"({"name": "a", "iterations": 1, "cpu_time": 2, "time_unit": "ns", "cpu_time": 7},
+      R"({"name": "a", "iterations": 1, "cpu_time": 2, "cpu_time": {"cpu_time": 8, "threads": 5},
+          "threads": 1, "time_unit": "ns", "cpu_time": 7, "threads": 9},
          {"name": "NaN \"Infinity", "iterations": 1, "cpu_time": 3, "x": NaN, "y": -Infinity},
          {"name": "c", "iterations": 1, "cpu_time": NaN})"));
   REQUIRE(names_of(runs) == std::vector<std::string>{"a", "NaN \"Infinity", "c"});
   CHECK(runs[0].ns == std::vector<double>{2});
+  CHECK_FALSE(runs[0].parallel);
   CHECK(runs[1].ns == std::vector<double>{3});
   CHECK(runs[2].state == run_state::unusable);
 }

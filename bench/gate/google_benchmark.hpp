@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -98,11 +99,10 @@ inline std::string without_nonfinite(const std::string& text) {
 /// one of Google Benchmark's own keys, such as "cpu_time", and comes after it.
 inline nlohmann::json parse_first_keys(const std::string& text) {
   using event = nlohmann::json::parse_event_t;
-  std::vector<std::set<std::string>> keys;
-  const auto keep = [&](int, event what, nlohmann::json& parsed) {
-    if (what == event::object_start) keys.emplace_back();
-    if (what == event::object_end) keys.pop_back();
-    return what != event::key || keys.back().insert(parsed.get<std::string>()).second;
+  std::map<int, std::set<std::string>> keys;  // of the object that is open at each depth
+  const auto keep = [&](int depth, event what, nlohmann::json& parsed) {
+    if (what == event::object_start) keys[depth + 1].clear();
+    return what != event::key || keys[depth].insert(parsed.get<std::string>()).second;
   };
   return nlohmann::json::parse(text, keep, false);
 }

@@ -171,8 +171,9 @@ inline void write_junit(std::ostream& out, const gate_result& result) {
       out << "<failure message=\"" << verdict_of(problem) << ": " << numbers << "\"/>";
     } else if (problem.open()) {
       out << "<skipped message=\""
-          << (problem.trouble.empty() ? "the machine is too noisy to tell" : "not compared") << ": "
-          << numbers << "\"/>";
+          << (problem.trouble.empty() ? "too noisy or too near the threshold to tell"
+                                      : "not compared")
+          << ": " << numbers << "\"/>";
     }
     out << "<system-out>" << verdict_of(problem) << ": " << numbers << "</system-out></testcase>\n";
   }

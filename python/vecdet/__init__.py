@@ -16,15 +16,17 @@ any number of threads. Invalid arguments raise ValueError or TypeError before an
 """
 
 import sys as _sys
+import typing as _typing
 
 # python -m vecdet.gate imports this package first, though the gate needs nothing of it. If that
 # failed, Python's exit code 1 would mean there that a function is slower.
-if _sys.argv[:1] == ["-m"] and _sys.version_info >= (3, 10):
-    if _sys.orig_argv[-len(_sys.argv)] in ("vecdet.gate", "-mvecdet.gate"):
+if _sys.argv[:1] == ["-m"]:
+    # The module's name and its arguments; from Python 3.10 on.
+    _command = getattr(_sys, "orig_argv", [])[-len(_sys.argv):]
+    if _command[:1] in (["vecdet.gate"], ["-mvecdet.gate"]):
         from .gate import main as _gate
         _gate(_sys.argv[1:])
         _sys.exit()
-import typing as _typing
 
 try:
     import numpy as _numpy  # noqa: F401 (for its message)

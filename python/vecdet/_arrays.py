@@ -249,7 +249,7 @@ def box_rows(function: str, argument: str, array: NDArray[Any]) -> NDArray[Any]:
 def category_numbers(column: Any) -> NDArray[np.int64]:
     """A column of floats as integers, equal for equal floats. Small integers are the fastest."""
     whole = column.astype(int64)
-    if np.count_nonzero(whole != column):
+    if whole.astype(column.dtype).tobytes() != column.tobytes():  # a third of !='s time
         whole = np.unique(column, return_inverse=True)[1].astype(int64)
     return whole
 

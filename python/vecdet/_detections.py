@@ -80,9 +80,9 @@ class LetterboxTransform(NamedTuple):
     def _made(cls, make: Any, image_size: Sequence[float],
               input_size: Sequence[float]) -> LetterboxTransform:
         made = _c.letterbox_transform()
-        sizes = [_c.image_size(*pair("LetterboxTransform", name, size)) for name, size in (
-            ("image_size", image_size), ("input_size", input_size))]
-        check(make(*sizes, byref(made)))
+        function = "LetterboxTransform"
+        check(make(_c.image_size(*pair(function, "image_size", image_size)),
+                   _c.image_size(*pair(function, "input_size", input_size)), byref(made)))
         return cls(*(getattr(made, field) for field in cls._fields))
 
 
@@ -349,9 +349,8 @@ def _yolo_call(shape: tuple[int, ...], model: str, results: str, classes: int | 
     if params.keypoint_size and not count:
         raise ValueError(f"vecdet.{function}: keypoint_size is {keypoint_size}, expected 0 without "
                          "extras=, the number of values after the scores")
-    if classes is not None and not isinstance(classes, (int, np.integer)):
-        raise TypeError(f"vecdet.{function}: classes is {classes!r}, expected an integer, the "
-                        "number of the model's classes")
+    if classes is not None:
+        classes = integer(function, "classes", classes)
     _check_yolo_shape(shape, params, classes, count)
     images, rows, cols = shape
     doubt = None
@@ -431,21 +430,23 @@ def postprocess_yolo(
             image's pixels and clipped to it. None: they stay in the input's pixels.
         score_threshold: in [0, 1]; scores above it count. It is applied before anything is decoded.
         multi_label: one detection per class above the threshold, not only the best class.
-        iou_threshold, class_agnostic: of NMS, so not for models without it. With
-            ``class_agnostic``, boxes of different classes suppress each other, too.
+        iou_threshold: in [0, 1]; NMS drops a box whose IoU with a better one is above it. An error
+            for models without NMS.
+        class_agnostic: boxes of different classes suppress each other, too. An error for models
+            without NMS.
         results: the format of the boxes: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``.
         classes: the number of classes. It is only needed if there are fewer boxes than numbers per
             box; else such an output is refused as transposed.
         extras: the number of values after the scores: 1 for the angle of rotated boxes, 32 for
-            masks, 51 for poses. None: there are none, and scores are checked.
+            masks, 51 for poses. None: there are none, and scores below 0 are an error as well.
         keypoint_size: 0 if extras, such as mask coefficients, are copied; 2 or 3 if they are key
             points, x y or x y visibility.
 
     Raises:
         ValueError: a shape that does not fit the model, scores above 1 (logits), without
-            ``extras`` also negative ones (of boxes x numbers, only those of boxes above the
-            threshold are checked), a threshold outside [0, 1], or an option of NMS for a model
-            without it.
+            ``extras`` also negative scores, a threshold outside [0, 1], or an option of NMS for a
+            model without it. In outputs [images, boxes, ...], only the scores of boxes above the
+            threshold are checked.
         TypeError: an output of integers.
 
     Warns:
@@ -588,6 +589,8 @@ def letterbox(
         arrays.append(array)  # to which the views point
         views.append(_pack_image(address(array), rows, columns, stride))
     height, width = pair(function, "input_size", input_size, integer)
+    if height < 0 or width < 0:
+        raise ValueError(f"vecdet.{function}: input_size is {height, width}, expected 0 or more")
     shape = (len(arrays), 3, height, width)
     if out is None:
         out = empty(shape, float32)

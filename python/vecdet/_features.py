@@ -81,7 +81,7 @@ class _Rois:
 
 
 def _sides(function: str, output_size: Any) -> tuple[int, int]:
-    if np.ndim(output_size) == 0:
+    if isinstance(output_size, int) or np.ndim(output_size) == 0:
         output_size = output_size, output_size
     height, width = pair(function, "output_size", output_size, integer)
     if height < 0 or width < 0:
@@ -123,13 +123,16 @@ def roi_align_grad(grad: ArrayLike, boxes: Any, input_shape: Sequence[int],
     the gradient with respect to the output."""
     function = "roi_align_grad"
     array = _maps(function, "grad", grad)
-    shape = tuple(integer(function, "input_shape", side)
-                  for side in listed(function, "input_shape", input_shape))
-    if len(shape) != 4 or min(shape) < 0:
+    shape = listed(function, "input_shape", input_shape)
+    try:
+        out = empty(shape, array.dtype)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"vecdet.{function}: input_shape is {shape}, expected integers of 0 or "
+                          "more") from error
+    if out.ndim != 4:
         raise ValueError(f"vecdet.{function}: input_shape is {shape}, expected "
                          "(N, channels, height, width)")
-    rois = _Rois(function, boxes, shape[0], array.dtype)
-    out = empty(shape, array.dtype)
+    rois = _Rois(function, boxes, len(out), array.dtype)
     params = _roi_align_grad_params(spatial_scale, sampling_ratio, aligned, False)
     check(library.vecdet_roi_align_grad(TYPES[array.dtype], _described(array), rois.argument,
                                         params, None, _described(out)))

@@ -27,7 +27,7 @@ def number(function: str, argument: str, value: Any) -> float:
     """A number, or an array or tensor with a single one, as float."""
     if type(value) is float:
         return value
-    if not isinstance(value, (str, bytes, bytearray)):
+    if not isinstance(value, (str, bytes, bytearray, complex)):
         try:
             return float(value)
         except OverflowError as error:
@@ -40,6 +40,8 @@ def number(function: str, argument: str, value: Any) -> float:
 
 def integer(function: str, argument: str, value: Any, of: Any = ctypes.c_int64) -> int:
     """An integer, or an array or tensor with a single one, in the range of a type of ctypes."""
+    if type(value) is int and 0 <= value < 2**31:  # most, in a third of the time
+        return value
     try:
         whole = operator.index(value)
     except (TypeError, RuntimeError) as error:
@@ -68,6 +70,8 @@ def pair(function: str, argument: str, value: Any,
     except (TypeError, ValueError) as error:
         raise ValueError(_found(function, argument, value) + ", expected (height, width)"
                          ) from error
+    if type(height) is int and type(width) is int and 0 <= height < 2**31 and 0 <= width < 2**31:
+        return height, width
     return convert(function, argument, height), convert(function, argument, width)
 
 

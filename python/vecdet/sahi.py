@@ -57,7 +57,7 @@ def _all_matched(rows: Any, by_category: bool, transitive: bool) -> list[list[in
     """The groups at a threshold of 0, where all predictions match, also those apart. In NMM, a
     prediction takes none of its own score, except those with the same box."""
     order = np.lexsort((*rows[:, :4].T[::-1], -rows[:, 4]))
-    categories = rows[:, 5] if by_category else np.zeros(len(rows))
+    categories = category_numbers(rows[:, 5]) if by_category else np.zeros(len(rows), int64)
     groups = []
     for category in np.unique(categories):
         own = order[categories[order] == category]

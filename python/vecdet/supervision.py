@@ -35,7 +35,7 @@ def _rows(function: str, predictions: Any) -> Any:
     rows = floats(f"supervision.{function}", "predictions", predictions)
     if rows.ndim != 2 or rows.shape[1] not in (5, 6):
         raise wrong_shape(f"supervision.{function}", "predictions", rows, "[N, 5] or [N, 6]")
-    return rows if rows.dtype == float64 else rows.astype(float32, copy=False)
+    return rows if rows.dtype is float32 or rows.dtype is float64 else rows.astype(float32)
 
 
 def _columns(rows: Any) -> tuple[Any, Any, Any]:
@@ -47,10 +47,10 @@ def _columns(rows: Any) -> tuple[Any, Any, Any]:
 def _by_smaller_area(function: str, overlap_metric: Any) -> bool:
     """Accepts supervision's enum OverlapMetric, too."""
     name = overlap_metric
-    if type(name) is not str:
+    if name not in _METRICS:
         name = getattr(name, "value", name)
-    if isinstance(name, str):
-        name = name.upper()
+        if isinstance(name, str):
+            name = name.upper()
     return choice(_METRICS, f"supervision.{function}", "overlap_metric", name) == 1
 
 

@@ -95,7 +95,7 @@ with_clang() {
 }
 
 headers_alone() {
-  $cache $CXX -I "$root/include" $warnings "$@" -c "$here/trainer.cpp" -o "$scratch/headers_alone.o"
+  $cache $CXX -I "$root/include" "$@" -c "$here/trainer.cpp" -o "$scratch/headers_alone.o"
   $CXX "$scratch/headers_alone.o" -ltbb -o "$scratch/headers_alone"
   "$scratch/headers_alone"
 }

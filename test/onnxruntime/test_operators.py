@@ -288,7 +288,7 @@ class PostprocessYolo(Operators):
 
     def test_models(self):
         for model in ("yolov5", "yolov7", "yolox", "yolov8", "yolov9", "yolo11", "yolo12",
-                      "yolov10", "yolo26", "rt-detr"):
+                      "yolov11", "yolov12", "yolov10", "yolo26", "rt-detr"):
             for images, boxes in ((1, 500), (3, 200), (1, 0), (0, 200)):
                 found = self.check(raw_output(model, images, boxes, 4), model)
                 self.assertEqual(found > 0, images * boxes > 0)
@@ -455,6 +455,7 @@ class Errors(unittest.TestCase):
 
     def test_yolo(self):
         good = raw_output("yolov8", 1, 100, 4)
+        ends = raw_output("yolov10", 1, 100, 4)
         self.refuses("vecdet::PostprocessYolo: model is missing, expected yolov5, yolov7, ",
                      "PostprocessYolo", {"output": good}, DETECTIONS)
         for text, output, options in (
@@ -470,7 +471,16 @@ class Errors(unittest.TestCase):
                  "boxes] with 80 classes", good, {"classes": 80}),
                 ("PostprocessYolo: output.shape is [1, 8, 100], expected [images, boxes, 6]", good,
                  {"model": "yolov10"}),
-                ("PostprocessYolo: a score of output is ", good + 2, {}),
+                ("postprocess_yolo: number 4 of box 0 of image 0 of outputs.numbers is ", good + 2,
+                 {}),
+                ("postprocess_yolo: number 4 of box 0 of image 0 of outputs.numbers is ", good - 2,
+                 {}),
+                ("PostprocessYolo: a score of output is ", good + 2, {"extras": 0}),
+                ("PostprocessYolo: extras is -1, expected 0 or more", good, {"extras": -1}),
+                ("PostprocessYolo: iou_threshold is set, expected no value", ends,
+                 {"model": "yolov10", "iou_threshold": 0.5}),
+                ("PostprocessYolo: class_agnostic is set, expected no value", ends,
+                 {"model": "yolo26", "class_agnostic": 0}),
                 ("PostprocessYolo: output.type is float16, expected float or bfloat16",
                  good.astype(np.float16), {})):
             self.refuses("vecdet::" + text, "PostprocessYolo", {"output": output}, DETECTIONS,

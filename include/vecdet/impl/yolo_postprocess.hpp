@@ -57,6 +57,11 @@ inline bool looks_like_extras(index_t scores) {
   return scores == 15 + 1 || scores == 1 + 32 || scores == 80 + 32 || scores == 1 + 51;
 }
 
+/// Whether a score is neither a probability nor NaN.
+inline bool is_outside(float x) {
+  return is_above(least_probability, x) || is_above(x, greatest_probability);
+}
+
 /// One call of postprocess_yolo.
 template <class T>
 class yolo_call {
@@ -226,10 +231,6 @@ class yolo_call {
 
  private:
   bool is_unknown() const { return params_.extras == yolo_postprocess_params::unknown_extras; }
-  /// Whether a score is a number that is no probability.
-  static bool is_outside(float x) {
-    return is_above(least_probability, x) || is_above(x, greatest_probability);
-  }
   void note_outside(bool outside) const {
     if (outside) has_outside_.store(true, std::memory_order_relaxed);
   }

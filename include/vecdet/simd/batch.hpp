@@ -8,12 +8,7 @@
 
 #include <vecdet/dtype.hpp>
 #include <vecdet/simd/batch_types.hpp>
-
-// xsimd's own operations on 64-bit Arm are kept: there, fast-math flags are not supported.
-#if defined(VECDET_FAST_MATH) && defined(__x86_64__)
-#define VECDET_STRICT_OPERATIONS 1
 #include <vecdet/simd/strict.hpp>
-#endif
 
 #include <cstdint>
 #include <type_traits>

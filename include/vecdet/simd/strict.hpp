@@ -7,6 +7,10 @@
 
 #include <vecdet/simd/batch_types.hpp>
 
+// Not on 64-bit Arm: there, fast math without dispatch is not supported.
+#if defined(VECDET_FAST_MATH) && defined(__x86_64__)
+#define VECDET_STRICT_OPERATIONS 1
+
 namespace vecdet {
 namespace VECDET_TARGET {
 
@@ -105,3 +109,5 @@ VECDET_SWAPPED(double)
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+#endif

@@ -26,6 +26,15 @@ expect() {
 
 needs_python() { [ -n "$python" ] || { echo "skipped: Python 3 was not found"; exit 77; }; }
 
+# ended NUMBER: the process ends within ten seconds. It may stay as a zombie where no process 1 waits for orphans.
+ended() {
+  for _ in $(seq 100); do
+    grep -q '^State:\s*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  fail "process $1 still runs"
+}
+
 # has FILE TEXT...: the file contains each text.
 has() {
   local file=$1 text

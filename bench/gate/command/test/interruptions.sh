@@ -25,8 +25,7 @@ interrupt() {
   wait $gate_process || code=$?
   [ $code = 2 ] || fail "exit code $code after SIG$signals: $*"
   has err 'vecdet-gate: interrupted'
-  # An ended process stays as a zombie where no process 1 waits for orphans.
-  if grep -q '^State:\s*[^ZX[:space:]]' "/proc/$child/status" 2>/dev/null; then fail "process $child still runs: $*"; fi
+  ended "$child"
   [ -z "$(ls "$TMPDIR")" ] || fail "files are left: $(ls "$TMPDIR")"
 }
 
