@@ -278,8 +278,8 @@ void register_batched_nms(const std::string& variant, index_t count, index_t cla
   });
 #endif
   const auto prepare = [=] { return make_problem(variant, count, classes); };
-  if (variant.rfind("clustered", 0) ==
-      0) {  // the classes of recorded boxes are not below `classes`
+  // The classes of recorded boxes are not below `classes`.
+  if (variant.rfind("clustered", 0) == 0) {
     const auto run_plain = [=](problem_data& data) {
       VECDET_PLAIN(plain_batched_nms)
       (data.boxes.data(), data.scores.data(), data.classes.data(), classes, count, 0.5f, count,

@@ -31,9 +31,8 @@ constexpr const char* usage =
     "Names are <function>/<variant>/<type>/<shape>/<implementation>/threads:<n>; implementations:\n"
     "reference, plain_<set>, baseline, avx2, avx512. --benchmark_filter=. runs every benchmark.\n"
     "The table goes to standard output; with --benchmark_format=json or csv, only Google\n"
-    "Benchmark's output does. Repetitions are 3 of at least 0.05 s unless flags say otherwise, "
-    "and\n"
-    "at least 5 calls each.\n"
+    "Benchmark's output does. Unless flags say otherwise, a benchmark has 3 repetitions of at\n"
+    "least 0.05 s. A repetition has at least 5 calls.\n"
     "The environment variable VECDET_BENCH_PLOTS=FOLDER draws plots of /scaling/ benchmarks.\n"
     "Google Benchmark's flags, of which --benchmark_filter=REGEX is the most useful:\n";
 

@@ -28,8 +28,7 @@ double nan_number() {
 }
 const double nan = nan_number();
 
-/// Numbers that are exact in float, every third of which is NaN, infinite or -infinite if
-/// `has_special`.
+/// Numbers that are exact in float. If `has_special`, every eleventh is NaN, infinite or -infinite.
 std::vector<float> numbers(index_t count, int modulus, bool has_special = false) {
   const std::uint32_t special[] = {0x7fc00000, 0x7f800000, 0xff800000};
   std::vector<float> all(static_cast<std::size_t>(count));

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the catalogue's calls between builds with different floating-point flags:
 //
-//   vecdet_fast_math record <file>   writes the inputs and results of every call on each
-//   instruction
-//                                    set
-//   vecdet_fast_math equal <file>    on the recorded inputs, every result is bit-identical
-//   vecdet_fast_math close <file>    the results of ordinary numbers are within the tolerances of
-//                                    docs/portability.md; with special numbers, every call ends and
-//                                    accesses nothing outside its arrays
+//   record <file>   writes the inputs and results of every call on each instruction set
+//   equal <file>    on the recorded inputs, every result is bit-identical
+//   close <file>    the results of ordinary numbers are within the tolerances of
+//                   docs/portability.md; with special numbers, every call ends and accesses nothing
+//                   outside its arrays
 //
 // Families may follow the file; without them, all run.
 //

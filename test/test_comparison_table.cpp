@@ -43,27 +43,17 @@ TEST_CASE("comparison table: a row per instruction set, at most 120 columns") {
       "| problem                                       | vecdet on | plain, ms | vecdet, ms |    "
       "faster | 2 threads | of copy |\n"
       "|-----------------------------------------------|-----------|----------:|-----------:|------"
-      "-"
-      "--"
-      "-:|----------:|--------:|\n"
+      "----:|----------:|--------:|\n"
       "| f                                             |           |           |            |      "
-      " "
-      "  "
-      "  |           |         |\n"
+      "     |           |         |\n"
       "|   labels/f32/8x2                              | avx512    |      4.00 |       1.00 |     "
       "4.00x |     0.500 |     50% |\n"
       "|   labels/f32/8x2                              | avx2      |           |       2.00 |      "
-      " "
-      "  "
-      "  |           |     25% |\n"
+      "     |           |     25% |\n"
       "| nms                                           |           |           |            |      "
-      " "
-      "  "
-      "  |           |         |\n"
+      "     |           |         |\n"
       "|   clustered/f32/1000                          | (torch)   |           |      0.290 |      "
-      " "
-      "  "
-      "  |           |         |\n";
+      "     |           |         |\n";
   CHECK(table.has("f/labels/f32/8x2/plain_avx512/threads:1"));
   CHECK(!table.has("f/labels/f32/8x2/plain_avx512/threads:2"));
   CHECK(table.text().substr(0, expected.size()) == expected);

@@ -340,8 +340,8 @@ class trace_nesting {
   const std::vector<entry>& executions_;
   tied_convolutions ties_;
   replacement_finder finder_;
-  std::vector<frame>
-      running_;  ///< the calls of a thread that run, in the order in which they began
+  /// The calls of a thread that run, in the order in which they began.
+  std::vector<frame> running_;
   std::int64_t now_ns_ = INT64_MIN;  ///< until when time was added to them
   bool overlap_ = false;             ///< whether calls may end before others that began later
   left_out overlapping_;

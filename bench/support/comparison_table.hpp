@@ -107,10 +107,9 @@ class comparison_table {
   std::string legend() const {
     std::string text =
         "\nMilliseconds per call, on one thread unless the column says otherwise. faster: the "
-        "plain "
-        "loop's time divided by\nvecdet's on one thread, where the plain loop was compiled for the "
-        "same instruction set. of copy: bytes per second,\nrelative to a copy of as many bytes. <: "
-        "slower than the plain loop. ~: repetitions differ by more than a third.\n";
+        "plain loop's time divided by\nvecdet's on one thread, where the plain loop was compiled "
+        "for the same instruction set. of copy: bytes per second,\nrelative to a copy of as many "
+        "bytes. <: slower than the plain loop. ~: repetitions differ by more than a third.\n";
     for (const auto& results : results_)
       for (const auto& result : results.second)
         if (!is_set(result.first) && result.first.rfind("plain_", 0) != 0)

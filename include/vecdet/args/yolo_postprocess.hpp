@@ -28,9 +28,9 @@ template <class T>
 struct yolo_kernels {
   /// Finds the best score above the threshold of each box in [first, last), and the best k of them.
   /// Writes their records, best first, ties by lower element, and returns their number. A record's
-  /// upper half is the sort key, its lower half the element. `spare` has the same size. Sets
-  /// `has_outside` if a score is below least_probability: any score of channels; in rows, if one of
-  /// a box with a score above the threshold is no probability.
+  /// upper half is the sort key, its lower half the element. `spare` has the same size.
+  /// `has_outside` is set if a score is no probability: in channels, any score below
+  /// least_probability; in rows, any score of a box that has one above the threshold.
   index_t (*search_channels)(const yolo_search_args<T>&, bool& has_outside, index_t first,
                              index_t last, std::uint64_t* records, std::uint64_t* spare);
   index_t (*search_rows)(const yolo_search_args<T>&, bool& has_outside, index_t first, index_t last,

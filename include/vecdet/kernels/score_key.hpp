@@ -17,7 +17,7 @@ using std::uint64_t;
 /// Ascending keys are descending scores. NaN comes first; both zeros are equal. There is no branch,
 /// so that compilers vectorise loops of it.
 VECDET_INLINE uint32_t descending_key(float score) {
-  const float canonical = score + hidden(0.0f);
+  const float canonical = score + VECDET_ORDERED(0.0f);
   uint32_t bits;
   __builtin_memcpy(&bits, &canonical, sizeof bits);
   const uint32_t is_negative = 0u - (bits >> 31);
@@ -25,7 +25,7 @@ VECDET_INLINE uint32_t descending_key(float score) {
   return (bits ^ (0x7fffffffu & ~is_negative)) & is_number;
 }
 VECDET_INLINE uint64_t descending_key(double score) {
-  const double canonical = score + hidden(0.0);
+  const double canonical = score + VECDET_ORDERED(0.0);
   uint64_t bits;
   __builtin_memcpy(&bits, &canonical, sizeof bits);
   const uint64_t is_negative = 0u - (bits >> 63);

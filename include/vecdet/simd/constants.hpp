@@ -25,7 +25,7 @@ template <class Real>
 constexpr Real largest = std::is_same<Real, float>::value ? Real(3.4028234663852886e38)
                                                           : Real(1.7976931348623157e308);
 /// A constant whose value the compiler must not see with -ffast-math: it would take comparisons
-/// with infinity for decided, and drop NaN and the addition of 0.
+/// with infinity for decided, and drop NaN.
 template <class Real>
 VECDET_INLINE Real hidden(Real constant) {
 #if defined(VECDET_FAST_MATH)
