@@ -92,8 +92,9 @@ void postprocess() {
   yolo_postprocess_workspace workspace;
   yolo_outputs<float> outputs;
   outputs.numbers = matrix_view<const float>(scaled.data(), 300, 6);
-  const yolo_detections_view found =
-      postprocess_yolo(outputs, transforms, yolo_postprocess_params::v10(), workspace);
+  yolo_postprocess_params yolo = yolo_postprocess_params::v10();
+  yolo.extras = 0;  // the scores need not be probabilities
+  const yolo_detections_view found = postprocess_yolo(outputs, transforms, yolo, workspace);
   out.add_bytes(found.scores.size());
   out.add(found.scores);
   out.add(vector_view<const float>(found.boxes.data(), 4 * found.boxes.size()));
@@ -119,9 +120,10 @@ void padding() {
   letterbox_workspace workspace;
   letterbox_params params;
   params.scale = 1.0 / 255;
+  const double mean[] = {0.4, 0.43, 0.46}, deviation[] = {0.2, 0.21, 0.22};
   for (int c = 0; c < 3; ++c) {
-    params.mean[c] = 0.4 + 0.03 * c;
-    params.deviation[c] = 0.2 + 0.01 * c;
+    params.mean[c] = mean[c];
+    params.deviation[c] = deviation[c];
   }
   letterbox(images, vector_view<float>(batch), grid_size{64, 64}, params, workspace);
   out.add(batch);
