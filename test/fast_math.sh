@@ -17,6 +17,7 @@ if [ $# = 0 ]; then
   for compiler in g++ clang++; do
     set -- "$@" $compiler/dispatch/-O2,-ffast-math,-march=native \
       $compiler/dispatch/-O2,-march=native,-ffp-contract=fast
+    set -- "$@" $compiler/headers/-O2,-funsafe-math-optimizations,-march=x86-64
     for march in x86-64 x86-64-v3 x86-64-v4; do set -- "$@" $compiler/headers/-Ofast,-march=$march; done
   done
 fi

@@ -56,7 +56,7 @@ VECDET_INLINE pack<float, N> exp_minus_abs(const pack<float, N>& x) {
   const real round = 12582912.0f;  // 1.5 * 2^23: a sum's low bits are the rounded addend
   const real u = abs_below(x, real(86.64f));
   const real n_shifted = VECDET_ORDERED(fma(u, real(11.5415602f), round));
-  const real n = n_shifted - round;
+  const real n = VECDET_ORDERED(n_shifted - round);
   // log(2)/8 in two parts: multiplying by the first part, of 13 bits, is exact with and without
   // fma.
   const real r = fnma(n, real(3.99327312e-6f), VECDET_ORDERED(fnma(n, real(0.0866394043f), u)));
@@ -93,7 +93,7 @@ VECDET_INLINE pack<double, N> exp_minus(const pack<double, N>& u) {
   const real round = 6755399441055744.0;  // 1.5 * 2^52
   const real x = min(real(709.0895657128241), u);
   const real n_shifted = VECDET_ORDERED(fma(x, real(1.4426950408889634), round));
-  const real n = n_shifted - round;
+  const real n = VECDET_ORDERED(n_shifted - round);
   const real r =
       fnma(n, real(0x1.ef35793c7673p-45), VECDET_ORDERED(fnma(n, real(0x1.62e42fefa38p-1), x)));
   const real scale =
@@ -147,8 +147,8 @@ VECDET_INLINE pack<double, N> minus_log(const pack<double, N>& m) {
   const bits shifted = bit_cast<std::uint64_t>(m) + bits(0x3ff0000000000000 - sqrt_half);
   const real f = bit_cast<double>((shifted & bits(0x000fffffffffffff)) + bits(sqrt_half));
   // OR-ing an integer below 2^52 into the bits of 2^52 gives their sum as a double.
-  const real k = bit_cast<double>((shifted >> 52) | bits(0x4330000000000000)) -
-                 real(4503599627370496.0 + 1023.0);
+  const real k = VECDET_ORDERED(bit_cast<double>((shifted >> 52) | bits(0x4330000000000000)) -
+                                real(4503599627370496.0 + 1023.0));
   const real log_f = twice_atanh((f - real(1.0)) / (f + real(1.0)));
   return real(0.0) - fma(k, real(0x1.62e42fefa38p-1), fma(k, real(0x1.ef35793c7673p-45), log_f));
 }

@@ -69,7 +69,7 @@ VECDET_INLINE pack<float, N> exp_product(const pack<float, N>& x, const pack<flo
   using real = pack<float, N>;
   const real round = exponent_shift<float>;
   const real n_shifted = VECDET_ORDERED(fma(x, binary, round));
-  const real n = n_shifted - round;
+  const real n = VECDET_ORDERED(n_shifted - round);
   // log(2) in two parts: n times the first is exact.
   real r = VECDET_ORDERED(fma(x, high, n * real(-0.693359375f)));
   r = fma(x, low, fma(n, real(2.12194440e-4f), r));
@@ -86,7 +86,7 @@ VECDET_INLINE pack<double, N> exp_product(const pack<double, N>& x, const pack<d
   using real = pack<double, N>;
   const real round = exponent_shift<double>;
   const real n_shifted = VECDET_ORDERED(fma(x, binary, round));
-  const real n = n_shifted - round;
+  const real n = VECDET_ORDERED(n_shifted - round);
   real r = VECDET_ORDERED(fma(x, high, n * real(-0x1.62e42fefa38p-1)));
   r = fma(x, low, fma(n, real(-0x1.ef35793c7673p-45), r));
   constexpr double c[] = {0.5,
@@ -121,7 +121,7 @@ VECDET_INLINE pack<float, N> log_ratio(const pack<float, N>& a, const pack<float
   const real unscale = bit_cast<float>(bits(0x3f800000) - (k << 23));
   const real near = a * unscale;
   const real s = (VECDET_ORDERED(near - b) - fnma(a_low, unscale, b_low)) / (near + b);
-  const real k_real = bit_cast<float>(k + bits(0x4b400000)) - real(12582912.0f);
+  const real k_real = VECDET_ORDERED(bit_cast<float>(k + bits(0x4b400000)) - real(12582912.0f));
   const real z = s * s;
   real q = fma(z, real(0.23469976f), real(0.28553542f));
   q = fma(z, q, real(0.39999866f));
@@ -147,8 +147,8 @@ VECDET_INLINE pack<double, N> log_ratio(const pack<double, N>& a, const pack<dou
     const auto tiny = size < real(0x1p-1022);
     const real normal = select(tiny, size * real(0x1p54), size);
     const bits word = bit_cast<std::uint64_t>(normal);
-    const real exponent =
-        bit_cast<double>((word >> 52) | bits(0x4330000000000000)) - real(4503599627370496.0);
+    const real exponent = VECDET_ORDERED(bit_cast<double>((word >> 52) | bits(0x4330000000000000)) -
+                                         real(4503599627370496.0));
     return {bit_cast<double>((word & bits(0x000fffffffffffff)) | bits(0x3ff0000000000000)),
             select(tiny, exponent - real(54.0), exponent)};
   };

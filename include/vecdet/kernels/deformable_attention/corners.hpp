@@ -43,7 +43,7 @@ struct attention_axis {
     const doubles bounded = min(max(position, doubles(-2.0)), size + doubles(1.0));
     // 1.5 * 2^52: doubles of this size are whole numbers.
     const doubles whole(6755399441055744.0);
-    const doubles nearest = VECDET_ORDERED(bounded + whole) - whole;
+    const doubles nearest = VECDET_ORDERED(VECDET_ORDERED(bounded + whole) - whole);
     before = select(nearest > bounded, nearest - doubles(1.0), nearest);
     distance = bounded - before;
   }
