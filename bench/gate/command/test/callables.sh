@@ -50,6 +50,7 @@ expect 2 compare kernel:run kernel:__name__
 has err '"kernel:__name__" is not callable'
 expect 2 compare kernel:run
 expect 0 compare --help
+has out 'python -m vecdet.gate'
 
 # Functions whose body does not run when they are called.
 cat >unrun.py <<'END'
@@ -68,7 +69,7 @@ def wrapped(): return coroutine()
 END
 for name in coroutine generator asynchronous partial partial_generator called called.method wrapped; do
   expect 2 compare kernel:run unrun:$name
-  has err ""unrun:$name" returns a" 'whose body does not run'
+  has err "\"unrun:$name\" returns a" 'whose body does not run'
 done
 
 # Functions that do not return: each is named, with what it says. They may use file descriptor 3.
@@ -90,10 +91,9 @@ expect 2 compare ends:exits_at_once kernel:run
 has err '"ends:exits_at_once" ended the measuring process (exit code 0), expected it to return'
 for name in raises raises_later; do
   expect 2 compare kernel:run ends:$name --pairs 20
-  has err 'Traceback' "in $name" 'ValueError: no ' ""ends:$name" raised ValueError('no "
+  has err 'Traceback' "in $name" 'ValueError: no ' "\"ends:$name\" raised ValueError('no "
 done
 expect 0 compare ends:writes ends:writes --pairs 20 --control 1000 --threshold 1000
-has out 'python -m vecdet.gate'
 
 # No error looks like a slowdown, whose exit code is 1: without the command, with one that cannot be run, and where the
 # package vecdet cannot be imported.
