@@ -2,6 +2,7 @@
 // The gate's reading of Google Benchmark's JSON and of the counter's notes, and its filters.
 #include "bench/gate/counter.hpp"
 #include "bench/gate/google_benchmark.hpp"
+#include "bench/gate/utf8.hpp"
 
 #include <cstddef>
 #include <regex>
@@ -109,7 +110,16 @@ TEST_CASE("Google Benchmark's JSON: benchmarks of one name") {
             {"name": "a", "iterations": 1, "cpu_time": 1},
             {"name": "a", "iterations": 1, "cpu_time": 2},
             {"name": "a #2", "iterations": 1, "cpu_time": 2})"))) ==
-        std::vector<std::string>{"a", "a #2", "a #2 #2"});
+        std::vector<std::string>{"a", "a #3", "a #2"});
+  const auto places = read_google_benchmark(document(R"(
+            {"name": "a #2", "iterations": 1, "cpu_time": 1},
+            {"name": "a", "iterations": 1, "cpu_time": 1},
+            {"name": "a", "iterations": 1, "cpu_time": 2})"));
+  CHECK(names_of(places) == std::vector<std::string>{"a #2", "a", "a #3"});
+  CHECK(places[0].place == 1);
+  CHECK(places[1].place == 1);
+  CHECK(places[2].place == 2);
+  CHECK(places[2].run_name == "a");
 }
 
 TEST_CASE("Google Benchmark's JSON: aggregates alone") {
@@ -145,8 +155,43 @@ TEST_CASE("Google Benchmark's JSON: counters") {
   CHECK(runs[2].state == run_state::unusable);
 }
 
+TEST_CASE("Google Benchmark's JSON: numbers beyond double's range") {
+  const auto runs = read_google_benchmark(
+      document(R"({"name": "a 1e400", "iterations": 1e400, "cpu_time": 1e400, "real_time": -1e400},
+                  {"name": "b", "iterations": 10, "cpu_time": 1.5e-3, "x": 1E999, "y": 1e-400})"));
+  REQUIRE(names_of(runs) == std::vector<std::string>{"a 1e400", "b"});
+  CHECK(runs[0].state == run_state::unusable);
+  CHECK(runs[1].ns == std::vector<double>{1.5e-3});
+}
+
+TEST_CASE("Google Benchmark's JSON: bytes that are not UTF-8") {
+  const auto runs = read_google_benchmark(document(
+      "{\"name\": \"gr\xfc\xdf\", \"error_occurred\": true, \"error_message\": \"\xff!\"}"));
+  REQUIRE(names_of(runs) == std::vector<std::string>{"gr\xef\xbf\xbd\xef\xbf\xbd"});
+  CHECK(runs[0].reason == "reports an error: \xef\xbf\xbd!");
+  const std::regex filter(filter_for(runs), std::regex::extended);
+  CHECK(std::regex_search("gr\xfc\xdf", filter));
+  CHECK(std::regex_search("gr\xef\xbf\xbd\xef\xbf\xbd", filter));
+  CHECK_FALSE(std::regex_search("gr\xfc\xdf\xdf", filter));
+}
+
+TEST_CASE("UTF-8") {
+  const std::string replaced = replaced_byte;
+  for (const std::string valid : {"", "a\n", "\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+                                  "\xef\xbf\xbd", "\xf4\x8f\xbf\xbf"})
+    CHECK(valid_utf8(valid) == valid);
+  CHECK(valid_utf8("a\x80z") == "a" + replaced + "z");
+  for (const std::string wrong : {"\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                                  "\xe2\x82", "\xf0\x9f\x98", "\xff", "\xf8\x88"}) {
+    std::string every;
+    for (std::size_t i = 0; i < wrong.size(); ++i) every += replaced;
+    CHECK(valid_utf8(wrong) == every);
+  }
+}
+
 TEST_CASE("Google Benchmark's JSON: malformed") {
-  for (const char* text : {"", "{", "3", "[]", "{}", R"({"benchmarks": {}})", "null", "\xff"})
+  for (const char* text : {"", "{", "3", "[]", "{}", R"({"benchmarks": {}})", "null", "\xff",
+                           R"({"benchmarks": [1e]})"})
     CHECK(message_of(text).find("not the JSON of Google Benchmark") == 0);
   CHECK(message_of(document("3")) == "an entry of \"benchmarks\" is no object");
   CHECK(message_of(document("{}")) == "a benchmark has no name");

@@ -120,7 +120,7 @@ TEST_CASE("gate: a history that no gate has written") {
   };
   const std::string good = history_line(one_problem("a", 1), "r", 0).dump();
   CHECK(message_of(good).empty());
-  for (const std::string wrong : {"0", "-1", "\"x\"", "null"}) {
+  for (const std::string wrong : {"0", "-1", "\"x\"", "[]"}) {
     std::string line = good;
     const std::size_t at = line.find("100.0");
     CHECK_FALSE(message_of(line.replace(at, 5, wrong)).empty());

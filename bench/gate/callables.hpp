@@ -37,9 +37,20 @@ inline finished_program run_measurer(const callable_pair& callables, int pairs, 
   start.command = {callables.python, callables.measurer, "--measure", job.dump()};
   start.environment = std::move(environment);
   start.limit = limit;
+  start.measured = true;
   const on_one_processor pinned(true);
   finished_program ended = run_program(start);
   if (!ended.succeeded()) throw std::runtime_error("the measuring process: " + ended.failure());
+  // Its last line: "done" or its JSON; until then, the callable that runs, if it says so.
+  while (!ended.results.empty() && ended.results.back() == '\n') ended.results.pop_back();
+  ended.results.erase(0, ended.results.rfind('\n') + 1);
+  if (ended.results.empty() || (ended.results != "done" && ended.results[0] != '{')) {
+    const std::string by = ended.results.empty()
+                               ? "\"" + callables.base + "\" or \"" + callables.head + "\""
+                               : "\"" + ended.results + "\"";
+    throw std::runtime_error(by +
+                             " ended the measuring process (exit code 0), expected it to return");
+  }
   return ended;
 }
 

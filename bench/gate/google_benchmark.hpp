@@ -2,8 +2,11 @@
 // Reads the JSON of programs built with Google Benchmark, whatever its version.
 #pragma once
 
+#include "utf8.hpp"
+
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,16 +27,26 @@ enum class run_state {
   unusable,  ///< its entries have no time that can be compared
 };
 
-/// One benchmark in one run of a program.
-struct benchmark_run {
-  std::string name;         ///< from the second benchmark of a name on, with " #2" and so on
+/// How a benchmark's run ended.
+struct run_end {
+  run_state state = run_state::timed;
+  std::string reason;  ///< for its state, unless it is timed
+};
+
+/// One benchmark in one run of a program. `run_name` and `place` identify it: `name` is for people,
+/// and depends on the run's other benchmarks.
+struct benchmark_run : run_end {
+  std::string name;         ///< from the second benchmark of a name on, with a number, as "sum #2"
   std::string run_name;     ///< as the program calls it
+  int place = 1;            ///< among the run's benchmarks of this run_name
   std::vector<double> ns;   ///< per iteration, one for each repetition, or their median
   double iterations = 0;    ///< of all repetitions; 0: unknown
   bool parallel = false;    ///< it runs on several threads
   bool wall_clock = false;  ///< it measures real or its own time, as its name says
-  run_state state = run_state::timed;
-  std::string reason;  ///< for its state, unless it is timed
+
+  bool is(const benchmark_run& other) const {
+    return run_name == other.run_name && place == other.place;
+  }
 };
 
 /// Whether Google Benchmark's name has this part, such as "real_time" in "sum/1024/real_time".
@@ -74,7 +87,8 @@ inline bool flag(const nlohmann::json& entry, const char* key) {
 }
 
 /// Google Benchmark writes numbers that are not finite as NaN and Infinity, which are not JSON,
-/// such as a rate in a time of 0. Outside strings, they become null.
+/// such as a rate in a time of 0. Outside strings, they become null, as do numbers beyond double's
+/// range.
 inline std::string without_nonfinite(const std::string& text) {
   std::string clean;
   bool in_string = false;
@@ -87,6 +101,15 @@ inline std::string without_nonfinite(const std::string& text) {
     if (!in_string) {
       for (const std::string word : {"NaN", "-NaN", "Infinity", "-Infinity"}) {
         if (text.compare(i, word.size(), word) == 0) length = word.size();
+      }
+      const std::size_t end = text.find_first_not_of("+-.0123456789eE", i);
+      const std::string number = text.substr(i, end == text.npos ? end : end - i);
+      if (!number.empty() && std::isinf(std::strtod(number.c_str(), nullptr)))
+        length = number.size();
+      if (!number.empty() && length == 0) {
+        clean += number;
+        i += number.size() - 1;
+        continue;
       }
     }
     clean += length > 0 ? "null" : std::string(1, text[i]);
@@ -174,9 +197,11 @@ inline void read_entries(const benchmark_entries& found, benchmark_run& run) {
 
 /// The benchmarks in the order of the file. A benchmark that reports only aggregates has their
 /// median. The time is the one by which Google Benchmark chooses the number of iterations: CPU
-/// time, unless the name says real or manual time. Throws if the text is not such JSON.
+/// time, unless the name says real or manual time. Bytes that are not UTF-8 are replaced. Throws if
+/// the text is not such JSON.
 inline std::vector<benchmark_run> read_google_benchmark(const std::string& text) {
-  const nlohmann::json document = detail::parse_first_keys(detail::without_nonfinite(text));
+  const nlohmann::json document =
+      detail::parse_first_keys(detail::without_nonfinite(valid_utf8(text)));
   if (document.is_discarded() || !document.is_object() || !document.contains("benchmarks") ||
       !document["benchmarks"].is_array())
     throw std::runtime_error(
@@ -201,27 +226,36 @@ inline std::vector<benchmark_run> read_google_benchmark(const std::string& text)
     (aggregate ? at->aggregates : at->repetitions).push_back(&entry);
   }
   std::vector<benchmark_run> runs;
-  std::set<std::string> names;
+  std::set<std::string> names;  // a benchmark's own name is not made up for another
+  for (const detail::benchmark_entries& found : all) names.insert(found.place.run_name);
+  std::map<std::string, int> uses;
   for (const detail::benchmark_entries& found : all) {
     benchmark_run run;
-    run.run_name = found.place.run_name;
-    run.name = run.run_name;
-    for (int use = 2; !names.insert(run.name).second; ++use)
-      run.name = run.run_name + " #" + std::to_string(use);
+    run.run_name = run.name = found.place.run_name;
+    run.place = ++uses[run.run_name];
+    for (int number = run.place; number > 1 && !names.insert(run.name).second; ++number)
+      run.name = run.run_name + " #" + std::to_string(number);
     detail::read_entries(found, run);
     runs.push_back(std::move(run));
   }
   return runs;
 }
 
-/// A pattern for --benchmark_filter that matches exactly the names of these benchmarks.
+/// A pattern for --benchmark_filter that matches the names of these benchmarks, and no other unless
+/// they contain replaced bytes.
 inline std::string filter_for(const std::vector<benchmark_run>& benchmarks) {
   std::string pattern = "^(";
   for (const benchmark_run& benchmark : benchmarks) {
     if (pattern.size() > 2) pattern += '|';
-    for (const char c : benchmark.run_name) {
-      if (std::string("\\^$.|?*+()[{").find(c) != std::string::npos) pattern += '\\';
-      pattern += c;
+    const std::string& name = benchmark.run_name;
+    for (std::size_t i = 0; i < name.size(); ++i) {
+      if (name.compare(i, 3, replaced_byte) == 0) {
+        pattern += std::string("(") + replaced_byte + "|.)";
+        i += 2;
+        continue;
+      }
+      if (std::string("\\^$.|?*+()[{").find(name[i]) != std::string::npos) pattern += '\\';
+      pattern += name[i];
     }
   }
   return pattern + ")$";

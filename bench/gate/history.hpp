@@ -18,6 +18,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -94,6 +95,20 @@ inline double level(const benchmark_history& series, std::size_t i) {
                  series.ns.begin() + static_cast<std::ptrdiff_t>(end)});
 }
 
+/// Throws if the file cannot be written, before time is spent on its content. A file that does not
+/// exist does not exist afterwards, either.
+inline void require_writable(const std::string& path) {
+  if (path.empty()) return;
+  struct stat found {};
+  const bool exists = stat(path.c_str(), &found) == 0;
+  if (exists && S_ISFIFO(found.st_mode)) return;  // without a reader, it cannot be opened
+  const open_file file(path, exists ? O_WRONLY | O_NOCTTY : O_WRONLY | O_CREAT);
+  if (file.number() < 0)
+    throw std::runtime_error("\"" + path + "\" cannot be written: " + std::strerror(errno));
+  std::error_code ignored;  // then it stays, and is empty
+  if (!exists) std::filesystem::remove(std::filesystem::canonical(path, ignored), ignored);
+}
+
 /// Adds a line to a file as a whole: if it cannot be written, such as on a full disk, the file is
 /// as before. If an earlier run was cut off within its line, this one still begins a line of its
 /// own.
@@ -123,8 +138,8 @@ inline void append_line(const std::string& path, std::string line) {
 }
 
 /// Reads a history, in the order of its lines. A line that is not JSON was cut off when a run was
-/// killed or the disk was full: it is skipped, with a message to `warnings`. Throws on JSON that is
-/// no line of a history. Both name the line's number.
+/// killed or the disk was full: it is skipped, with a message to `warnings`, as is a time of null.
+/// Throws on JSON that is no line of a history. Both name the line's number.
 inline std::vector<benchmark_history> read_history(std::istream& in, const std::string& path,
                                                    std::ostream& warnings) {
   std::map<std::pair<std::string, std::string>, benchmark_history> found;
@@ -143,6 +158,12 @@ inline std::vector<benchmark_history> read_history(std::istream& in, const std::
       if (time.size() != 20 || time.find_first_not_of("0123456789-T:Z") != std::string::npos)
         throw std::runtime_error("time \"" + time + "\", expected as 2026-11-25T03:04:05Z");
       for (const auto& entry : line.at("benchmarks").items()) {
+        // What JSON's writer makes of a number that is not finite.
+        if (entry.value().at("head_ns").is_null()) {
+          warnings << "vecdet-gate: " << place << ": head_ns of \"" << entry.key()
+                   << "\" is null: skipped\n";
+          continue;
+        }
         const double ns = entry.value().at("head_ns");
         if (!(ns > 0) || !std::isfinite(ns))
           throw std::runtime_error("head_ns of \"" + entry.key() + "\" is not above 0");

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -98,25 +99,36 @@ class memory_file {
   int number_;
 };
 
+/// Bytes that a measured program may write to a file, such as to one of its outputs, which are in
+/// memory.
+constexpr std::size_t most_output = std::size_t{256} << 20;
+
 /// A program that has ended.
 struct finished_program {
-  int status = 0;      ///< of wait4
-  double seconds = 0;  ///< from start to end
-  double limit = 0;    ///< seconds after which it was killed; 0: it was not
+  int status = 0;               ///< of wait4
+  double seconds = 0;           ///< from start to end
+  double limit = 0;             ///< seconds after which it was killed; 0: it was not
+  bool wrote_too_much = false;  ///< over most_output
   long preemptions = 0;
   std::string output, errors;  ///< its standard streams
   std::string results;         ///< what it wrote to /dev/fd/3
   std::string counts;          ///< what it wrote to file descriptor 4
 
-  bool succeeded() const { return limit == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+  bool succeeded() const {
+    return limit == 0 && !wrote_too_much && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
 
-  /// "exit code 1", "signal 11 (Segmentation fault)" or which time limit it exceeded, and the end
-  /// of what it said.
+  /// "exit code 1", "signal 11 (Segmentation fault)" or which limit it exceeded, and the end of
+  /// what it said.
   std::string failure() const {
     std::string text;
     if (limit > 0) {
-      text = "killed after " + std::to_string(std::llround(limit)) +
-             " s without an end (--time-limit)";
+      std::ostringstream allowed;
+      allowed << limit;
+      text = "killed after " + allowed.str() + " s without an end (--time-limit)";
+    } else if (wrote_too_much || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ)) {
+      return "it writes " + std::to_string(most_output >> 20) +
+             " MiB to its output or to another file, expected less";
     } else if (WIFSIGNALED(status)) {
       text =
           "signal " + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")";
@@ -140,6 +152,7 @@ struct program_start {
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to this process's
   double limit = 0;          ///< seconds after which it is killed; 0: none
   bool cleaning_up = false;  ///< run although interrupted
+  bool measured = false;     ///< it may write most_output to a file
 };
 
 namespace detail {
@@ -156,6 +169,13 @@ using written_files = std::array<memory_file, 4>;
   int copies[5];
   for (int i = 0; i < 5; ++i) copies[i] = fcntl(sources[i], F_DUPFD_CLOEXEC, 10);
   for (int i = 0; i < 5; ++i) dup2(copies[i], i);
+  if (start.measured) {
+    rlimit files_size{};
+    getrlimit(RLIMIT_FSIZE, &files_size);
+    files_size.rlim_cur = std::min<rlim_t>(files_size.rlim_max, most_output);
+    setrlimit(RLIMIT_FSIZE, &files_size);
+    std::signal(SIGXFSZ, SIG_DFL);
+  }
   for (const auto& variable : start.environment)
     setenv(variable.first.c_str(), variable.second.c_str(), 1);
   std::vector<char*> arguments;
@@ -190,7 +210,9 @@ inline pid_t begin_program(const program_start& start, const written_files& file
     running_group = child;
     limit_reached = 0;
     itimerval timer{};
-    timer.it_value.tv_sec = static_cast<time_t>(std::ceil(start.limit));
+    timer.it_value.tv_sec = static_cast<time_t>(start.limit);
+    timer.it_value.tv_usec =
+        static_cast<suseconds_t>(1e6 * (start.limit - std::floor(start.limit)));
     setitimer(ITIMER_REAL, &timer, nullptr);
   }
   return child;
@@ -234,6 +256,8 @@ inline finished_program run_program(const program_start& start) {
   ended.errors = files[1].content();
   ended.results = files[2].content();
   ended.counts = files[3].content();
+  for (const std::string* text : {&ended.output, &ended.errors, &ended.results, &ended.counts})
+    ended.wrote_too_much = ended.wrote_too_much || (start.measured && text->size() >= most_output);
   return ended;
 }
 

@@ -21,6 +21,8 @@
 #include <filesystem>
 #include <map>
 #include <random>
+#include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -34,12 +36,28 @@ namespace vecdet::gate {
 /// Google Benchmark's minimum time of a piece, in seconds.
 constexpr const char* piece_seconds = "0.001";
 
-/// A benchmark's time in one piece, or why it has none.
-struct piece_time {
+/// A benchmark's time in one piece, if it is timed.
+struct piece_time : run_end {
   double ns = 0;
-  run_state state = run_state::timed;
-  std::string trouble;  ///< empty: it has a time
 };
+
+/// Why a benchmark of two programs is not compared; both empty: it is.
+struct obstacle {
+  std::string nothing_to_compare;
+  std::string trouble;       ///< it should be compared, but cannot
+  bool head_failed = false;  ///< the trouble is an error that only head reports
+};
+
+/// Of a benchmark that both programs have.
+inline obstacle obstacle_of(const run_end& base, const run_end& head) {
+  if (base.state == run_state::failed) return {"base " + base.reason, {}, false};
+  if (head.state == run_state::failed) return {{}, head.reason, true};
+  if (head.state == run_state::skipped) return {head.reason, {}, false};
+  if (base.state == run_state::skipped) return {"in base, " + base.reason, {}, false};
+  if (head.state == run_state::unusable) return {{}, "in head, " + head.reason, false};
+  if (base.state == run_state::unusable) return {{}, "in base, " + base.reason, false};
+  return {};
+}
 
 /// A program and the folder in which it runs.
 class benchmark_program {
@@ -70,7 +88,7 @@ class benchmark_program {
     double least = 1e9;
     for (int i = 0; i < 3; ++i) {
       const finished_program ended =
-          run_program({{path_, "--benchmark_list_tests=true"}, folder_, {}, limit(1)});
+          run_program({{path_, "--benchmark_list_tests=true"}, folder_, {}, limit(1), false, true});
       if (!ended.succeeded())
         throw std::runtime_error("\"" + path_ + "\" --benchmark_list_tests: " + ended.failure());
       least = std::min(least, ended.seconds);
@@ -88,7 +106,7 @@ class benchmark_program {
       if (pinned && ran.second.preemptions > 0 && attempt < attempts) continue;
       std::vector<piece_time> times;
       for (const benchmark_run& benchmark : benchmarks)
-        times.push_back(time_in(ran.first, benchmark.name));
+        times.push_back(time_in(ran.first, benchmark));
       return times;
     }
   }
@@ -122,6 +140,7 @@ class benchmark_program {
                         folder_,
                         std::move(environment),
                         limit(times)};
+    start.measured = true;
     start.command.insert(start.command.end(), arguments.begin(), arguments.end());
     finished_program ended = run_program(start);
     const std::string what =
@@ -135,15 +154,24 @@ class benchmark_program {
     }
   }
 
-  piece_time time_in(const std::vector<benchmark_run>& runs, const std::string& name) const {
+  piece_time time_in(const std::vector<benchmark_run>& runs, const benchmark_run& benchmark) const {
+    // The ratio of two such times is a number, too.
+    constexpr double least = 1e-100, most = 1e100;
     for (const benchmark_run& found : runs) {
-      if (found.name != name) continue;
-      if (found.state != run_state::timed) return {0, found.state, found.reason};
-      const double ns = median(found.ns);
-      if (ns > 0) return {ns, run_state::timed, {}};
-      return {0, run_state::unusable, "its time is 0 ns, expected more"};
+      if (!found.is(benchmark)) continue;
+      piece_time piece;
+      static_cast<run_end&>(piece) = found;
+      if (found.state != run_state::timed) return piece;
+      piece.ns = median(found.ns);
+      if (piece.ns >= least && piece.ns <= most) return piece;
+      std::ostringstream reason;
+      reason << "its time is " << piece.ns << " ns, expected " << least << " to " << most;
+      piece.state = run_state::unusable;
+      piece.reason = reason.str();
+      return piece;
     }
-    throw std::runtime_error("\"" + path_ + "\" has not run its benchmark \"" + name + "\"");
+    throw std::runtime_error("\"" + path_ + "\" has not run its benchmark \"" + benchmark.name +
+                             "\"");
   }
 
   std::string path_, folder_;
@@ -172,6 +200,7 @@ class program_comparison {
       for (const std::vector<judged_problem*>& batch : batches(problems, start))
         measure(batch, rule.pairs);
     });
+    leave_out(result);
     return result;
   }
 
@@ -184,63 +213,64 @@ class program_comparison {
           (filter.empty() ? "neither program has one"
                           : "--filter \"" + filter + "\" matches none") +
           " (programs must take Google Benchmark's options and write its JSON)");
-    std::map<std::string, const benchmark_run*> base_runs;
     std::map<std::string, std::pair<int, int>> uses;  // of a name, in base and head
-    for (const benchmark_run& run : in_base) {
-      base_runs[run.name] = &run;
-      ++uses[run.run_name].first;
-    }
+    for (const benchmark_run& run : in_base) ++uses[run.run_name].first;
     for (const benchmark_run& run : in_head) ++uses[run.run_name].second;
     for (const benchmark_run& run : in_head) {
-      const auto at = base_runs.find(run.name);
       const std::pair<int, int> used = uses.at(run.run_name);
       if (used.first == 0) {
         result.skipped.push_back(run.name + ": not in base");
         continue;
       }
       if (used.first != used.second) {
-        if (run.name == run.run_name)
+        if (run.place == 1)
           add_problem(run,
-                      "base has " + std::to_string(used.first) + " of this name, head has " +
-                          std::to_string(used.second),
+                      {{},
+                       "base has " + std::to_string(used.first) + " of this name, head has " +
+                           std::to_string(used.second),
+                       false},
                       result);
         continue;
       }
-      const benchmark_run& before = *at->second;
-      const run_state base_state = before.state, head_state = run.state;
-      if (base_state == run_state::failed) {
-        result.skipped.push_back(run.name + ": base " + before.reason);
-      } else if (head_state == run_state::failed) {
-        add_problem(run, run.reason, result);
-        result.problems.back().head_failed = true;
-      } else if (base_state == run_state::skipped || head_state == run_state::skipped) {
-        result.skipped.push_back(
-            run.name + ": " +
-            (head_state == run_state::skipped ? run.reason : "in base, " + before.reason));
-      } else if (base_state == run_state::unusable || head_state == run_state::unusable) {
-        add_problem(run,
-                    head_state == run_state::unusable ? "in head, " + run.reason
-                                                      : "in base, " + before.reason,
-                    result);
-      } else {
-        add_problem(run, {}, result);
-      }
+      const auto before = std::find_if(in_base.begin(), in_base.end(),
+                                       [&](const benchmark_run& each) { return each.is(run); });
+      add_problem(run, obstacle_of(*before, run), result);
     }
     for (const benchmark_run& run : in_base) {
       if (uses.at(run.run_name).second == 0) result.skipped.push_back(run.name + ": not in head");
     }
+    leave_out(result);
+  }
+
+  void add_problem(const benchmark_run& run, const obstacle& found, gate_result& result) {
+    benchmarks_[run.name] = run;
+    judged_problem problem;
+    problem.name = run.name;
+    note(found, problem);
+    result.problems.push_back(problem);
+  }
+
+  void note(const obstacle& found, judged_problem& problem) {
+    const bool nothing = !found.nothing_to_compare.empty();
+    problem.trouble = nothing ? found.nothing_to_compare : found.trouble;
+    problem.head_failed = found.head_failed;
+    if (nothing) nothing_to_compare_.insert(problem.name);
+  }
+
+  /// Moves the problems with nothing to compare to those that are skipped.
+  void leave_out(gate_result& result) const {
+    std::vector<judged_problem> compared;
+    for (const judged_problem& problem : result.problems) {
+      if (nothing_to_compare_.count(problem.name) == 0)
+        compared.push_back(problem);
+      else
+        result.skipped.push_back(problem.name + ": " + problem.trouble);
+    }
+    result.problems = std::move(compared);
     if (!result.problems.empty()) return;
     std::string reasons;
     for (const std::string& reason : result.skipped) reasons += "\n  " + reason;
     throw std::runtime_error("no benchmark can be compared:" + reasons);
-  }
-
-  void add_problem(const benchmark_run& run, const std::string& trouble, gate_result& result) {
-    benchmarks_[run.name] = run;
-    judged_problem problem;
-    problem.name = run.name;
-    problem.trouble = trouble;
-    result.problems.push_back(problem);
   }
 
   /// Whether it may run on any processor: it has several threads, or measures real time and may
@@ -272,43 +302,44 @@ class program_comparison {
     return batches;
   }
 
-  /// Adds a series to each problem, or its trouble.
+  /// Adds a series to each problem, or its trouble. Both programs are asked before that is decided:
+  /// the order in a round is random, and an error may be in both.
   void measure(std::vector<judged_problem*> batch, int pairs) {
     const bool pin = !anywhere(benchmarks_.at(batch[0]->name));
     const on_one_processor pinned(pin);
     std::map<judged_problem*, rounds> times;
-    struct side {
-      const benchmark_program* program;
-      std::vector<double> rounds::*list;
-    };
-    std::array<side, 3> order{
-        {{&head_, &rounds::head}, {&base_, &rounds::base}, {&base_, &rounds::control}}};
-    for (int round = 0; round < pairs; ++round) {
+    enum side { head, base, control };
+    std::array<side, 3> order{{head, base, control}};
+    for (int round = 0; round < pairs && !batch.empty(); ++round) {
       std::shuffle(order.begin(), order.end(), random_);
-      for (const side& next : order) {
-        if (batch.empty()) return;
-        std::vector<benchmark_run> benchmarks;
-        for (const judged_problem* problem : batch)
-          benchmarks.push_back(benchmarks_.at(problem->name));
-        const std::vector<piece_time> pieces = next.program->time(benchmarks, pin);
-        for (std::size_t i = 0; i < batch.size(); ++i) {
-          (times[batch[i]].*next.list).push_back(pieces[i].ns);
-          batch[i]->trouble = pieces[i].trouble.empty() ? ""
-                              : next.program == &head_  ? "in head, " + pieces[i].trouble
-                                                        : "in base, " + pieces[i].trouble;
-          batch[i]->head_failed = next.program == &head_ && pieces[i].state == run_state::failed;
-        }
-        batch.erase(
-            std::remove_if(batch.begin(), batch.end(),
-                           [](const judged_problem* each) { return !each->trouble.empty(); }),
-            batch.end());
+      std::vector<benchmark_run> benchmarks;
+      for (const judged_problem* problem : batch)
+        benchmarks.push_back(benchmarks_.at(problem->name));
+      std::array<std::vector<piece_time>, 3> pieces;
+      for (const side next : order)
+        pieces[next] = (next == head ? head_ : base_).time(benchmarks, pin);
+      std::vector<judged_problem*> sound;
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        const piece_time &of_head = pieces[head][i], &of_base = pieces[base][i],
+                         &of_control = pieces[control][i];
+        const bool by_control =
+            of_base.state == run_state::timed || of_control.state == run_state::failed;
+        note(obstacle_of(by_control ? of_control : of_base, of_head), *batch[i]);
+        if (!batch[i]->trouble.empty()) continue;
+        rounds& all = times[batch[i]];
+        all.head.push_back(of_head.ns);
+        all.base.push_back(of_base.ns);
+        all.control.push_back(of_control.ns);
+        sound.push_back(batch[i]);
       }
+      batch = std::move(sound);
     }
     for (judged_problem* problem : batch) problem->measurements.emplace_back(times.at(problem));
   }
 
   benchmark_program base_, head_;
   std::map<std::string, benchmark_run> benchmarks_;  ///< of head, by the problems' names
+  std::set<std::string> nothing_to_compare_;         ///< problems' names
   std::mt19937 random_;
 };
 

@@ -10,12 +10,14 @@
 #include "programs.hpp"
 #include "report.hpp"
 #include "report_files.hpp"
+#include "utf8.hpp"
 #include "work_trees.hpp"
 
 #include <ctime>
 #include <exception>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -34,16 +36,28 @@ struct percentages {
   double threshold = 3, control = 1;
 };
 
+/// CLI11's Range takes NaN.
+CLI::Validator within(double least, double most) {
+  std::ostringstream range;
+  range << '[' << least << " - " << most << ']';
+  const auto check = [=, text = range.str()](const std::string& given) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(given, value) && value >= least && value <= most) return {};
+    return "\"" + given + "\" is not a number in " + text;
+  };
+  return CLI::Validator(check, "FLOAT in " + range.str());
+}
+
 void add_rules(CLI::App& command, rules& rule, percentages& percent) {
   command
       .add_option("--threshold", percent.threshold,
                   "per cent by which a benchmark must take longer to be slower")
-      ->check(CLI::Range(0.1, 1000.0))
+      ->check(within(0.1, 1000))
       ->capture_default_str();
   command
       .add_option("--control", percent.control,
                   "per cent by which base may differ from itself; beyond, a series gives no answer")
-      ->check(CLI::Range(0.1, 1000.0))
+      ->check(within(0.1, 1000))
       ->capture_default_str();
   command.add_option("--pairs", rule.pairs, "timed pairs per benchmark and series")
       ->check(CLI::Range(20, 100000))
@@ -52,7 +66,7 @@ void add_rules(CLI::App& command, rules& rule, percentages& percent) {
       .add_option("--time-limit", rule.time_limit,
                   "seconds after which a process that measures is killed (default: 600 for the "
                   "first; later 60 and ten times what it should take)")
-      ->check(CLI::Range(1, 1000000));
+      ->check(within(1, 1e6));
 }
 
 void add_reports(CLI::App& command, report_paths& paths) {
@@ -62,6 +76,14 @@ void add_reports(CLI::App& command, report_paths& paths) {
   command.add_option("--history", paths.history, "add one line of JSON to this file");
   command.add_option("--label", paths.label,
                      "head's name in the history (default: its commit, in a repository)");
+}
+
+/// Finds what would keep the reports from being written, before anything is measured.
+void check_reports(const report_paths& paths) {
+  if (valid_utf8(paths.label) != paths.label)
+    throw std::runtime_error("--label \"" + paths.label + "\" is not UTF-8");
+  for (const std::string& path : {paths.json, paths.markdown, paths.junit, paths.history})
+    require_writable(path);
 }
 
 void write_reports(const gate_result& result, const report_paths& paths) {
@@ -246,6 +268,7 @@ int main(int argc, char** argv) try {
     return 0;
   }
   end_on_signals();
+  check_reports(paths);
   rule.slow = 1 + percent.threshold / 100;
   rule.stray = 1 + percent.control / 100;
   modules.rule = rule;

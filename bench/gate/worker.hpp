@@ -5,6 +5,7 @@
 
 #include "measure.hpp"
 #include "process.hpp"
+#include "utf8.hpp"
 
 #include <cstdint>
 #include <fstream>
@@ -59,7 +60,7 @@ inline module_list list_problems(const revisions& modules) {
   for (std::int64_t i = 0; i < head.count; ++i) {
     const std::string name = head.name(i);
     found.problems.push_back(
-        {i, name, modules.base.find(name.c_str()).has_value(), head.has_plain_loop(i)});
+        {i, valid_utf8(name), modules.base.find(name.c_str()).has_value(), head.has_plain_loop(i)});
   }
   return found;
 }
@@ -94,6 +95,7 @@ inline nlohmann::json ask_worker(const worker_input& job, double time_limit) {
   start.limit = time_limit > 0
                     ? time_limit
                     : least + round_seconds * job.rounds * static_cast<double>(job.tasks.size());
+  start.measured = true;
   const finished_program ended = run_program(start);
   if (!ended.succeeded()) throw std::runtime_error("the measuring process: " + ended.failure());
   return nlohmann::json::parse(ended.results);

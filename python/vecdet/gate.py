@@ -5,7 +5,8 @@
     python -m vecdet.gate released/kernel.py:run kernel.py:run --threshold 5 --json gate.json
 
 A callable is `module:name` or `path/to/file.py:name`, where the name may contain dots. It takes no
-arguments.
+arguments and does its work when it is called: one that returns a coroutine or a generator, as
+`async def` and `yield` make, is an error.
 Exit codes: 0 head is not slower, 1 it is, by over 3 %, 2 error, 3 inconclusive.
 The options are those of `vecdet-gate callables --help`. The command vecdet-gate gives the verdict;
 $VECDET_GATE names it, or it is found beside this file or in $PATH. This module needs only the
@@ -18,6 +19,8 @@ other threads is not measured.
 
 from __future__ import annotations
 
+import collections.abc
+import contextlib
 import gc
 import importlib
 import importlib.util
@@ -29,7 +32,8 @@ import resource
 import shutil
 import sys
 import time
-from typing import Any, Callable, NoReturn
+import traceback
+from typing import Any, Callable, Iterator, NamedTuple, NoReturn
 
 Call = Callable[[], Any]
 
@@ -37,16 +41,35 @@ PIECE_NS = 1e6
 ATTEMPTS = 5  # to time a piece without the thread being preempted
 
 
-def _load(spec: str) -> Call:
+class _Error(Exception):
+    """What is wrong is said in full."""
+
+
+class _Function(NamedTuple):
+    spec: str
+    call: Call
+
+
+@contextlib.contextmanager
+def _running(function: _Function) -> Iterator[None]:
+    """Names the function if it does not return."""
+    try:
+        yield
+    except BaseException as error:
+        traceback.print_exc()
+        raise _Error(f'"{function.spec}" raised {error!r}, expected it to return') from None
+
+
+def _load(spec: str) -> _Function:
     """The callable of "module:name" or "path/to/file.py:name"."""
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
-        raise ValueError(f'"{spec}": expected module:function or file.py:function')
+        raise _Error(f'"{spec}": expected module:function or file.py:function')
     if place.endswith(".py"):
         found = importlib.util.spec_from_file_location(
             "vecdet_gate_" + "".join(c if c.isalnum() else "_" for c in place), place)
         if found is None or found.loader is None or not os.path.isfile(place):
-            raise ValueError(f'"{spec}": there is no file "{place}"')
+            raise _Error(f'"{spec}": there is no file "{place}"')
         module = importlib.util.module_from_spec(found)
         sys.modules[found.name] = module
         # The file can import files next to it, as when it is run.
@@ -60,19 +83,39 @@ def _load(spec: str) -> Call:
     call: Any = module
     for part in name.split("."):
         if not hasattr(call, part):
-            raise ValueError(f'"{spec}": "{place}" has no "{name}"')
+            raise _Error(f'"{spec}": "{place}" has no "{name}"')
         call = getattr(call, part)
     if not callable(call):
-        raise ValueError(f'"{spec}" is not callable')
-    return call
+        raise _Error(f'"{spec}" is not callable')
+    return _Function(spec, call)
+
+
+def _refuse_unrun(function: _Function) -> None:
+    """Calls it once. The body of a coroutine or a generator that it returns would not run."""
+    with _running(function):
+        result = function.call()
+    for kind, name in ((collections.abc.Coroutine, "a coroutine"),
+                       (collections.abc.Generator, "a generator"),
+                       (collections.abc.AsyncGenerator, "an asynchronous generator")):
+        if isinstance(result, kind):
+            if isinstance(result, collections.abc.Coroutine):
+                result.close()  # without a warning that it was never awaited
+            raise _Error(f'"{function.spec}" returns {name}, whose body does not run: expected a '
+                         "function that does its work when it is called")
 
 
 def _preemptions() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
-def _piece(call: Call, times: int) -> float:
+def _piece(function: _Function, times: int) -> float:
     """Nanoseconds per call. A first, untimed call warms the caches."""
+    call = function.call
+    with _running(function):
+        return _time_of(call, times)
+
+
+def _time_of(call: Call, times: int) -> float:
     for attempt in range(ATTEMPTS):
         if times > 8:
             call()
@@ -89,51 +132,68 @@ def _piece(call: Call, times: int) -> float:
     return ns / times
 
 
-def _calls_per_piece(call: Call) -> int:
+def _calls_per_piece(function: _Function) -> int:
     times = 1
     while True:
-        ns = max(1.0, min(_piece(call, times) for _ in range(3)))
+        ns = max(1.0, min(_piece(function, times) for _ in range(3)))
         if ns * times >= PIECE_NS / 2:
             return max(1, round(PIECE_NS / ns))
         times *= 2
 
 
-def _measure_rounds(base: Call, head: Call, pairs: int) -> dict[str, list[float]]:
+def _measure_rounds(base: _Function, head: _Function, pairs: int) -> dict[str, list[float]]:
     times = {"head": _calls_per_piece(head), "base": _calls_per_piece(base)}
     order = [("head", head, times["head"]), ("base", base, times["base"]),
              ("control", base, times["base"])]
     measured: dict[str, list[float]] = {"head": [], "base": [], "control": []}
     for _ in range(pairs):
         random.shuffle(order)
-        for side, call, calls in order:
-            measured[side].append(_piece(call, calls))
+        for side, function, calls in order:
+            measured[side].append(_piece(function, calls))
     return measured
 
 
-def _count_calls(base: Call, head: Call, calls: int) -> None:
+def _count_calls(base: _Function, head: _Function, calls: int, results: int) -> None:
     """Reads the clock of CPU time around calls of nothing, of base and of head; the preloaded
-    counter notes allocations and page faults each time."""
+    counter notes allocations and page faults each time. The last line of the results is the
+    function that runs, or "done"."""
     def nothing() -> None:
         pass
 
-    for call in (nothing, base, head):
-        for _ in range(calls):
-            time.thread_time_ns()
-            call()
-            time.thread_time_ns()
+    def announce(function: _Function) -> None:
+        os.write(results, f"{function.spec}\n".encode("utf-8", "replace"))
+
+    for function in (base, head):
+        announce(function)
+        _refuse_unrun(function)
+    for function in (_Function("nothing", nothing), base, head):
+        announce(function)
+        call = function.call
+        with _running(function):
+            for _ in range(calls):
+                time.thread_time_ns()
+                call()
+                time.thread_time_ns()
+    os.write(results, b"done\n")
 
 
 def _measure(job: dict[str, Any]) -> None:
-    """The measuring process's side of bench/gate/callables.hpp. Writes to file descriptor 3."""
+    """The measuring process's side of bench/gate/callables.hpp. Writes to what file descriptor 3
+    was at first: the functions may use the number."""
+    results = os.dup(3)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 3)
+    os.close(nothing)
     # This file runs as a script. The modules beside it, torch among them, must not hide others.
     beside = os.path.dirname(os.path.realpath(__file__))
     sys.path[:] = [os.getcwd(), *(p for p in sys.path if os.path.realpath(p) != beside)]
     base, head = _load(job["base"]), _load(job["head"])
     if job["pairs"] == 0:
-        _count_calls(base, head, job["counted_calls"])
+        _count_calls(base, head, job["counted_calls"], results)
         return
-    with os.fdopen(3, "w") as results:
-        json.dump(_measure_rounds(base, head, job["pairs"]), results)
+    measured = _measure_rounds(base, head, job["pairs"])
+    with os.fdopen(results, "w") as out:
+        json.dump(measured, out)
 
 
 def _fail(message: object) -> NoReturn:
@@ -163,7 +223,7 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--measure"]:
         try:
             _measure(json.loads(arguments[1]))
-        except ValueError as error:
+        except _Error as error:
             _fail(error)
         return
     if not arguments:

@@ -52,6 +52,49 @@ expect 2 compare kernel:run
 expect 0 compare --help
 has out 'python -m vecdet.gate'
 
+# Functions whose body does not run when they are called.
+cat >unrun.py <<'END'
+import functools
+async def coroutine(): pass
+def generator(): yield 1
+async def asynchronous(): yield 1
+partial = functools.partial(coroutine)
+partial_generator = functools.partial(generator)
+class Called:
+    async def __call__(self): pass
+    def method(self): yield 1
+called = Called()
+@functools.wraps(coroutine)
+def wrapped(): return coroutine()
+END
+for name in coroutine generator asynchronous partial partial_generator called called.method wrapped; do
+  expect 2 compare kernel:run unrun:$name
+  has err "\"unrun:$name\" returns a" 'whose body does not run'
+done
+
+# Functions that do not return: each is named, with what it says. They may use file descriptor 3.
+cat >ends.py <<'END'
+import os, sys
+calls = 0
+def exits(): sys.exit(0)
+def exits_at_once(): os._exit(0)
+def raises(): raise ValueError("no data")
+def raises_later():
+    global calls
+    calls += 1
+    if calls > 100: raise ValueError("no more data")
+def writes(): os.write(3, b"text")
+END
+expect 2 compare kernel:run ends:exits
+has err '"ends:exits" raised SystemExit(0), expected it to return'
+expect 2 compare ends:exits_at_once kernel:run
+has err '"ends:exits_at_once" ended the measuring process (exit code 0), expected it to return'
+for name in raises raises_later; do
+  expect 2 compare kernel:run ends:$name --pairs 20
+  has err 'Traceback' "in $name" 'ValueError: no ' "\"ends:$name\" raised ValueError('no "
+done
+expect 0 compare ends:writes ends:writes --pairs 20 --control 1000 --threshold 1000
+
 # No error looks like a slowdown, whose exit code is 1: without the command, with one that cannot be run, and where the
 # package vecdet cannot be imported.
 expect 2 compare

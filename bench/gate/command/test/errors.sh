@@ -65,6 +65,35 @@ for at in at_once in_benchmark; do
   rm "hang_$at"
 done
 expect 2 "${run[@]}" --base base --head base --time-limit 0
+touch hang_at_once
+expect 2 "${run[@]}" --base base --head hanging --time-limit 1.5
+has err 'killed after 1.5 s'
+rm hang_at_once
+for option in --threshold --control --time-limit; do
+  for value in nan inf -1 1e9 x; do
+    expect 2 "${run[@]}" --base base --head base "$option" "$value"
+    has err "$option: \"$value\" is not a number in ["
+  done
+done
+
+# A program that writes without end.
+program flood 'sum 100 flood'
+expect 2 "${run[@]}" --base base --head flood
+has err '/flood"' 'it writes 256 MiB to its output or to another file, expected less'
+
+# What keeps a report from being written is found before anything is measured.
+program fresh 'sum 100'
+ln -s nowhere/file dangling
+for report in --json --markdown --junit --history; do
+  for file in no/such/folder . dangling; do
+    expect 2 "${run[@]}" --base fresh --head fresh "$report" "$file"
+    has err "\"$file\" cannot be written: "
+  done
+done
+expect 2 "${run[@]}" --base fresh --head fresh --history new.jsonl --label $'\xff'
+has err '--label "' '" is not UTF-8'
+[ ! -e fresh.runs ] || fail "it was measured"
+[ ! -e new.jsonl ] || fail "an empty history"
 for function in open run; do
   VECDET_GATE_HANG=$function expect 2 "$gate" modules --base "$endless" --head "$endless" --isa baseline --time-limit 1
   has err 'the measuring process: killed after 1 s without an end (--time-limit)'

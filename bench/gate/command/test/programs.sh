@@ -50,6 +50,15 @@ expect 3 "${run[@]}" --base twins --head triplets
 grep -q '^sum .*  not compared: base has 2 of this name, head has 3$' out || fail "another number"
 grep -q '^copy .*  pass$' out || fail "the other benchmark"
 
+# A benchmark is identified by its own name and its place, not by the number that the table gives it.
+program numbered 'x 100' 'x 300' 'x~#2 50'
+program other_order 'x~#2 100' 'x 100' 'x 300'
+expect 1 "${run[@]}" --base numbered --head other_order
+grep -q '^x #2 .* 50.00 ns *100.00 ns .* SLOWER$' out || fail "its own number"
+grep -q '^x .*100.00 ns *100.00 ns .* pass$' out || fail "the first x"
+grep -q '^x #3 .*300.00 ns *300.00 ns .* pass$' out || fail "the second x"
+expect 0 "${run[@]}" --base numbered --head numbered
+
 # A benchmark that reports only aggregates is compared by its median, or named.
 program aggregates 'sum 100 aggregates' 'copy 50'
 program slow_aggregates 'sum 200 aggregates' 'copy 50'
@@ -84,6 +93,42 @@ for head in broken sound; do
 done
 expect 1 "${run[@]}" --base broken --head slow_move
 grep -q '^move .* SLOWER$' out || fail "beside an error"
+# What comes up only while measuring is decided after both programs were asked, as at first.
+for _ in 1 2 3; do
+  for what in error skip; do
+    program late "sum 100 measured_$what" 'copy 50' 'move 70'
+    for sides in "--base late --head late" "--base late --head sound"; do
+      expect 0 "${run[@]}" $sides
+      grep -q '^sum: .*\(reports an error: no such file\|skipped: needs AVX-512\)$' out || fail "a late $what: $sides"
+      has out '2 compared' '1 not compared'
+    done
+    expect "$([ $what = error ] && echo 1 || echo 0)" "${run[@]}" --base sound --head late
+  done
+done
+program late 'sum 100 measured_error'
+program sound_sum 'sum 100'
+expect 2 "${run[@]}" --base late --head late
+has err 'no benchmark can be compared:' 'sum: base reports an error: no such file'
+expect 1 "${run[@]}" --base sound_sum --head late
+
+# Times whose ratio is no number.
+for time in 1e308 1e-308; do
+  program extreme "sum $time" 'copy 50'
+  program usual 'sum 100' 'copy 50'
+  expect 3 "${run[@]}" --base usual --head extreme --history extreme.jsonl
+  grep -q '^sum .*  not compared: in head, its time is .* ns, expected 1e-100 to 1e+100$' out || fail "a time of $time"
+  has out '1 compared'
+  if grep null extreme.jsonl; then fail "null in the history"; fi
+done
+
+# Bytes that are not UTF-8.
+program latin $'gr\xfc\xdfe 100' $'\xff 100 error' 'copy 50'
+program slow_latin $'gr\xfc\xdfe 200' $'\xff 100 error' 'copy 50'
+expect 1 "${run[@]}" --base latin --head slow_latin --json out.json --markdown out.md --junit out.xml --history latin.jsonl
+grep -q $'^gr\xef\xbf\xbd\xef\xbf\xbde .* SLOWER$' out || fail "not UTF-8"
+has out '2 compared' '1 not compared'
+has latin.jsonl $'"gr\xef\xbf\xbd\xef\xbf\xbde"'
+
 for time in 0 -1; do
   program timeless "sum $time" 'copy 50' 'move 70'
   for sides in "--base timeless --head sound" "--base sound --head timeless" "--base timeless --head timeless"; do

@@ -77,6 +77,13 @@ cmp full.jsonl before.jsonl || fail "the history has changed"
 expect 2 "$gate" run --base base --head head --pairs 20 --history /dev/full
 has err '"/dev/full" cannot be written: '
 
+# A time of null, which JSON's writer makes of a number that is not finite, costs that time alone.
+head -n 40 history.jsonl >null.jsonl
+echo '{"time": "2026-02-01T00:00:00Z", "revision": "r", "machine": "m", "benchmarks": {"even": {"head_ns": null}}}' >>null.jsonl
+expect 0 "$gate" history null.jsonl
+has err '"null.jsonl", line 41: head_ns of "even" is null: skipped'
+[ "$(cat out)" = "sum<1>: +10.0% since 2026-01-11T00:00:00Z r20" ] || fail "a time of null"
+
 expect 2 "$gate" history nowhere.jsonl
 has err '"nowhere.jsonl" cannot be read'
 echo '{"time": 3}' >>history.jsonl

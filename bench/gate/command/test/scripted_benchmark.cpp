@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program with the options and the JSON of Google Benchmark, whose times are scripted: the file
 // <program>.times has a line "<name> <nanoseconds> [what]" per benchmark. The time is CPU time, or,
-// if the name has a part "real_time" or "manual_time", real time; the other one is 1 ns. `what` is
+// if the name has a part "real_time" or "manual_time", real time; the other one is 1 ns. A "~" in a
+// name stands for a space. `what` is
 //   drift  each run of the program takes 5% longer than the one before, every 50th as long as the
 //          first: a busy machine has pieces repeated, however often
 //   crash  the program aborts in it
 //   error  the benchmark reports an error; late_error: from the program's tenth run on
+//   measured_error, measured_skip, measured_crash  error, skip, crash, but only if it is measured,
+//          not in the first run with one iteration
+//   flood  the program writes 300 MiB to its standard output
 //   skip   it is skipped
 //   nan    it has a counter that is not a number, which is not JSON
 //   counter  it has a counter called "cpu_time"
 //   aggregates  it reports only mean, median and standard deviation of 3 repetitions; mean: only
 //          the mean
 //   us     it reports its time in microseconds
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -46,8 +51,15 @@ int main(int, char** argv) {
     std::string name, what;
     double ns = 0;
     words >> name >> ns >> what;
+    std::replace(name.begin(), name.end(), '~', ' ');
+    if (what.rfind("measured_", 0) == 0)
+      what = options["--benchmark_min_time"] == "0.001" ? what.substr(9) : "";
     if (!options["--benchmark_filter"].empty() && !std::regex_search(name, filter)) continue;
     if (what == "crash") std::abort();
+    if (what == "flood") {
+      const std::string mebibyte(1 << 20, 'x');
+      for (int i = 0; i < 300; ++i) std::cout << mebibyte;
+    }
     if (what == "drift") ns *= std::pow(1.05, runs % 50);
     const bool wall = std::regex_search(name, std::regex("/(real|manual)_time"));
     const bool is_error = what == "error" || (what == "late_error" && runs >= 10);
