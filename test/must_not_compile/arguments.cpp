@@ -52,7 +52,7 @@ void elements(std::vector<float> numbers, std::vector<double> doubles, std::vect
   smooth_l1_loss(doubles, doubles);
   // Wrong (has_another_element_type): large_boxes(numbers, 1, ints);
   large_boxes(numbers, 1, indices);
-  // Wrong (groups must be nms_groups or a container of): batched_nms(numbers, numbers, numbers, 0.5);
+  // Wrong (groups must be nms_groups): batched_nms(numbers, numbers, numbers, 0.5);
   batched_nms(numbers, numbers, ints, 0.5);
   // Wrong (groups must be nms_groups or a container of): batched_nms(numbers, numbers, 0.5);
   batched_nms(numbers, numbers, make_labels());
