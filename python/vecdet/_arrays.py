@@ -256,16 +256,16 @@ def box_rows(function: str, argument: str, array: NDArray[Any]) -> NDArray[Any]:
 
 def check_scores(function: str, rows: Any) -> None:
     """Refuses rows x1 y1 x2 y2 score [category] whose score is NaN, which no order has a place for,
-    or whose category is NaN or infinite."""
-    tail = rows[:, 4:].ravel()
-    if tail.dot(tail) < np.inf:  # a tenth of the time of isnan().any(); NaN is not less
+    or whose category is."""
+    if not len(rows):
         return
-    scores, categories = rows[:, 4], rows[:, 5:]
-    for name, bad in (("score", scores[np.isnan(scores)]),
-                      ("category", categories[~np.isfinite(categories)])):
-        if bad.size:
-            raise ValueError(f"vecdet.{function}: predictions has the {name} {bad.item(0)}, "
-                             "expected a number")
+    most = rows.item(rows.argmax())  # the first NaN if any; a quarter of the time of isnan().any()
+    if most == most:
+        return
+    for name, numbers in (("score", rows[:, 4]), ("category", rows[:, 5:])):
+        if np.isnan(numbers).any():
+            raise ValueError(f"vecdet.{function}: predictions has the {name} nan, expected a "
+                             "number")
 
 
 def category_numbers(column: Any) -> NDArray[np.int64]:

@@ -2,10 +2,9 @@
 """Functions with the names, arguments and results of supervision.
 
 Predictions are [N, 5] or [N, 6]: x1 y1 x2 y2, score and, in the sixth column, a category. Overlaps
-are rounded as in supervision 0.27. Scores of NaN, and categories of NaN or infinity, are a
-ValueError. Ties of scores are broken by lower index in NMS and by lower x1, y1, x2, y2 in merging.
-supervision averages the scores of a group weighted by area; merged_score does so for a group of
-box_non_max_merge.
+are rounded as in supervision 0.27. Scores and categories of NaN are a ValueError. Ties of
+scores are broken by lower index in NMS and by lower x1, y1, x2, y2 in merging. supervision averages
+the scores of a group weighted by area; merged_score does so for a group of box_non_max_merge.
 
 >>> predictions = np.array([[0, 0, 10, 10, 0.8], [1, 0, 11, 10, 0.9], [20, 0, 30, 10, 0.7]])
 >>> box_non_max_suppression(predictions).tolist()
@@ -39,7 +38,7 @@ def _rows(function: str, predictions: Any) -> Any:
         raise wrong_shape(f"supervision.{function}", "predictions", rows, "[N, 5] or [N, 6]")
     if rows.dtype is not float32 and rows.dtype is not float64:
         rows = rows.astype(float32)
-    check_scores(f"supervision.{function}", rows)
+    check_scores("supervision." + function, rows)
     return rows
 
 
