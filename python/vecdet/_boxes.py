@@ -174,7 +174,8 @@ def _kept_coder(function: str, weights: tuple[float, ...], size_limit: float,
 
 
 def _coded(function: str, first: Any, first_name: str, anchors: Any) -> Any:
-    type_, (a, b) = same_floats(function, (first_name, "anchors"), (first, anchors))
+    type_, (a, b) = same_floats(function, (first_name, "anchors"), (first, anchors),
+                                real_numbers)
     b = box_rows(function, "anchors", b)
     if a.shape != b.shape:
         raise wrong_shape(function, first_name, a, f"[{len(b)}, 4], one per anchor")
@@ -186,7 +187,7 @@ def encode_boxes(boxes: ArrayLike, anchors: ArrayLike,
                  anchor_format: str = "xyxy") -> NDArray[Any]:
     """The deltas dx, dy, dw, dh that decode to ``boxes`` from ``anchors``, [N, 4] corners each.
 
-    >>> encode_boxes([[1, 0, 11, 10]], [[0, 0, 10, 10]]).round(3).tolist()
+    >>> encode_boxes([[1.0, 0, 11, 10]], [[0, 0, 10, 10]]).round(3).tolist()
     [[0.1, 0.0, 0.0, 0.0]]
     """
     type_, targets, anchors, out = _coded("encode_boxes", boxes, "boxes", anchors)
@@ -211,7 +212,8 @@ def decode_boxes(deltas: ArrayLike, anchors: ArrayLike,
     >>> decode_boxes([[0.1, 0, 0, 0]], [[0, 0, 10, 10]], image_size=(8, 20)).round(3).tolist()
     [[1.0, 0.0, 11.0, 8.0]]
     """
-    type_, (codes, priors) = same_floats("decode_boxes", ("deltas", "anchors"), (deltas, anchors))
+    type_, (codes, priors) = same_floats("decode_boxes", ("deltas", "anchors"), (deltas, anchors),
+                                         real_numbers)
     priors = box_rows("decode_boxes", "anchors", priors)
     if codes.ndim not in (2, 3) or codes.shape[-2:] != priors.shape:
         raise wrong_shape("decode_boxes", "deltas", codes,

@@ -16,8 +16,8 @@ from ._arrays import (TYPES, address, as_array, box_rows, check_out, choice, emp
                       small_floats, uint8, wrong_shape)
 from ._boxes import FORMATS, SIZE_LIMIT, coder_params
 from ._library import check, library
-from ._packed import (image_sizes_of, integers_of, integers_packed, joined, offsets_of, packed_rows,
-                      packer)
+from ._packed import (doubles, image_sizes_of, integers_of, integers_packed, joined, offsets_of,
+                      packed_rows, packer)
 from ._parameters import field, integer, kept, listed, number, pair, params_of
 
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ def _yolo_detections(floats: Any, numbers: Any, total: int, extras: int) -> list
     return found
 
 
+_MOST_SCORE = float(np.float32(1.001))  # as in C++; bfloat16 rounds 1 up to no more
 _DETECTORS = ("retinanet", "fcos", "ssd", "rpn")
 _postprocess = library.vecdet_postprocess
 _postprocess_yolo = library.vecdet_postprocess_yolo
@@ -319,6 +320,8 @@ def _preset_of(model: Any) -> str:
         found = re.match("yolov?(10|11|12|26|5|7|8|9|x)(?![0-9])", letters)
         if found or letters.startswith("rtdetr"):
             version = found[1] if found else ""
+            if re.match("yolov?5[nsmlx]?6?u", letters):  # ultralytics' YOLOv5, with YOLOv8's head
+                version = "8"
             name = next(name for name in _PRESETS if name in (
                 f"yolov{version}", f"yolo{version}") or not found and name == "rt-detr")
             raise ValueError(f"vecdet.{function}: model is {model!r}, expected {name!r}, the name "
@@ -470,7 +473,7 @@ def postprocess_yolo(
     if transforms is not None:
         positions = packed_rows(transforms, 6, "d")
         if positions is None or len(positions) != 48 * images:
-            array_of_all = np.ascontiguousarray(transforms, dtype=float64)
+            array_of_all = doubles(function, "transforms", transforms)
             if array_of_all.shape != (images, 6):
                 raise wrong_shape(function, "transforms", array_of_all,
                                   f"[{images}, 6]: one LetterboxTransform per image")
@@ -483,7 +486,7 @@ def postprocess_yolo(
         labels + 8 * total, corners + 20 * total, labels + 16 * total))
     found = _yolo_detections(floats, numbers, total, count)
     for image in found:
-        if len(image[1]) and image[1].item(0) > 1.001:  # bfloat16 rounds 1 up to no more
+        if len(image[1]) and image[1].item(0) > _MOST_SCORE:
             raise ValueError(f"vecdet.{function}: output has a score of {image.scores[0]}, "
                              "expected probabilities, not logits")
     if doubt is not None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Sequence
 import numpy as np
 
 from . import _c
-from ._arrays import (TYPES, address, as_array, empty, empty_like, float32, float32s, float64,
-                      floats, int64, integers, ndarray, optional, shape_error, wrong_shape)
+from ._arrays import (TYPES, address, as_array, check_integers, empty, empty_like, float32,
+                      float32s, float64, floats, int64, integers, ndarray, optional, real_numbers,
+                      shape_error, wrong_shape)
 from ._library import Handle, check, library
 from ._packed import bytes_address, grid_sizes_of, joined, level_numbers_of, packer
 from ._parameters import flag, integer, listed, number, pair, params_of
@@ -52,7 +53,9 @@ class _Rois:
     def __init__(self, function: str, boxes: Any, images: int, dtype: Any) -> None:
         real: Any = float64 if dtype == float64 else float32
         if (type(boxes) is not ndarray and isinstance(boxes, (list, tuple))
-                and not (len(boxes) and np.ndim(boxes[0]) == 1)):
+                and not (len(boxes) and np.ndim(boxes[0]) == 1 and len(boxes[0]))):
+            if not boxes and images == 1:
+                boxes = [boxes]
             if len(boxes) != images:
                 raise ValueError(f"vecdet.{function}: boxes has {len(boxes)} images, expected "
                                  f"{images}, as in the features")
@@ -61,7 +64,11 @@ class _Rois:
                 array = floats(function, "boxes", part)
                 if array.size and (array.ndim != 2 or array.shape[1] != 4):
                     raise wrong_shape(function, "boxes", array, "[L, 4]")
-                parts.append(array.astype(real, copy=False))
+                if array.dtype is not real:
+                    if real is float32:
+                        check_integers(function, "boxes", part)
+                    array = array.astype(real, copy=False)
+                parts.append(array)
             counts = [part.size // 4 for part in parts]
             self.count = sum(counts)
             corners, *kept = joined(parts)
@@ -73,11 +80,24 @@ class _Rois:
             if rows.ndim != 2 or rows.shape[1] != 5:
                 raise wrong_shape(function, "boxes", rows,
                                   "[K, 5], the image first, or a list of [L, 4]")
+            if real is float32 and rows.dtype == float64:
+                check_integers(function, "boxes", boxes)
             own = rows[_CORNERS].astype(real)
             self.count, corners, kept = len(rows), address(own), [own]
-            indices = rows[_IMAGE].astype(int64).tobytes()
+            numbers = rows[_IMAGE]
+            whole = numbers.astype(int64)
+            if whole.astype(rows.dtype).tobytes() != numbers.tobytes():
+                _check_whole(function, numbers)
+            indices = whole.tobytes()
         self._memory = indices, kept  # to which the addresses point
         self.argument = _pack_rois(corners, self.count, bytes_address(indices))
+
+
+def _check_whole(function: str, images: Any) -> None:
+    """Refuses an image index with a fraction."""
+    for image in images.tolist():
+        if image % 1 != 0:  # also NaN and infinity
+            raise ValueError(f"vecdet.{function}: boxes has the image {image}, expected an integer")
 
 
 def _sides(function: str, output_size: Any) -> tuple[int, int]:
@@ -359,7 +379,7 @@ def pyramid_levels(boxes: ArrayLike, levels: int, scale: float = 0.25,
     [0, 3]
     """
     function = "pyramid_levels"
-    array = floats(function, "boxes", boxes)
+    array = real_numbers(function, "boxes", boxes)
     if TYPES[array.dtype] == _c.BFLOAT16:
         array = array.astype(np.float32)
     if array.ndim != 2 or array.shape[1] != 4:

@@ -343,13 +343,14 @@ def softmax_cross_entropy_loss(inputs: ArrayLike, labels: ArrayLike, reduction: 
     _reduced(function, reduction)
     array, rows, classes = _logits(function, inputs, float32s)
     numbers = integers(function, "labels", labels, rows=rows)
+    factor, is_empty = number(function, "scale", scale), False
     if reduction == "mean":
         counted = _counted(numbers, integer(function, "ignore", ignore))
-        scale = number(function, "scale", scale) / counted if counted else float("nan")
-    params = _softmax_params(1.0 if scale != scale else scale, ignore)
+        factor, is_empty = factor / max(1, counted), not counted
+    params = _softmax_params(factor, ignore)
     loss = _run(_SOFTMAX, (address(array), numbers.size, classes, classes, address(numbers),
                            params), array, reduction, rows)
-    return scale if scale != scale else loss
+    return math.nan if is_empty else loss
 
 
 def softmax_cross_entropy_loss_and_grad(

@@ -86,7 +86,7 @@ def packed_rows(rows: Any, columns: int, code: str) -> bytes | None:
     return None
 
 
-def _doubles(function: str, argument: str, values: Any) -> Any:
+def doubles(function: str, argument: str, values: Any) -> Any:
     """Numbers as a contiguous array of float64."""
     array = np.asarray(values)
     if array.dtype.kind in "SUcmM":
@@ -98,7 +98,7 @@ def doubles_of(function: str, argument: str, values: Any) -> bytes:
     """A list of numbers as float64."""
     packed = packed_rows((values,), len(values), "d") if isinstance(values, (list, tuple)) else None
     if packed is None:
-        array = _doubles(function, argument, values)
+        array = doubles(function, argument, values)
         if array.ndim != 1:
             raise wrong_shape(function, argument, array, "[numbers]")
         packed = array.tobytes()
@@ -120,7 +120,7 @@ def level_numbers_of(function: str, argument: str, values: Any, levels: int) -> 
     """A number per level as float64."""
     packed = packed_rows((values,), levels, "d")
     if packed is None:
-        array = _doubles(function, argument, values)
+        array = doubles(function, argument, values)
         if array.shape != (levels,):
             raise wrong_shape(function, argument, array, f"[{levels}], one per level")
         packed = array.tobytes()
@@ -132,7 +132,7 @@ def image_sizes_of(function: str, sizes: Any, images: int) -> bytes:
     packed = packed_rows(sizes, 2, "d")
     if packed is not None and len(packed) == 16 * images:
         return packed
-    array = _doubles(function, "image_sizes", sizes)
+    array = doubles(function, "image_sizes", sizes)
     if array.size == 0:
         array = array.reshape(0, 2)
     if array.ndim != 2 or array.shape[1] != 2 or len(array) != images:

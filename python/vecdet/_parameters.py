@@ -15,7 +15,8 @@ import numpy as np
 _INT64 = -2**63, 2**63 - 1
 _RANGES: dict[Any, tuple[int, int]] = {
     ctypes.c_int64: _INT64, ctypes.c_int: (-2**31, 2**31 - 1), ctypes.c_uint64: (0, 2**64 - 1)}
-_BOOLEANS = ("bool", "torch.bool")  # arrays of these types are no index
+_NO_NUMBERS = str, bytes, bytearray, memoryview, complex  # of which float() takes most
+_NUMBER_KINDS = "", "b", "i", "u", "f", "V", "O"  # of arrays; "V" is bfloat16, "" no NumPy type
 
 
 def _found(function: str, argument: str, value: Any) -> str:
@@ -23,11 +24,15 @@ def _found(function: str, argument: str, value: Any) -> str:
     return f"vecdet.{function}: {argument} is {text if len(text) < 100 else text[:97] + '...'}"
 
 
+def _kind(value: Any) -> str:
+    return getattr(getattr(value, "dtype", None), "kind", "")
+
+
 def number(function: str, argument: str, value: Any) -> float:
     """A number, or an array or tensor with a single one, as float."""
     if type(value) is float:
         return value
-    if not isinstance(value, (str, bytes, bytearray, complex)):
+    if not isinstance(value, _NO_NUMBERS) and _kind(value) in _NUMBER_KINDS:
         try:
             return float(value)
         except OverflowError as error:
@@ -43,11 +48,15 @@ def integer(function: str, argument: str, value: Any, of: Any = ctypes.c_int64) 
     if type(value) is int and 0 <= value < 2**31:  # most, in a third of the time
         return value
     try:
+        if isinstance(value, np.timedelta64):  # has an index, too
+            raise TypeError
         whole = operator.index(value)
     except (TypeError, RuntimeError) as error:
-        if str(getattr(value, "dtype", "")) not in _BOOLEANS or np.ndim(value):
+        is_integer = (_kind(value) in ("b", "i", "u")
+                      or str(getattr(value, "dtype", "")) == "torch.bool")
+        if not is_integer or np.size(value) != 1:
             raise TypeError(_found(function, argument, value) + ", expected an integer") from error
-        whole = int(value)
+        whole = int(value.item())
     least, most = _RANGES[of]
     if not least <= whole <= most:
         raise ValueError(_found(function, argument, value)

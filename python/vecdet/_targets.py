@@ -103,6 +103,8 @@ def make_points(level_sizes: Sequence[Sequence[int]],
     grids, levels = grid_sizes_of("make_points", level_sizes)
     steps = level_numbers_of("make_points", "strides", strides, levels)
     sides = memoryview(grids).cast("q").tolist()
+    if min(sides) < 0:
+        raise ValueError(f"vecdet.make_points: level_sizes is {level_sizes}, expected 0 or more")
     out = empty((sum(map(operator.mul, sides[::2], sides[1::2])), 2), float32)
     check(library.vecdet_make_points(grids, steps, levels, address(out), len(out)))
     return out
@@ -113,7 +115,8 @@ class AnchorIndex:
     many calls share; several threads may use it."""
 
     def __init__(self, anchors: ArrayLike) -> None:
-        self._anchors = float32s("AnchorIndex", "anchors", anchors, "[N, 4]", 4).copy()
+        self._anchors = float32s("AnchorIndex", "anchors", anchors, "[N, 4]", 4,
+                                 real_numbers).copy()
         self._handle = _index_of(self._anchors)
 
     def __len__(self) -> int:
@@ -216,7 +219,7 @@ def _is_box_list(boxes: Any) -> bool:
     """Whether a list holds the boxes of one image, as in [[0, 0, 9, 9]] or []."""
     for box in boxes:
         if (not isinstance(box, (list, tuple)) or len(box) != 4
-                or not all(isinstance(x, (int, float)) for x in box)):
+                or not all(isinstance(x, (int, float, np.generic)) for x in box)):
             return False
     return True
 
@@ -281,7 +284,7 @@ def match_anchors(
     if isinstance(anchors, AnchorIndex):
         count, handle = len(anchors._anchors), anchors._handle
     else:
-        array = float32s("match_anchors", "anchors", anchors, "[N, 4]", 4)
+        array = float32s("match_anchors", "anchors", anchors, "[N, 4]", 4, real_numbers)
         count, handle = len(array), _index_of(array)
     truth = Truth("match_anchors", boxes, classes, regions)
     params = _matcher_params(high_threshold, low_threshold, allow_low_quality, skip_untouched,
@@ -304,7 +307,7 @@ def assign_atss(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes:
         boxes: corners [M, 4] of one image, or a list with one array per image.
         candidates: the number of candidates per level.
     """
-    array = float32s("assign_atss", "anchors", anchors, "[N, 4]", 4)
+    array = float32s("assign_atss", "anchors", anchors, "[N, 4]", 4, real_numbers)
     grids, levels = grid_sizes_of("assign_atss", level_sizes)
     truth = Truth("assign_atss", boxes)
     matches = empty(truth.shape(len(array)), int64)
@@ -326,7 +329,7 @@ def assign_fcos(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes:
         boxes: corners [M, 4] of one image, or a list with one array per image.
         radius: the maximum distance of an anchor's centre from its box's, in anchor widths.
     """
-    array = float32s("assign_fcos", "anchors", anchors, "[N, 4]", 4)
+    array = float32s("assign_fcos", "anchors", anchors, "[N, 4]", 4, real_numbers)
     grids, levels = grid_sizes_of("assign_fcos", level_sizes)
     truth = Truth("assign_fcos", boxes)
     matches = empty(truth.shape(len(array)), int64)
@@ -430,6 +433,9 @@ def sample_balanced(
     parts = []
     for part in labels:
         array = integers(function, "labels", part)
+        if array.size == 1 and not np.ndim(part):  # labels of one image, without a list around
+            raise ValueError(f"vecdet.{function}: labels has a number for an image, expected a "
+                             "list with one array per image")
         parts.append(array if array.ndim == 1 else array.reshape(-1))
     begins = offsets_of(parts)
     all_labels, _memory = joined(parts)

@@ -4,7 +4,7 @@
 Predictions are [N, 6]: x1 y1 x2 y2, score, category. Boxes match if ``match_metric``, ``"IOU"`` or
 ``"IOS"`` (the intersection over the smaller area), is at least ``match_threshold``. At 0,
 all boxes match. It is computed in float32, and ties of scores are broken by lower x1, y1, x2, y2,
-as in SAHI 0.12.
+as in SAHI 0.12. Scores and categories of NaN are a ValueError.
 
 >>> predictions = np.array([[0, 0, 10, 10, 0.8, 1], [2, 0, 12, 10, 0.9, 1], [2, 0, 12, 10, 0.7, 2]])
 >>> batched_greedy_nmm(predictions)
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _nms
-from ._arrays import category_numbers, choice, float32s, int64
+from ._arrays import category_numbers, check_scores, choice, float32s, int64
 from ._packed import offsets_of
 from ._parameters import number
 
@@ -39,6 +39,7 @@ def _grouped(function: str, predictions: Any, match_metric: str, match_threshold
     """The predictions; the members of all groups that are merged, the best of each first; and where
     each group begins."""
     rows = float32s(f"sahi.{function}", "predictions", predictions, "[N, 6]", 6)
+    check_scores("sahi." + function, rows)
     threshold = number(f"sahi.{function}", "match_threshold", match_threshold)
     overlap = _overlap(function, match_metric)
     if not 0 <= threshold <= 1:

@@ -2,9 +2,9 @@
 """Functions with the names, arguments and results of supervision.
 
 Predictions are [N, 5] or [N, 6]: x1 y1 x2 y2, score and, in the sixth column, a category. Overlaps
-are rounded as in supervision 0.27. Ties of scores are broken by lower index in NMS and by lower x1,
-y1, x2, y2 in merging. supervision averages the scores of a group weighted by area;
-merged_score does so for a group of box_non_max_merge.
+are rounded as in supervision 0.27. Scores and categories of NaN are a ValueError. Ties of
+scores are broken by lower index in NMS and by lower x1, y1, x2, y2 in merging. supervision averages
+the scores of a group weighted by area; merged_score does so for a group of box_non_max_merge.
 
 >>> predictions = np.array([[0, 0, 10, 10, 0.8], [1, 0, 11, 10, 0.9], [20, 0, 30, 10, 0.7]])
 >>> box_non_max_suppression(predictions).tolist()
@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 import numpy as np
 
 from . import _nms
-from ._arrays import category_numbers, choice, float32, float64, floats, int64, wrong_shape
+from ._arrays import (category_numbers, check_scores, choice, float32, float64, floats, int64,
+                      wrong_shape)
 from ._parameters import number
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ def _rows(function: str, predictions: Any) -> Any:
     rows = floats(f"supervision.{function}", "predictions", predictions)
     if rows.ndim != 2 or rows.shape[1] not in (5, 6):
         raise wrong_shape(f"supervision.{function}", "predictions", rows, "[N, 5] or [N, 6]")
-    return rows if rows.dtype is float32 or rows.dtype is float64 else rows.astype(float32)
+    if rows.dtype is not float32 and rows.dtype is not float64:
+        rows = rows.astype(float32)
+    check_scores("supervision." + function, rows)
+    return rows
 
 
 def _columns(rows: Any) -> tuple[Any, Any, Any]:

@@ -20,6 +20,8 @@ import warnings
 
 import numpy as np
 import vecdet
+import vecdet.sahi
+import vecdet.supervision
 from vecdet import _c
 from vecdet._arrays import TYPES
 from vecdet._packed import bytes_address, joined, packer
@@ -520,6 +522,105 @@ class Values(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "match_anchors: boxes has integers beyond 2\\^24"):
             vecdet.match_anchors(some_boxes(3), np.array(one))
 
+    def test_integers_beyond_float32(self):
+        """Functions that compute in float32 refuse them in lists as in arrays, wherever they are;
+        uint64 is compared exactly."""
+        large, one = [[2**24 + 1, 0, 2**24 + 3, 2]], [[0, 0, 9, 9]]
+        features, points = np.ones((1, 1, 4, 4), np.float32), np.ones((1, 2), np.float32)
+        logits = np.ones((1, 1, 2), np.float32)
+        for given in (large, np.array(large), tuple(large), [[-x for x in large[0]]]):
+            for call in (
+                    lambda: vecdet.match_anchors(given, one),
+                    lambda: vecdet.match_anchors(one, given), lambda: vecdet.AnchorIndex(given),
+                    lambda: vecdet.assign_atss(given, [(1, 1)], one),
+                    lambda: vecdet.assign_fcos(one, [(1, 1)], given)):
+                self.assertRaisesRegex(ValueError, "has integers beyond 2\\^24", call)
+        for call in (
+                lambda: vecdet.assign_task_aligned(np.ones((1, 1)), large, points, [(1, 1)], one,
+                                                   [0]),
+                lambda: vecdet.postprocess(logits, logits[:, :, :1] * np.ones(4), large, [(9, 9)]),
+                lambda: vecdet.postprocess_box_head(logits[0], np.ones((1, 8)), [large], [(9, 9)]),
+                lambda: vecdet.roi_align(features, [large], 1),
+                lambda: vecdet.roi_align(features, [[0, *large[0]]], 1),
+                lambda: vecdet.filter_topk(large, 0.5, 1)):
+            self.assertRaisesRegex(ValueError, "has integers beyond 2\\^24", call)
+        self.assertEqual(vecdet.roi_align(features.astype(float), [large], 1).shape, (1, 1, 1, 1))
+        for number in (2**63, 2**63 + 1, 2**63 + 1024, 2**64 - 1):
+            with self.assertRaisesRegex(ValueError, f"idxs has {number}, expected"):
+                vecdet.batched_nms(some_boxes(1), np.ones(1, np.float32),
+                                   np.array([number], np.uint64), 0.5)
+
+    def test_integer_boxes(self):
+        anchors, boxes = np.array([[0, 0, 8, 8]]), np.array([[2, 0, 8, 8]])
+        for call in (vecdet.encode_boxes, vecdet.decode_boxes, vecdet.encode_distances,
+                     vecdet.decode_distances):
+            found = call(boxes, anchors)
+            self.assertEqual(found.dtype, np.float32)
+            self.assertEqual(found.tolist(), call(boxes.astype(np.float32), anchors).tolist())
+        self.assertEqual(vecdet.pyramid_levels(boxes, 4).tolist(), [0])
+        self.assertEqual(vecdet.match_anchors(anchors, boxes)[2].tolist(), [0.75])
+
+    def test_boxes_of_images(self):
+        features = np.ones((2, 1, 8, 8), np.float32)
+        for boxes, images, count in (([], 1, 0), ([[]], 1, 0), ([[], []], 2, 0), ((), 1, 0),
+                                     ([[], [[0, 0, 4, 4]]], 2, 1), ([[0, 0, 0, 4, 4]], 2, 1)):
+            array = features[:images]
+            self.assertEqual(vecdet.roi_align(array, boxes, 2).shape, (count, 1, 2, 2))
+            self.assertEqual(vecdet.multiscale_roi_align([array], boxes, 2, [1]).shape,
+                             (count, 1, 2, 2))
+            self.assertEqual(vecdet.roi_align_grad(np.ones((count, 1, 2, 2), np.float32), boxes,
+                                                   array.shape).shape, array.shape)
+        with self.assertRaisesRegex(ValueError, "boxes has 0 images, expected 2"):
+            vecdet.roi_align(features, [], 2)
+        with self.assertRaisesRegex(ValueError, "boxes has the image 0.7, expected an integer"):
+            vecdet.roi_align(features, [[0.7, 0, 0, 4, 4]], 2)
+        for box in ([np.float32(0), 0, 9, 9], [np.int64(0), 0, 9, 9]):
+            self.assertEqual(vecdet.match_anchors(some_boxes(3), [box])[0].shape, (3,))
+
+    def test_no_numbers(self):
+        """Neither texts nor times nor memory count as numbers; arrays with one element do."""
+        boxes = some_boxes(2)
+        for bad in (np.array("0.5"), np.array(b"0.5"), memoryview(b"0.5"), np.timedelta64(1),
+                    np.array(np.timedelta64(1)), np.complex64(0.25 + 1j), np.array(0.25 + 1j)):
+            with self.assertRaisesRegex(TypeError, "iou_threshold is .*expected a number"):
+                vecdet.nms(boxes, np.ones(2, np.float32), bad)
+            with self.assertRaisesRegex(TypeError, "k is .*expected an integer"):
+                vecdet.filter_topk(boxes, 0.5, bad)
+        for k in (np.array([2]), np.array([[2]]), np.array(2)):
+            self.assertEqual(len(vecdet.filter_topk(boxes, 0.5, k)[0]), 2)
+        self.assertRaisesRegex(TypeError, "k is", vecdet.filter_topk, boxes, 0.5, np.array([2, 2]))
+        with self.assertRaisesRegex(TypeError, "transforms.dtype is <U1, expected numbers"):
+            vecdet.postprocess_yolo(np.zeros((1, 6, 8), np.float32), "yolov8", [("1",) * 6])
+        with self.assertRaisesRegex(ValueError, r"level_sizes is \[\(-1, 2\)\], expected 0 or more"):
+            vecdet.make_points([(-1, 2)], [8])
+        logits, ignored = np.zeros((1, 2), np.float32), [-2]
+        for reduction in ("none", "mean", "sum"):
+            with self.assertRaisesRegex(TypeError, "scale is 'x', expected a number"):
+                vecdet.softmax_cross_entropy_loss(logits, ignored, reduction, scale="x")
+        for labels in ([3, -1, -2, -1], (3,)):
+            with self.assertRaisesRegex(ValueError, "labels has a number for an image"):
+                vecdet.sample_balanced(labels)
+
+    def test_nan_predictions(self):
+        """Refused on every path: by the kernel, by NumPy and at a threshold of 0."""
+        rows = np.array([[0, 0, 9, 9, .5, 1], [0, 0, 9, 9, .4, 1], [5, 5, 5, 5, .3, 2]])
+        for column, name in ((4, "score"), (5, "category")):
+            bad = rows.copy()
+            bad[1, column] = np.nan
+            for given in (bad, bad[:2], bad.astype(np.float32)):
+                for threshold in (0, 0.5, 1):
+                    for call in (
+                            vecdet.supervision.box_non_max_suppression,
+                            vecdet.supervision.box_non_max_merge,
+                            *(lambda rows, at, name=name: getattr(vecdet.sahi, name)(
+                                rows, match_threshold=at) for name in (
+                                "nms", "batched_nms", "nmm", "batched_nmm", "greedy_nmm",
+                                "batched_greedy_nmm"))):
+                        with warnings.catch_warnings():
+                            warnings.simplefilter("error")
+                            with self.assertRaisesRegex(ValueError, f"the {name} nan, expected"):
+                                call(given, threshold)
+
     def test_no_boxes(self):
         """An empty list is one image without boxes; a list of empty lists has several."""
         anchors = vecdet.make_anchors((32, 64), LEVELS, [([16], [1.0])])
@@ -635,7 +736,8 @@ class YoloExtras(unittest.TestCase):
                              flat(vecdet.postprocess_yolo(output, "yolo11")))
         for name, spelling in (("yolov8n", "yolov8"), ("YOLOv8", "yolov8"), ("yolo8", "yolov8"),
                                ("yolo11n-seg.pt", "yolo11"), ("yolov10b", "yolov10"),
-                               ("yolo-v5su", "yolov5"), ("yolov26", "yolo26"),
+                               ("yolo-v5s", "yolov5"), ("yolov5nu", "yolov8"),
+                               ("yolov5u", "yolov8"), ("yolov5x6u.pt", "yolov8"), ("yolov26", "yolo26"),
                                ("yolox-s", "yolox"), ("RTDETR-l", "rt-detr")):
             with self.assertRaisesRegex(ValueError, f"model is '{name}', expected '{spelling}',"):
                 vecdet.postprocess_yolo(output, name)
