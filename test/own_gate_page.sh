@@ -33,12 +33,12 @@ history=$(line 'vecdet-gate history' | sed 's/ --otava.*//')
 run env -u CMAKE_CXX_COMPILER_LAUNCHER HOME=/root PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin bash -euo pipefail -c "
   judged() { \"\$@\" || [ \$? = 3 ]; }
   $install >/dev/null
-  rm -rf ~/work && mkdir ~/work && ln -sfn /src ~/vecdet && cd ~/work && ln -s /src vecdet
+  rm -rf ~/page && mkdir ~/page && ln -sfn /src ~/vecdet && cd ~/page && ln -s /src vecdet
   $command
   $project
   $build
   judged $modules
-  mkdir ~/work/callables ~/work/callables/released && cd ~/work/callables
+  mkdir ~/page/callables ~/page/callables/released && cd ~/page/callables
   echo 'def run(): sum(range(20000))' | tee kernel.py >released/kernel.py
   judged ${callables/-m vecdet.gate/\/src\/python\/vecdet\/gate.py} --history history.jsonl
   $history
