@@ -164,7 +164,8 @@ TEST_CASE("profile: recursion counts once in inclusive time") {
   REQUIRE(e != nullptr);
   CHECK(e->count == 4);
   CHECK(e->inclusive_ns == e->max_ns);
-  // The calls inside the outermost one wait for 3, 2 and 1 times 20 microseconds, however long it is interrupted.
+  // The calls inside the outermost one wait for 3, 2 and 1 times 20 microseconds, however long it
+  // is interrupted.
   CHECK(e->total_ns - e->inclusive_ns >= 6 * 19e3);
   CHECK(e->self_ns <= e->inclusive_ns + 4);
   CHECK(r.paths.size() == 4);
