@@ -50,14 +50,16 @@ int main() {
 
   const std::vector<float> masks(37 * 40, 0.25f), classes(36 * 40, 0.25f);
   yolo_postprocess_workspace yolo_workspace;
-  const auto detect = [&](const std::vector<float>& numbers, index_t extras) {
+  const auto detect = [&](const std::vector<float>& numbers, index_t extras, index_t count = 0) {
     yolo_postprocess_params params = yolo_postprocess_params::v8();
     params.extras = extras;
+    params.classes = count;
     const auto rows = static_cast<index_t>(numbers.size()) / 40;
     const yolo_outputs<float> outputs{{numbers.data(), rows, 40}, 1};
     for (int i = 0; i < 3; ++i) postprocess_yolo(outputs, {}, params, yolo_workspace);
   };
   detect(masks, yolo_postprocess_params::unknown_extras);
+  detect(masks, yolo_postprocess_params::unknown_extras, 33);
   detect(masks, 0);
   detect(masks, 32);
   detect(classes, yolo_postprocess_params::unknown_extras);

@@ -6,6 +6,7 @@
 #include <vecdet/reference/yolo_postprocess.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -339,9 +340,64 @@ TEST_CASE("postprocess_yolo: scores outside [0, 1] throw if the number of extras
   }
 }
 
+TEST_CASE(
+    "postprocess_yolo: an objectness outside [0, 1] throws if the number of extras is not given") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const bool is_multi : {false, true}) {
+    yolo_postprocess_params params = yolo_postprocess_params::v5();
+    params.extras = 0;
+    const raw_output raw(2, 215, 21, params, 0.4, 33);
+    params.multi_label = is_multi;
+    yolo_postprocess_workspace workspace;
+    // The product of a great objectness and the scores is a probability, or below the threshold.
+    for (const float score : {0.3f, 0.01f}) {
+      for (const float bad : {3.0f, 1.1f, infinity, -0.1f, -infinity}) {
+        raw_output changed = raw;
+        std::vector<float>& row = changed.rows[1][200];
+        std::fill(row.begin() + 5, row.end(), std::isinf(bad) ? 0.0f : score);
+        row[4] = bad;
+        const auto tensor = changed.tensor<float>(params.layout);
+        const auto call = [&](index_t extras) {
+          params.extras = extras;
+          return postprocess_yolo(changed.outputs(tensor, params.layout), {}, params, workspace);
+        };
+        for_each_isa([&](isa) {
+          CHECK_THROWS_WITH_AS(call(yolo_postprocess_params::unknown_extras),
+                               doctest::Contains("number 4 of box 200 of image 1"),
+                               std::invalid_argument);
+          CHECK(call(0).extras.cols() == 0);
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("postprocess_yolo: -0, NaN and numbers within the margin are not outside [0, 1]") {
+  for (auto params : all_models()) {
+    const std::size_t last = params.scores == yolo_scores::score_and_class ? 4 : 24;
+    raw_output raw(1, 215, 21, params, 0.4, 35);
+    for (std::size_t box = 0; box < 215; ++box)
+      for (std::size_t k = 4; k <= last; ++k) {
+        const float x = raw.rows[0][box][k];
+        if (x < 0.25f)
+          raw.rows[0][box][k] = box % 3 == 0 ? -0.0f : box % 3 == 1 ? -0.001f : -std::nanf("");
+        if (x > 0.95f) raw.rows[0][box][k] = 1.001f;
+      }
+    const auto tensor = raw.tensor<float>(params.layout);
+    params.extras = yolo_postprocess_params::unknown_extras;
+    yolo_postprocess_workspace workspace;
+    for_each_isa([&](isa) {
+      CHECK(postprocess_yolo(raw.outputs(tensor, params.layout), {}, params, workspace)
+                .scores.size() > 0);
+    });
+  }
+}
+
 TEST_CASE("postprocess_yolo: numbers of classes that models with extras have") {
-  for (const index_t scores : {16, 33, 52, 112}) CHECK(detail::looks_like_extras(scores));
-  for (const index_t scores : {1, 15, 17, 80}) CHECK(!detail::looks_like_extras(scores));
+  CHECK(detail::likely_extras(16) == 1);
+  for (const index_t scores : {33, 112}) CHECK(detail::likely_extras(scores) == 32);
+  CHECK(detail::likely_extras(52) == 51);
+  for (const index_t scores : {1, 15, 17, 80}) CHECK(detail::likely_extras(scores) == 0);
 }
 
 TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
@@ -374,6 +430,13 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   params.extras = 7;
   params.keypoint_size = 3;
   fails("params.extras is 7, expected a multiple of params.keypoint_size");
+  params.classes = 79;
+  fails("params.classes is 79, expected 80, the number of scores of a box");
+  params.classes = -1;
+  fails("params.classes is -1, expected 0 or more");
+  params = yolo_postprocess_params::v10();
+  params.classes = 1;
+  fails("params.classes is 1, expected 0 if params.scores is score_and_class");
   params.scores = yolo_scores::objectness;
   fails("params.layout is channels, expected rows");
   params = yolo_postprocess_params::v10();

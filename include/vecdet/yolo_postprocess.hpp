@@ -22,9 +22,12 @@
 //
 // Extras are further outputs of a model: mask coefficients or angles, which are copied, or key
 // points. If params.extras is not given, they would be taken for scores of further classes, so
-// scores outside [0, 1] (by more than 0.001) throw. In rows, only those of boxes with a score above
-// the threshold are checked. With VECDET_CHECK=1, 16, 33, 52 or 112 classes are reported, which
-// rotated boxes, masks and poses seem to have.
+// scores below -0.001 or above 1.001 throw; the margin is for models in float16 and for quantised
+// weights. In the layout channels, every score is checked. In rows, every objectness is, but only
+// the scores of boxes with one above the threshold, because the other rows are not read to their
+// end. If params.extras is given, scores are taken as they are. With VECDET_CHECK=1, 16, 33, 52 or
+// 112 scores per box, which rotated boxes, masks and poses seem to have, are reported unless
+// params.extras or params.classes is given.
 //
 // Throws std::invalid_argument if shapes do not match params, a threshold is outside [0, 1], a
 // limit is negative, scales and sides of a transform are not positive and finite in float, or an
@@ -74,6 +77,8 @@ struct yolo_postprocess_params {
   /// Number of values after the scores. Rotated boxes have 1 (the angle), masks 32, poses 51. With
   /// unknown_extras there are none, and scores that are no probabilities throw.
   index_t extras = unknown_extras;
+  /// Number of classes, which is checked; 0: as many as there are scores. Not with score_and_class.
+  index_t classes = 0;
   /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
   /// pixels.
   index_t keypoint_size = 0;

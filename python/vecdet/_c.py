@@ -163,6 +163,7 @@ class yolo_postprocess_params(Structure):
         ("max_candidates", c_int64),
         ("max_detections", c_int64),
         ("extras", c_int64),
+        ("classes", c_int64),
         ("keypoint_size", c_int64),
     ]
 
@@ -486,6 +487,8 @@ FUNCTIONS = {
     "vecdet_yolo_postprocess_params_v8": (yolo_postprocess_params, []),
     "vecdet_yolo_postprocess_params_v10": (yolo_postprocess_params, []),
     "vecdet_yolo_postprocess_params_rt_detr": (yolo_postprocess_params, []),
+    "vecdet_yolo_likely_extras": (c_int64, [
+        c_int64]),
     "vecdet_postprocess_yolo": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p,
         c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),

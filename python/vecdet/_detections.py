@@ -307,9 +307,8 @@ _PRESETS = {"yolov5": "v5", "yolov7": "v5", "yolox": "v5", "yolov8": "v8", "yolo
             "yolo11": "v8", "yolo12": "v8", "yolov11": "v8", "yolov12": "v8", "yolov10": "v10",
             "yolo26": "v10", "rt-detr": "rt_detr"}
 
-# Numbers of classes that an output more probably does not have: what it is, and its extras.
-_UNUSUAL_CLASSES = {16: ("rotated boxes of 15 classes", 1), 33: ("masks of 1 class", 32),
-                    52: ("key points of 1 class", 51), 112: ("masks of 80 classes", 32)}
+# What the numbers of extras are of which vecdet_yolo_likely_extras knows.
+_EXTRAS = {1: "rotated boxes", 32: "masks", 51: "key points"}
 
 
 def _preset_of(model: Any) -> str:
@@ -354,17 +353,21 @@ def _yolo_call(shape: tuple[int, ...], model: str, results: str, classes: int | 
                          "extras=, the number of values after the scores")
     if classes is not None:
         classes = integer(function, "classes", classes)
+        if params.scores != _c.YOLO_SCORE_AND_CLASS and classes > 0:
+            params.classes = classes
     _check_yolo_shape(shape, params, classes, count)
     images, rows, cols = shape
     doubt = None
     if extras is None and classes is None and params.scores != _c.YOLO_SCORE_AND_CLASS:
         numbers = cols if params.layout == _c.YOLO_ROWS else rows
         found = numbers - 4 - params.scores
-        if found in _UNUSUAL_CLASSES and _PRESETS[model] != "rt_detr":
-            what, usual = _UNUSUAL_CLASSES[found]
+        usual = library.vecdet_yolo_likely_extras(found)
+        if usual and _PRESETS[model] != "rt_detr":
+            others = found - usual
             doubt = (f"vecdet.{function}: output has {numbers} numbers per box, as models with "
-                     f"{what}, for which extras={usual} is right; extras=0 or classes={found} says "
-                     f"that it has {found} classes")
+                     f"{_EXTRAS[usual]} of {others} class{'es' * (others > 1)}, for which "
+                     f"extras={usual} is right; extras=0 or classes={found} says that it has "
+                     f"{found} classes")
     return byref(params), images * max(0, min(params.max_detections, rows * cols)), count, doubt
 
 

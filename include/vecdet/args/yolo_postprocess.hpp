@@ -22,6 +22,7 @@ struct yolo_search_args {
   bool multi_label;         ///< rows only: every class above the threshold
   float threshold;          ///< scores above it are selected
   index_t limit, capacity;  ///< as in filter_topk_args
+  bool* has_outside;        ///< set if a score that is read is no probability; null: not asked for
 };
 
 template <class T>
@@ -29,11 +30,12 @@ struct yolo_kernels {
   /// Finds the best score above the threshold of each box in [first, last), and the best k of them.
   /// Writes their records, best first, ties by lower element, and returns their number. A record's
   /// upper half is the sort key, its lower half the element. `spare` has the same size.
-  /// `has_outside` is set if a score is no probability: in channels, any score below
-  /// least_probability; in rows, any score of a box that has one above the threshold.
-  index_t (*search_channels)(const yolo_search_args<T>&, bool& has_outside, index_t first,
-                             index_t last, std::uint64_t* records, std::uint64_t* spare);
-  index_t (*search_rows)(const yolo_search_args<T>&, bool& has_outside, index_t first, index_t last,
+  /// `args.has_outside` is set, in channels, for any score below least_probability (the greatest
+  /// ones are among the records); in rows, for any objectness that is no probability, and any score
+  /// of a box that has one above the threshold.
+  index_t (*search_channels)(const yolo_search_args<T>&, index_t first, index_t last,
+                             std::uint64_t* records, std::uint64_t* spare);
+  index_t (*search_rows)(const yolo_search_args<T>&, index_t first, index_t last,
                          std::uint64_t* records, std::uint64_t* spare);
 };
 

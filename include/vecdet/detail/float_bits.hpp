@@ -58,8 +58,8 @@ VECDET_INLINE Real rounded(Real x) {
 /// it.
 template <class Real>
 VECDET_INLINE Real quotient(Real a, Real b) {
-  const volatile Real divisor =
-      b;  // unlike rounded(b), not the same number in each round of a loop
+  // Unlike rounded(b), a volatile number is not the same one in each round of a loop.
+  const volatile Real divisor = b;
   return rounded(rounded(a) / divisor);
 }
 

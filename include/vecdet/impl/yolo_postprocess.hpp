@@ -51,10 +51,13 @@ inline yolo_postprocess_params yolo_postprocess_params::rt_detr() {
 
 namespace detail {
 
-/// Whether a number of scores is rather that of a model with extras: an angle after DOTA's 15
-/// classes; 32 mask coefficients after 1 or COCO's 80 classes; 17 key points after 1 class.
-inline bool looks_like_extras(index_t scores) {
-  return scores == 15 + 1 || scores == 1 + 32 || scores == 80 + 32 || scores == 1 + 51;
+/// The number of extras if a number of scores is rather that of a well-known model's scores and
+/// extras: an angle after DOTA's 15 classes; 32 mask coefficients after 1 or COCO's 80 classes; 17
+/// key points after 1 class. Otherwise 0.
+inline index_t likely_extras(index_t scores) {
+  if (scores == 15 + 1) return 1;
+  if (scores == 1 + 32 || scores == 80 + 32) return 32;
+  return scores == 1 + 51 ? 51 : 0;
 }
 
 /// Whether a score is neither a probability nor NaN.
@@ -98,6 +101,9 @@ class yolo_call {
             numbers,
             is_scored ? "4 + score + class + params.extras"
                       : "4, 1 for the objectness if any, at least 1 class, and params.extras");
+      if (params_.classes != 0)
+        check_size(function, "params.classes", params_.classes, classes_,
+                   "the number of scores of a box");
       check(classes_ < 1 << 24 && boxes_ <= (index_t{1} << 32) / classes_, function,
             "boxes of an image", boxes_,
             "at most 2^32 scores per image and fewer than 2^24 classes");
@@ -182,8 +188,10 @@ class yolo_call {
     search_best(
         out.search, chunks, args.capacity, args.limit, policy,
         [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+          yolo_search_args<T> own_args = args;
           bool has_outside = false;
-          const index_t found = search(args, has_outside, first, last, records, spare);
+          if (is_unknown()) own_args.has_outside = &has_outside;
+          const index_t found = search(own_args, first, last, records, spare);
           note_outside(has_outside);
           return found;
         },
@@ -191,8 +199,8 @@ class yolo_call {
         [&](index_t i, index_t, std::uint64_t record) { take(i, element_of(record), record); });
   }
 
-  /// Throws if the number of extras is not given and collect() has read a score that is no
-  /// probability.
+  /// Throws if the number of extras is not given and collect() has read an objectness or a score
+  /// that is no probability.
   void check_scores() const {
     if (!is_unknown() || !has_outside_.load(std::memory_order_relaxed)) return;
     const index_t last = first_score() + classes_;
@@ -211,13 +219,16 @@ class yolo_call {
         }
   }
 
-  /// With VECDET_CHECK=1, reports a number of values per box that models with extras have.
+  /// With VECDET_CHECK=1, reports a number of scores that models with extras seem to have, unless
+  /// the number of extras or of classes is given.
   void look_at_numbers() const {
-    const index_t numbers = first_score() + classes_;
-    if (is_unknown() && !scored() && looks_like_extras(numbers - first_score()) && checks_input())
-      report_input(function, "params.extras",
-                   "not given, and the boxes have " + std::to_string(numbers) +
-                       " numbers, as those of models with mask coefficients, key points or angles");
+    const index_t likely = likely_extras(classes_);
+    if (!is_unknown() || params_.classes != 0 || scored() || likely == 0 || !checks_input()) return;
+    const std::string scores = std::to_string(classes_);
+    report_input(function, "params.extras",
+                 "not given, and the boxes have " + scores + " scores, as those of models with " +
+                     std::to_string(likely) + " extras seem to have; pass extras=" +
+                     std::to_string(likely) + ", or classes=" + scores + " if all are scores");
   }
 
   index_t extras() const { return std::max(params_.extras, index_t{0}); }
@@ -253,6 +264,8 @@ class yolo_call {
     check(p.max_detections >= 0, function, "params.max_detections", p.max_detections, "0 or more");
     check(p.extras >= 0 || is_unknown(), function, "params.extras", p.extras,
           "0 or more, or unknown_extras");
+    check(p.classes >= 0 && (p.classes == 0 || !scored()), function, "params.classes", p.classes,
+          scored() ? "0 if params.scores is score_and_class" : "0 or more");
     check(p.keypoint_size == 0 || p.keypoint_size == 2 || p.keypoint_size == 3, function,
           "params.keypoint_size", p.keypoint_size, "0, 2 or 3");
     check(p.keypoint_size == 0 || extras() % p.keypoint_size == 0, function, "params.extras",

@@ -55,6 +55,7 @@ class yolo_records {
 class yolo_tile {
   using floats = row_pack<float>;
   static constexpr int batches = floats::batches, lanes = row_lanes, together = 64;
+  using integers = pack<std::int32_t, batches>;
 
  public:
   // All boxes of a 640 x 640 input: consecutive planes then form one stream.
@@ -65,17 +66,17 @@ class yolo_tile {
     for (index_t i = 0; i < boxes; i += lanes) store_pack<batches>(best_ + i, floats(threshold));
   }
 
-  template <class T>
+  /// Notes scores below least_probability if `looks`.
+  template <bool looks, class T>
   VECDET_INLINE void add_plane(const T* plane, index_t class_index) {
     const auto number = static_cast<float>(class_index);
-    floats least[together / lanes];  // independent chains
-    for (floats& l : least) l = floats(0);
+    integers signs(0);  // their or: a minimum would be slower
     index_t i = 0;
     for (; i + together <= size_; i += together) {
       uint32_t bits[together / lanes], any = 0;
       VECDET_UNROLL
       for (int k = 0; k < together / lanes; ++k) {
-        bits[k] = greater_bits(plane + i + k * lanes, i + k * lanes, least[k]);
+        bits[k] = greater_bits<looks>(plane + i + k * lanes, i + k * lanes, signs);
         any |= bits[k];
       }
       if (__builtin_expect(any == 0, 1)) continue;
@@ -84,13 +85,15 @@ class yolo_tile {
         if (bits[k] != 0) take(plane + i + k * lanes, i + k * lanes, number);
     }
     for (; i + lanes <= size_; i += lanes)
-      if (greater_bits(plane + i, i, least[0]) != 0) take(plane + i, i, number);
-    VECDET_UNROLL
-    for (int k = 0; k < together / lanes; ++k)
-      has_negative_ |= to_bits(least[k] < floats(detail::least_probability)) != 0;
+      if (greater_bits<looks>(plane + i, i, signs) != 0) take(plane + i, i, number);
+    if constexpr (looks) {
+      // A sign bit may also be that of -0, NaN or a number within the margin.
+      const bool has_sign = to_bits(signs < integers(0)) != 0;
+      for (index_t k = has_sign ? 0 : i; k < size_; ++k)
+        has_negative_ |= static_cast<float>(plane[k]) < detail::least_probability;
+    }
     for (; i < size_; ++i) {
       const auto x = static_cast<float>(plane[i]);
-      has_negative_ |= x < detail::least_probability;
       if (!(x > best_[i])) continue;
       best_[i] = x;
       class_[i] = number;
@@ -115,10 +118,10 @@ class yolo_tile {
   }
 
  private:
-  template <class T>
-  VECDET_INLINE uint32_t greater_bits(const T* plane, index_t box, floats& least) const {
+  template <bool looks, class T>
+  VECDET_INLINE uint32_t greater_bits(const T* plane, index_t box, integers& signs) const {
     const floats x = load_pack<batches>(plane);
-    least = min(x, least);  // skips NaN
+    if constexpr (looks) signs = signs | bit_cast<std::int32_t>(x);
     return to_bits(x > load_pack<batches>(best_ + box));
   }
   template <class T>
@@ -136,9 +139,9 @@ class yolo_tile {
   alignas(64) float class_[most_boxes];  ///< below 2^24; unset where the score is the threshold
 };
 
-template <class T>
-index_t search_yolo_channels(const yolo_search_args<T>& args, bool& has_outside, index_t first,
-                             index_t last, uint64_t* records, uint64_t* spare) {
+template <bool looks, class T>
+index_t search_yolo_planes(const yolo_search_args<T>& args, index_t first, index_t last,
+                           uint64_t* records, uint64_t* spare) {
   yolo_records found(args, records, spare);
   yolo_tile tile;
   for (index_t begin = first; begin < last; begin += yolo_tile::most_boxes) {
@@ -147,15 +150,22 @@ index_t search_yolo_channels(const yolo_search_args<T>& args, bool& has_outside,
     const float threshold = found.threshold();
     tile.start(size, threshold);
     for (index_t c = 0; c < args.classes; ++c)
-      tile.add_plane(args.scores + c * args.stride + begin, c);
+      tile.add_plane<looks>(args.scores + c * args.stride + begin, c);
     tile.for_each_found(threshold,
                         [&](index_t box, float score, index_t class_index) VECDET_INLINE_LAMBDA {
                           if (score > found.threshold())
                             found.add(score, (begin + box) * args.classes + class_index);
                         });
   }
-  has_outside = tile.has_negative();
+  if constexpr (looks) *args.has_outside = tile.has_negative();
   return found.finish();
+}
+
+template <class T>
+index_t search_yolo_channels(const yolo_search_args<T>& args, index_t first, index_t last,
+                             uint64_t* records, uint64_t* spare) {
+  return args.has_outside != nullptr ? search_yolo_planes<true>(args, first, last, records, spare)
+                                     : search_yolo_planes<false>(args, first, last, records, spare);
 }
 
 /// The maximum of a row's products; -infinity if all are NaN.
@@ -201,10 +211,13 @@ VECDET_INLINE bool any_outside(const T* scores, index_t classes) {
 }
 
 template <class T>
-index_t search_yolo_rows(const yolo_search_args<T>& args, bool& has_outside, index_t first,
-                         index_t last, uint64_t* records, uint64_t* spare) {
+index_t search_yolo_rows(const yolo_search_args<T>& args, index_t first, index_t last,
+                         uint64_t* records, uint64_t* spare) {
   constexpr index_t ahead = 24;  // rows to prefetch: most are read only for their objectness
   yolo_records found(args, records, spare);
+  const bool looks = args.has_outside != nullptr;
+  bool has_outside = false;
+  float least = 0;  // of the objectness
   for (index_t box = first; box < last; ++box) {
     const T* const scores = args.scores + box * args.stride;
     float objectness = 1;
@@ -212,11 +225,13 @@ index_t search_yolo_rows(const yolo_search_args<T>& args, bool& has_outside, ind
       const T* const box_objectness = args.objectness + box * args.stride;
       if (box + ahead < last) __builtin_prefetch(box_objectness + ahead * args.stride);
       objectness = static_cast<float>(*box_objectness);
+      least = objectness < least ? objectness : least;  // skips NaN
       if (!(objectness > args.threshold)) continue;
+      has_outside |= objectness > detail::greatest_probability;
     }
     const float greatest = greatest_score(scores, args.classes, objectness);
     if (!(greatest > found.threshold())) continue;
-    has_outside |= any_outside(scores, args.classes);
+    if (looks) has_outside |= any_outside(scores, args.classes);
     for (index_t c = 0; c < args.classes; ++c) {
       const float score = static_cast<float>(scores[c]) * objectness;
       if (args.multi_label) {
@@ -227,6 +242,7 @@ index_t search_yolo_rows(const yolo_search_args<T>& args, bool& has_outside, ind
       }
     }
   }
+  if (looks) *args.has_outside = has_outside || least < detail::least_probability;
   return found.finish();
 }
 
