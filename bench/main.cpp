@@ -32,7 +32,7 @@ constexpr const char* usage =
     "reference, plain_<set>, baseline, avx2, avx512. --benchmark_filter=. runs every benchmark.\n"
     "The table goes to standard output; with --benchmark_format=json or csv, only Google\n"
     "Benchmark's output does. Unless flags say otherwise, a benchmark has 3 repetitions of at\n"
-    "least 0.05 s. A repetition has at least 5 calls.\n"
+    "least 0.05 s. A repetition has at least 5 calls. The exit status is 1 if a benchmark failed.\n"
     "The environment variable VECDET_BENCH_PLOTS=FOLDER draws plots of /scaling/ benchmarks.\n"
     "Google Benchmark's flags, of which --benchmark_filter=REGEX is the most useful:\n";
 
@@ -186,5 +186,5 @@ int main(int argc, char** argv) {
     std::cerr << "vecdet_bench: " << error.what() << '\n';
     return EXIT_FAILURE;
   }
-  return EXIT_SUCCESS;
+  return vecdet::bench::has_failure() ? EXIT_FAILURE : EXIT_SUCCESS;
 }

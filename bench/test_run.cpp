@@ -38,6 +38,15 @@ void register_scripted() {
   }
 }
 
+/// Two benchmarks, of which one fails.
+void register_failing() {
+  for (const std::string name : {"failing/always/f32/1", "failing/never/f32/1"})
+    register_implementation(name, "baseline", 1, {1, 1}, [=](benchmark::State& state) {
+      if (name == "failing/always/f32/1") return state.SkipWithError("no such file");
+      time_calls(state, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+    });
+}
+
 void initialize(std::vector<std::string> flags) {
   std::vector<char*> arguments;
   for (std::string& flag : flags) arguments.push_back(flag.data());
@@ -96,6 +105,44 @@ TEST_CASE("run: checks, then at least five timed calls per repetition after one 
   CHECK(std::count(text.begin() + static_cast<std::ptrdiff_t>(summary), text.end(), '\n') <= 10);
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 120);
+}
+
+TEST_CASE("run: a failed benchmark is named with its reason, counted, and has no row") {
+  register_failing();
+  benchmark::ClearRegisteredBenchmarks();
+  register_benchmarks();
+  CHECK(!has_failure());
+  const auto run = [](const char* filter, const char* aggregates) {
+    initialize({"test", "--benchmark_min_time=0.001", "--benchmark_repetitions=3", filter,
+                aggregates, "--benchmark_list_tests=false"});
+    std::ostringstream out;
+    table_reporter table(3, "baseline", "the end\n", true);
+    table.SetOutputStream(&out);
+    table.SetErrorStream(&out);
+    benchmark::RunSpecifiedBenchmarks(&table);
+    return out.str();
+  };
+  const auto count_of = [](const std::string& text, const std::string& part) {
+    int count = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++count;
+    return count;
+  };
+  CHECK(run("--benchmark_filter=^failing/never", "--benchmark_report_aggregates_only=false")
+            .find("failed") == std::string::npos);
+  CHECK(!has_failure());
+  for (const bool aggregates : {false, true}) {
+    const std::string text =
+        run("--benchmark_filter=^failing", aggregates ? "--benchmark_report_aggregates_only=true"
+                                                      : "--benchmark_report_aggregates_only=false");
+    CAPTURE(text);
+    CHECK(count_of(text, "failing/always/f32/1/baseline/threads:1: failed: no such file\n") == 1);
+    CHECK(count_of(text, "  failed                    1: failing/always") == 1);
+    CHECK(count_of(text, "|   never/") == 1);
+    CHECK(count_of(text, "|   always/") == 0);
+    CHECK(has_failure());
+    has_failure() = false;
+  }
 }
 
 TEST_CASE("run: repetitions that differ by more than a third are marked") {

@@ -84,8 +84,7 @@ out=$(mkdir -p "$1" && cd "$1" && pwd)
 if [ -n "$on_host" ]; then
   wheel=$(cd "$scratch" && bash -c "$build" build "$source" "$machine" | tail -n 1)
 else
-  at=${ROOTS:-$scratch}/$at
-  ensure_root bookworm "$packages" >"$scratch/log" || { tail "$scratch/log"; exit 1; }
+  make_root bookworm "$at" "$packages"
   rm -rf "$at/build"
   mkdir "$at/build"
   wheel=$at$(run bash -c "cd /build && bash -c '${build//\'/\'\\\'\'}' build /src $machine" | tail -n 1)

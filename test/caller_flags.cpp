@@ -3,6 +3,7 @@
 // such flags, with -ffast-math -march=native and with -ffp-contract=fast -march=native; it prints
 // the bits of what host code computes from NaN, infinities and ordinary numbers, and the messages
 // of the errors for NaN parameters. compare_digests.sh compares the outputs.
+#include "support/available_isas.hpp"
 #include <vecdet/vecdet.hpp>
 
 #include <cinttypes>
@@ -239,14 +240,12 @@ void parameters() {
 
 int main() {
   std::printf("detected %s\n", isa_name(detected_isa()));
-  for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
-    if (!isa_available(set)) continue;
-    set_isa(set);
+  vecdet::test::for_each_available_isa([](isa set) {
     isa_now = isa_name(set);
     merge();
     postprocess();
     padding();
     targets();
     parameters();
-  }
+  });
 }

@@ -7,13 +7,8 @@
 #   debian_package.sh [<package>.deb]     needs root, debootstrap and 1 GB; ROOTS=folder keeps the root
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
-source "$source/test/debian_root.sh" # debian_mirror
-if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
-  echo "needs root and debootstrap"
-  exit 77
-fi
-scratch=$(mktemp -d)
-trap 'rm -rf --one-file-system "$scratch"' EXIT
+source "$source/test/debian_root.sh" # debian_mirror, need_roots
+need_roots
 root=${ROOTS:-$scratch}/bookworm
 
 # Runs a command in the root directory; the mounts end with it.

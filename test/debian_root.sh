@@ -44,3 +44,21 @@ ensure_root() {
   rm -rf --one-file-system "$at"
   debootstrap_root "$@" && mkdir "$at/ccache"
 }
+
+# need_roots: ends the script as a skipped test unless root directories can be made. Then creates the
+# folder $scratch, which is removed at the end.
+need_roots() {
+  if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
+    echo "needs root and debootstrap"
+    exit 77
+  fi
+  scratch=$(mktemp -d)
+  trap 'rm -rf --one-file-system "$scratch"' EXIT
+}
+
+# make_root <suite> <folder> <packages>: sets $at to the root directory of that name in $ROOTS, or in
+# $scratch if it is not set, and completes it with ensure_root. Shows apt-get's output only if it fails.
+make_root() {
+  at=${ROOTS:-$scratch}/$2
+  ensure_root "$1" "$3" >"$scratch/log" || { tail "$scratch/log"; exit 1; }
+}

@@ -4,6 +4,7 @@
 //
 // No oneTBB threads and no doctest: under an emulator the whole takes seconds.
 #include "calls/catalogue.hpp"
+#include "support/available_isas.hpp"
 #include <vecdet/dispatch.hpp>
 
 #include <cinttypes>
@@ -36,10 +37,8 @@ void print_digests(isa set, source from, const char* suffix) {
 
 int main() {
   std::printf("detected %s\n", isa_name(detected_isa()));
-  for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
-    if (!isa_available(set)) continue;
-    set_isa(set);
+  for_each_available_isa([](isa set) {
     print_digests(set, source::ordinary, "");
     print_digests(set, source::special, " special");
-  }
+  });
 }

@@ -12,6 +12,7 @@
 // Only the catalogue, calls/*.cpp, is compiled with the flags under test. Inputs are read from the
 // file because the flags also change the generators of random numbers.
 #include "calls/catalogue.hpp"
+#include "support/available_isas.hpp"
 #include "support/placed_memory.hpp"
 #include <vecdet/dispatch.hpp>
 
@@ -70,9 +71,7 @@ template <class Visit>
 void for_each_named_call(const Visit& visit) {
   placed_memory at;
   at.place = {placement::ends_at_guard};
-  for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
-    if (!isa_available(set)) continue;
-    set_isa(set);
+  for_each_available_isa([&](isa set) {
     std::map<std::string, int> known;  // a family may call a function twice
     for (const source from : {source::ordinary, source::special}) {
       for (const family& f : catalogue()) {
@@ -86,7 +85,7 @@ void for_each_named_call(const Visit& visit) {
         }
       }
     }
-  }
+  });
 }
 
 std::string bytes_of(const results& of) { return {of.bytes().begin(), of.bytes().end()}; }

@@ -5,14 +5,8 @@
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 source "$source/test/debian_root.sh"
-if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
-  echo "needs root and debootstrap"
-  exit 77
-fi
-scratch=$(mktemp -d)
-trap 'rm -rf --one-file-system "$scratch"' EXIT
-at=${ROOTS:-$scratch}/bookworm-own-gate
-ensure_root bookworm ca-certificates >"$scratch/log" || { tail "$scratch/log"; exit 1; }
+need_roots
+make_root bookworm bookworm-own-gate ca-certificates
 
 # line <beginning>: the page's only command that begins so.
 line() {

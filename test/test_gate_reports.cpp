@@ -4,13 +4,19 @@
 #include "bench/gate/history_page.hpp"
 #include "bench/gate/report_files.hpp"
 
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 using namespace vecdet::gate;
 
@@ -167,6 +173,40 @@ TEST_CASE("gate: problems without a time in the reports") {
   CHECK(history_line(result, "r", 0)["benchmarks"].size() == 1);
   result.problems.erase(result.problems.begin() + 1);
   CHECK(result.answer() == outcome::inconclusive);
+}
+
+TEST_CASE("gate: a line is added to a history on a file system without locks") {
+  const std::string path = "gate_history_without_locks.jsonl";
+  const auto content = [&] {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  std::ofstream(path) << "torn";
+  append_line(path, "a", [](int, int) { return errno = ENOLCK, -1; });
+  append_line(path, "b", [](int, int) { return errno = ENOTSUP, -1; });
+  append_line(path, "c", [](int, int) { return errno = EOPNOTSUPP, -1; });
+  append_line(path, "d");
+  CHECK(content() == "torn\na\nb\nc\nd\n");
+  CHECK_THROWS_WITH_AS(append_line(path, "e", [](int, int) { return errno = EBADF, -1; }),
+                       doctest::Contains("cannot be written: Bad file descriptor"),
+                       std::runtime_error);
+  CHECK(content() == "torn\na\nb\nc\nd\n");
+
+  // A disk that is full after six bytes: with a lock, the incomplete line is taken back.
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{content().size() + 6, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  CHECK_THROWS_WITH_AS(append_line(path, "0123456789"), doctest::Contains("cannot be written"),
+                       std::runtime_error);
+  CHECK(content() == "torn\na\nb\nc\nd\n");
+  CHECK_THROWS_WITH_AS(append_line(path, "0123456789", [](int, int) { return errno = ENOLCK, -1; }),
+                       doctest::Contains("has an incomplete last line"), std::runtime_error);
+  CHECK(content() == "torn\na\nb\nc\nd\n012345");
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, SIG_DFL);
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("gate: the history's page escapes what it shows") {

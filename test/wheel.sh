@@ -11,12 +11,7 @@
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 source "$source/test/debian_root.sh"
-if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
-  echo "needs root and debootstrap"
-  exit 77
-fi
-scratch=$(mktemp -d)
-trap 'rm -rf --one-file-system "$scratch"' EXIT
+need_roots
 if [ $# = 1 ]; then
   wheel=$1
 else
@@ -27,10 +22,9 @@ fi
 machine=${BASH_REMATCH[1]}
 [ "$(stat -c %s "$wheel")" -le $((5 << 20)) ]
 
-# make_root <suite> <folder> <packages>
-make_root() {
-  at=${ROOTS:-$scratch}/$2
-  ensure_root "$1" "$3" >"$scratch/log" || { tail "$scratch/log"; exit 1; }
+# make_wheel_root <suite> <folder> <packages>: with the wheel in /wheel, and without a compiler.
+make_wheel_root() {
+  make_root "$@"
   if run sh -c 'command -v gcc || command -v c++'; then
     echo "$2 has a compiler"
     exit 1
@@ -61,7 +55,7 @@ except ImportError as error:
 }
 
 if [ "$machine" = aarch64 ]; then
-  make_root bookworm bookworm-wheel-emulated ca-certificates,qemu-user-static
+  make_wheel_root bookworm bookworm-wheel-emulated ca-certificates,qemu-user-static
   run rm -rf /arm
   # Every Debian has libstdc++6, which apt needs; NumPy does not ask for it.
   run bash -c 'source /src/test/arm_packages.sh && fetch_arm_packages /arm python3-numpy libstdc++6'
@@ -81,7 +75,7 @@ python() { run env PYTHONDONTWRITEBYTECODE=1 python3 "$@"; }
 for suite in bookworm sid; do
   packages=ca-certificates,python3-numpy,python3-pip
   [ $suite = bookworm ] || packages=$packages,python3-ml-dtypes # Debian 12 has none
-  make_root $suite $suite-wheel $packages
+  make_wheel_root $suite $suite-wheel $packages
   python -m pip install -q --no-index --no-deps --break-system-packages --force-reinstall \
     --root-user-action=ignore "/wheel/$(basename "$wheel")"
   python -c 'from importlib.metadata import metadata

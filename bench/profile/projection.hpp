@@ -31,8 +31,9 @@ struct projected_problem {
   /// With other layouts, cold caches and new pages; 0 for other alternatives.
   std::vector<double> elsewhere_fresh_ns;
   bool is_primitive = false, is_convolution = false;  ///< from oneDNN
-  bool is_of_aten = false;  ///< a convolution that ATen computed without oneDNN
-  bool is_inside = false;   ///< only within other replayed problems, whose times include it
+  bool is_of_aten = false;   ///< a convolution that ATen computed without oneDNN
+  bool is_inside = false;    ///< only within other replayed problems, whose times include it
+  bool is_unsteady = false;  ///< whether repetitions with warm caches differ by more than a third
   double gap_ns() const { return observed_ns - warm_ns; }
 };
 
@@ -150,6 +151,7 @@ inline projection project(const report& recorded, const std::string& step,
       p.warm_ns = measured.warm_call() * p.calls;
       p.cold_ns = measured.cold * p.calls;
       p.fresh_ns = measured.fresh * p.calls;
+      p.is_unsteady = measured.is_unsteady();
       p.is_primitive = with.is_primitive(e);
       p.is_convolution = with.is_convolution(e);
       p.is_of_aten = of_aten.count(i) != 0;

@@ -87,7 +87,20 @@ struct replayed {
     std::sort(sorted.begin(), sorted.end());
     return sorted.empty() ? 0 : sorted[sorted.size() / 2];
   }
+  /// Whether the repetitions differ by more than a third.
+  bool is_unsteady() const {
+    const auto range = std::minmax_element(warm.begin(), warm.end());
+    return !warm.empty() && *range.second > *range.first * 4 / 3;
+  }
 };
+
+/// Explains the mark of such a problem below a table.
+inline constexpr const char* unsteady_legend =
+    "~: repetitions with warm caches differ by more than a third\n";
+
+/// Calls with warm caches that are timed at least, over all repetitions. Google Benchmark times a
+/// single one in each repetition if it takes as long as the repetition should.
+constexpr int least_timed_calls = 5;
 
 /// A limit, so that no profile makes this machine start any number of threads.
 constexpr int most_threads_replayed = 4096;
@@ -187,18 +200,37 @@ inline double cold_call(const std::string& name, const replay_call& call,
 
 }  // namespace detail
 
+namespace detail {
+
+/// Duration of a call in seconds.
+inline double seconds_of(const replay_call& call) {
+  const auto begin = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace detail
+
 /// Times the call; `drop_output_pages`, where there is one, makes its outputs' pages fresh.
 inline replayed measure_call(const std::string& name, const replay_call& call,
                              const replay_call& drop_output_pages, const replay_options& options) {
   replayed result;
-  call();  // makes pages and threads
+  const int repetitions = std::max(options.repetitions, 1);
+  const int least = (least_timed_calls + repetitions - 1) / repetitions;  // in each repetition
+  const auto is_long = [&] { return least * detail::seconds_of(call) >= options.seconds; };
+  // The first call also makes pages and threads.
+  const bool has_least = is_long() && is_long();
   result.warm = detail::run_benchmark(
       name + "/warm",
       [&](benchmark::State& state) {
         for (auto _ : state) call();
       },
       [&](benchmark::internal::Benchmark& b) {
-        b.MinTime(options.seconds)->Repetitions(options.repetitions)->UseRealTime();
+        b.Repetitions(repetitions)->UseRealTime();
+        if (has_least)
+          b.Iterations(least);
+        else
+          b.MinTime(options.seconds);
       });
   if (options.cold_calls == 0) return result;
   result.cold = detail::cold_call(name + "/cold", call, nullptr, options);

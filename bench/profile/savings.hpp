@@ -23,7 +23,8 @@ struct saving {
   replaceable part;
   double calls = 0, observed_ns = 0;
   double warm_ns = 0, cold_ns = 0;  ///< of vecdet's calls, run alone with warm and cold caches
-  std::string why_not;              ///< why they were not measured; empty if they were
+  bool is_unsteady = false;  ///< whether repetitions with warm caches differ by more than a third
+  std::string why_not;       ///< why they were not measured; empty if they were
   /// In a step, some operands are in the cache. The estimate assumes none.
   double saved_ns() const { return observed_ns - cold_ns; }
 };
@@ -66,6 +67,7 @@ inline savings measure_savings(const report& recorded, const std::string& step,
               replay(moved_to(problem, isa_name(active_isa()), threads), quick);
           s.warm_ns += measured.warm_call() * s.calls;
           s.cold_ns += measured.cold * s.calls;
+          s.is_unsteady = s.is_unsteady || measured.is_unsteady();
         }
       } catch (const std::exception& error) {
         s.why_not = error.what();
@@ -103,19 +105,23 @@ inline void write_savings(std::ostream& out, const savings& all, std::size_t row
   }
   std::vector<std::vector<std::string>> table{
       {"saves", "of step", "observed", "vecdet, cold", "warm", "calls", "replace"}};
+  bool has_unsteady = false;
   for (std::size_t i = 0; i < std::min(rows, all.parts.size()); ++i) {
     const saving& s = all.parts[i];
     const bool known = s.why_not.empty();
+    has_unsteady = has_unsteady || s.is_unsteady;
     const bool saves = known && s.saved_ns() > 0;
     table.push_back({saves ? duration_text(s.saved_ns()) : "-", saves ? share(s.saved_ns()) : "-",
                      duration_text(s.observed_ns), known ? duration_text(s.cold_ns) : "-",
-                     known ? duration_text(s.warm_ns) : "-", fixed(s.calls, s.calls < 10 ? 1 : 0),
+                     known ? duration_text(s.warm_ns) + (s.is_unsteady ? " ~" : "") : "-",
+                     fixed(s.calls, s.calls < 10 ? 1 : 0),
                      detail::one_line(s.part.what) +
                          (saves   ? " by " + s.part.by
                           : known ? ": keep it, " + s.part.by + " is not faster"
                                   : ": saving not known, " + detail::one_line(s.why_not))});
   }
   detail::write_aligned(out, table);
+  if (has_unsteady) out << unsteady_legend;
   if (all.parts.size() > rows) out << "and " << all.parts.size() - rows << " more parts\n";
 }
 

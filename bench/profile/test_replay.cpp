@@ -4,9 +4,11 @@
 #include "projection.hpp"
 #include "read.hpp"
 #include "replay.hpp"
+#include "write_projection.hpp"
 #include <vecdet/vecdet.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -18,6 +20,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -320,6 +323,59 @@ TEST_CASE("replay: NMS of all sizes is a few problems, and the mean of each is r
   }
   CHECK(calls["soft_nms/300"] == 100);
   CHECK(calls.size() <= 7 * 30);
+}
+
+TEST_CASE("replay: at least five calls with warm caches are timed, also long ones") {
+  profile::replay_options options;
+  options.seconds = 0.002;
+  options.cold_calls = 0;
+  for (const int repetitions : {1, 3, 5, 7}) {
+    options.repetitions = repetitions;
+    CAPTURE(repetitions);
+    int calls = 0;
+    const auto sleeps = [&](std::chrono::milliseconds duration) {
+      return [&calls, duration] {
+        ++calls;
+        std::this_thread::sleep_for(duration);
+      };
+    };
+    const profile::replayed slow =
+        profile::measure_call("slow", sleeps(std::chrono::milliseconds(4)), nullptr, options);
+    CHECK(slow.warm.size() == static_cast<std::size_t>(repetitions));
+    CHECK(slow.warm_call() >= 4e6);
+    CHECK(calls >= 2 + 5);  // two before: one makes pages, the other tells how long a call takes
+    CHECK(calls <= 2 + 9);
+    // Only the first call is long.
+    calls = 0;
+    profile::measure_call(
+        "quick",
+        [&] {
+          if (calls++ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(4));
+        },
+        nullptr, options);
+    CHECK(calls > 100);
+  }
+}
+
+TEST_CASE("replay: repetitions that differ by more than a third are unsteady, and marked") {
+  profile::replayed steady, unsteady;
+  steady.warm = {3, 4, 3.5};
+  unsteady.warm = {3, 4.1, 3.5};
+  CHECK(!profile::replayed().is_unsteady());
+  CHECK(!steady.is_unsteady());
+  CHECK(unsteady.is_unsteady());
+  profile::projection p;
+  p.problems.resize(2);
+  p.problems[1].name = "second";
+  const auto text = [&] {
+    std::ostringstream out;
+    profile::write_projection(out, p, 10);
+    return out.str();
+  };
+  CHECK(text().find('~') == std::string::npos);
+  p.problems[1].is_unsteady = true;
+  CHECK(text().find(" ~") < text().find("second"));
+  CHECK(text().find(profile::unsteady_legend) != std::string::npos);
 }
 
 TEST_CASE("replay: any shape and number of threads is safe") {

@@ -139,9 +139,13 @@ inline void write_projection(std::ostream& out, const projection& p, std::size_t
   table[0].insert(table[0].end(), {"gap", "observed/warm"});
   for (const alternative& other : p.alternatives) table[0].push_back(other.name());
   table[0].insert(table[0].end(), {"calls", "problem"});
+  bool has_unsteady = false;
   const auto add = [&](const projected_problem& problem, const std::string& calls) {
     const double gap = problem.gap_ns();
-    std::vector<std::string> row{duration_text(problem.observed_ns), duration_text(problem.warm_ns),
+    const std::string mark = problem.is_unsteady ? " ~" : "";
+    has_unsteady = has_unsteady || problem.is_unsteady;
+    std::vector<std::string> row{duration_text(problem.observed_ns),
+                                 duration_text(problem.warm_ns) + mark,
                                  duration_text(problem.cold_ns)};
     if (p.has_primitives)
       row.push_back(problem.fresh_ns > 0 ? duration_text(problem.fresh_ns) : "-");
@@ -165,6 +169,7 @@ inline void write_projection(std::ostream& out, const projection& p, std::size_t
   }
   add_sum();
   detail::write_aligned(out, table);
+  if (has_unsteady) out << unsteady_legend;
   if (p.has_primitives) {
     detail::write_outside(out, p);
     detail::write_rest(out, p);

@@ -66,6 +66,9 @@ class comparison_table {
     if (parts.threads > 1) threads_ = parts.threads;
   }
 
+  /// Notes that a benchmark has no result.
+  void add_failure(const std::string& name) { failed_.push_back(name); }
+
   bool empty() const { return order_.empty(); }
 
   bool has(const std::string& name) const {
@@ -117,7 +120,7 @@ class comparison_table {
     return text;
   }
 
-  /// The speed-ups on the instruction set `set`, in seven lines.
+  /// The speed-ups on the instruction set `set`, in seven lines, or eight if a benchmark failed.
   std::string summary(const std::string& set) const {
     std::vector<std::pair<double, std::string>> ratios;
     std::vector<double> by_threads;
@@ -132,11 +135,8 @@ class comparison_table {
         if (each && each->is_unsteady() && (unsteady.empty() || unsteady.back() != problem))
           unsteady.push_back(problem);
     }
-    if (ratios.empty()) return "";
+    if (ratios.empty()) return failed_.empty() ? "" : "Summary\n" + failed_line();
     std::sort(ratios.begin(), ratios.end());
-    const auto item = [](const std::string& label, const std::string& value) {
-      return "  " + label + std::string(26 - label.size(), ' ') + value + "\n";
-    };
     const auto ratio = [](const std::pair<double, std::string>& found) {
       return three_digits(found.first) + "x  " + found.second;
     };
@@ -152,7 +152,7 @@ class comparison_table {
           item(std::to_string(threads_) + " threads, median",
                three_digits(by_threads[(by_threads.size() - 1) / 2]) + "x as fast as one thread");
     }
-    return text + item("unsteady (~)", listed(unsteady));
+    return text + item("unsteady (~)", listed(unsteady)) + failed_line();
   }
 
  private:
@@ -161,6 +161,14 @@ class comparison_table {
   static bool is_set(const std::string& name) {
     return name == "avx512" || name == "avx2" || name == "baseline";
   }
+
+  /// A line of the summary.
+  static std::string item(const std::string& label, const std::string& value) {
+    return "  " + label + std::string(26 - label.size(), ' ') + value + "\n";
+  }
+
+  /// The summary's line of benchmarks without a result; empty if all have one.
+  std::string failed_line() const { return failed_.empty() ? "" : item("failed", listed(failed_)); }
 
   /// "none", or the number of problems and the first of them.
   static std::string listed(const std::vector<std::string>& problems) {
@@ -235,7 +243,7 @@ class comparison_table {
     return text + "|\n";
   }
 
-  std::vector<std::string> order_;
+  std::vector<std::string> order_, failed_;
   std::map<std::string, std::map<std::string, per_threads>> results_;
   int threads_ = 1;
 };

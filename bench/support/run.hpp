@@ -35,6 +35,12 @@ inline const std::vector<std::string>& readme_problems() {
   return names;
 }
 
+/// Whether a benchmark has called SkipWithError.
+inline bool& has_failure() {
+  static bool any = false;
+  return any;
+}
+
 /// Passes all benchmarks to Google Benchmark, by function: README's functions first, in its order,
 /// then the others in the order of the files.
 inline void register_benchmarks() {
@@ -54,7 +60,11 @@ inline void register_benchmarks() {
                      return rank(a.name) < rank(b.name);
                    });
   for (const named_benchmark& each : benchmarks()) {
-    auto* const registered = benchmark::RegisterBenchmark(each.name.c_str(), each.run);
+    auto* const registered =
+        benchmark::RegisterBenchmark(each.name.c_str(), [run = each.run](benchmark::State& state) {
+          run(state);
+          if (state.error_occurred()) has_failure() = true;
+        });
     if (each.sets_time)
       registered->UseManualTime();
     else

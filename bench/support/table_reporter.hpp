@@ -73,9 +73,9 @@ class table_reporter : public benchmark::BenchmarkReporter {
     std::string name;
     for (const Run& run : runs) {
       name = run.run_name.function_name;
-      if (has_failed(run, 0)) {
-        print(name + ": failed\n");
-        continue;
+      if (const std::string* reason = failure_of(run, 0)) {
+        fail(name, *reason);
+        return;
       }
       if (run.run_type == Run::RT_Iteration) samples.push_back(&run);
     }
@@ -114,14 +114,20 @@ class table_reporter : public benchmark::BenchmarkReporter {
   }
 
  private:
-  // Google Benchmark 1.8 renamed Run's failure flag.
+  /// Why a run has no result; null if it has one. Google Benchmark 1.8 renamed the members.
   template <class R>
-  static auto has_failed(const R& run, int) -> decltype(run.error_occurred) {
-    return run.error_occurred;
+  static auto failure_of(const R& run, int) -> decltype(&run.error_message) {
+    return run.error_occurred ? &run.error_message : nullptr;
   }
   template <class R>
-  static auto has_failed(const R& run, long) -> decltype(run.skipped != decltype(run.skipped)()) {
-    return run.skipped != decltype(run.skipped)();
+  static auto failure_of(const R& run, long) -> decltype(&run.skip_message) {
+    return run.skipped != decltype(run.skipped)() ? &run.skip_message : nullptr;
+  }
+
+  void fail(const std::string& name, const std::string& reason) {
+    print(name + ": failed: " + reason + "\n");
+    table_.add_failure(name);
+    print_progress(name);
   }
 
   static double counter(const Run& run, const char* name) {

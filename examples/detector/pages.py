@@ -11,11 +11,6 @@ import figures  # noqa: E402 (removes what spoils figures from the environment)
 COLOURS = {"torch": "#d9730d", "vecdet": "#2f81f7", "text": "#737c87", "grid": "#8b949e"}
 
 
-def processor():
-    names = re.findall(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
-    return f"{len(names)} x {names[0]}" if names else "unknown processor"
-
-
 def around(page, mark):
     """The text up to <!-- mark --> and that from <!-- end of mark -->, both with the mark."""
     found = re.fullmatch(rf"(.*<!-- {mark} -->\n).*(<!-- end of {mark} -->.*)", page.read_text(), re.S)

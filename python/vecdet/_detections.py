@@ -444,15 +444,15 @@ def postprocess_yolo(
         classes: the number of classes. It is only needed if there are fewer boxes than numbers per
             box; else such an output is refused as transposed.
         extras: the number of values after the scores: 1 for the angle of rotated boxes, 32 for
-            masks, 51 for poses. None: there are none, and scores below 0 are an error as well.
+            masks, 51 for poses. None: there are none, and an objectness or scores outside [0, 1]
+            are an error.
         keypoint_size: 0 if extras, such as mask coefficients, are copied; 2 or 3 if they are key
             points, x y or x y visibility.
 
     Raises:
-        ValueError: a shape that does not fit the model, scores above 1 (logits), without
-            ``extras`` also negative scores, a threshold outside [0, 1], or an option of NMS for a
-            model without it. In outputs [images, boxes, ...], only the scores of boxes above the
-            threshold are checked.
+        ValueError: a shape that does not fit the model, detections with scores above 1 (logits),
+            without ``extras`` any scores outside [0, 1] that are read, a threshold outside [0, 1],
+            or an option of NMS for a model without it.
         TypeError: an output of integers.
 
     Warns:

@@ -43,6 +43,7 @@ class postprocess_yolo_kernel {
     node.read("keypoint_size", params_.keypoint_size);
     if (node.read("classes", classes_))
       detail::check(classes_ >= 1, name, "classes", classes_, "1 or more");
+    if (params_.scores != yolo_scores::score_and_class) params_.classes = classes_;
     yolo_postprocess_workspace workspace;  // of a call that checks the parameters
     postprocess_yolo(yolo_outputs<float>{{}, 0}, {}, params_, workspace);
   }
@@ -110,7 +111,8 @@ class postprocess_yolo_kernel {
 
   static void check_scores(const vector_view<const float>& scores) {
     for (const float score : scores)
-      detail::check(score <= 1.001f, name, "a score of output", score, "probabilities, not logits");
+      detail::check(score <= detail::greatest_probability, name, "a score of output", score,
+                    "probabilities, not logits");
   }
 
   void write(const call& node, const yolo_detections_view& found) const {
