@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost of the profiler itself: a scope when it is off and when it is on. The empty loop is the
 // cost of the benchmark's own loop, to be subtracted.
+#include "support/implementations.hpp"
 #include <vecdet/profile.hpp>
 
 #include <cstdint>
 
 #include <benchmark/benchmark.h>
 
+namespace vecdet::bench {
 namespace {
-
-namespace profile = vecdet::profile;
 
 profile::problem kernel_problem(std::int64_t rows) {
   return {"profile_scope", "labels", "f32", {rows, 91}, "avx512", 1, rows * 91 * 8, rows * 91 * 41};
@@ -93,11 +93,15 @@ void on_with_trace(benchmark::State& state) {
   }
 }
 
-BENCHMARK(empty_loop)->Name("profile_scope/empty_loop");
-BENCHMARK(off)->Name("profile_scope/off");
-BENCHMARK(on)->Name("profile_scope/on");
-BENCHMARK(on_64_problems)->Name("profile_scope/on_64_problems");
-BENCHMARK(on_nested)->Name("profile_scope/on_nested_two_scopes");
-BENCHMARK(on_with_trace)->Name("profile_scope/on_with_trace");
+const bool registered = [] {
+  benchmarks().push_back({"profile_scope/empty_loop", empty_loop});
+  benchmarks().push_back({"profile_scope/off", off});
+  benchmarks().push_back({"profile_scope/on", on});
+  benchmarks().push_back({"profile_scope/on_64_problems", on_64_problems});
+  benchmarks().push_back({"profile_scope/on_nested_two_scopes", on_nested});
+  benchmarks().push_back({"profile_scope/on_with_trace", on_with_trace});
+  return true;
+}();
 
 }  // namespace
+}  // namespace vecdet::bench

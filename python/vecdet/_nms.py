@@ -28,10 +28,17 @@ _METHODS = ("hard", "linear", "gaussian")
 def _params(function: str, iou_threshold: float, overlap: str) -> Any:
     threshold = number(function, "iou_threshold", iou_threshold)
     if choice(_OVERLAPS, function, "overlap", overlap):
-        return byref(library.vecdet_nms_params_sahi(threshold, True))
+        return sahi_params(function, threshold, True)
     params = library.vecdet_nms_params_default()
     params.iou_threshold = threshold
     return byref(params)
+
+
+@kept
+def sahi_params(function: str, match_threshold: float, smaller_area: bool) -> Any:
+    """SAHI's: boxes are dropped from the threshold on."""
+    return byref(library.vecdet_nms_params_sahi(number(function, "match_threshold",
+                                                       match_threshold), smaller_area))
 
 
 @kept
@@ -74,12 +81,17 @@ def nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float,
     >>> nms(boxes, np.array([0.8, 0.9, 0.7], np.float32), 0.5).tolist()
     [1, 2]
     """
-    type_, corners, numbers = _boxes_and_scores("nms", boxes, scores)
+    return nms_of_all("nms", boxes, scores, _params("nms", iou_threshold, overlap))
+
+
+def nms_of_all(function: str, boxes: Any, scores: Any, params: Any) -> NDArray[np.int64]:
+    """nms with any parameters."""
+    type_, corners, numbers = _boxes_and_scores(function, boxes, scores)
     total = len(numbers)
     chosen = empty(total, int64)
     count = c_int64()
-    check(_nms(type_, address(corners), address(numbers), total,
-               _params("nms", iou_threshold, overlap), None, address(chosen), byref(count)))
+    check(_nms(type_, address(corners), address(numbers), total, params, None, address(chosen),
+               byref(count)))
     chosen.resize(count.value, refcheck=False)
     return chosen
 

@@ -361,6 +361,29 @@ for round_number in range(60):
     expected.update({k: [] for k in order[1:] if not taken[k]})
     assert vecdet.sahi.nmm(rows, "IOU", 0) == expected
 assert ties > 100
+
+
+# Without ties, the kernel of NMS alone has the results of greedy merging, also for degenerate boxes.
+has_ties, fast = vecdet.sahi._has_ties, 0
+for round_number in range(120):
+    count = int(generator.integers(0, 80))
+    rows = predictions(count, ("whole", "tenths")[round_number % 2]).astype(np.float32)
+    rows[:, 4] = generator.permutation(count) / np.float32(max(count, 1))
+    for bad in (np.nan, np.inf, -np.inf, 0):
+        if count and round_number % 3 == 0:
+            rows[generator.integers(count), generator.integers(4)] = bad
+    if count > 2 and round_number % 5 == 0:
+        rows[generator.integers(count), 4] = rows[0, 4]
+    fast += not has_ties(rows[:, 4])
+    assert has_ties(rows[:, 4]) == (len(np.unique(rows[:, 4])) < count)
+    for threshold in (0.1, 0.3, 0.5, 1):
+        for metric in ("IOU", "IOS"):
+            for function in (vecdet.sahi.nms, vecdet.sahi.batched_nms):
+                found = function(rows, metric, threshold)
+                vecdet.sahi._has_ties = lambda scores: True
+                assert function(rows, metric, threshold) == found, (rows, metric, threshold)
+                vecdet.sahi._has_ties = has_ties
+assert 80 < fast < 120
 assert vecdet.sahi.nms([[7, 1, 10, 8, .5, 0], [2, 6, 2, 10, .5, 0]]) == [1, 0]
 assert vecdet.sahi.batched_greedy_nmm([[0, 0, 9, 9, .5, 1], [20, 0, 29, 9, .4, 1],
                                        [40, 0, 49, 9, .3, 2]], "IOU", 0) == {0: [1], 2: []}
