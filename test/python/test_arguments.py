@@ -10,6 +10,7 @@ import gc
 import inspect
 import mmap
 import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
@@ -699,6 +700,13 @@ class YoloExtras(unittest.TestCase):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             vecdet.postprocess_yolo(output, "yolov5")
+        for objectness in (-3, 3):  # a logit; its product with the scores may be a probability
+            output = self.output(39, rows=True)
+            output[0, 60, 4] = objectness
+            output[0, 60, 5:] = 0.1
+            with self.assertRaisesRegex(ValueError, "number 4 of box 60 of image 0.*extras="):
+                vecdet.postprocess_yolo(output, "yolov5")
+            vecdet.postprocess_yolo(output, "yolov5", extras=0)
         ends = self.output(6, rows=True)
         ends[0, 7, 4] = -2
         for model in ("yolov10", "yolo26"):
@@ -722,6 +730,18 @@ class YoloExtras(unittest.TestCase):
                     for options in ({"extras": 0}, {"classes": numbers - 4}, {"extras": extras}):
                         vecdet.postprocess_yolo(output, model, **options)
                     vecdet.postprocess_yolo(self.output(numbers - 1 + rows, rows=rows), model)
+
+    def test_reports_of_extras(self):
+        """VECDET_CHECK=1 also reports them, and names the arguments that Python has."""
+        program = ("import sys, numpy as np, vecdet; vecdet.postprocess_yolo("
+                   "np.zeros((1, 37, 60), np.float32), 'yolov8', **eval(sys.argv[1]))")
+        for options, reported in (("{}", True), ("{'classes': 33}", False), ("{'extras': 0}", False),
+                                  ("{'extras': 32}", False)):
+            ran = subprocess.run([sys.executable, "-W", "ignore", "-c", program, options],
+                                 env={**os.environ, "VECDET_CHECK": "1"}, capture_output=True,
+                                 text=True, check=True)
+            self.assertEqual("pass extras=32, or classes=33" in ran.stderr, reported, ran.stderr)
+            self.assertEqual(bool(ran.stderr), reported)
 
     def test_options_of_nms(self):
         for model in ("yolov10", "yolo26", "rt-detr"):
