@@ -23,7 +23,7 @@ import subprocess
 import sys
 
 import project_ranks
-from pages import figures, put
+from pages import processor, put
 from runs import add_training, events, finished_runs, is_to_be_trained
 
 RECIPE = ("--backbone resnet18 --norm group --channels 64 --anchor-size 8 --size 160 128 --batch 2 "
@@ -117,7 +117,7 @@ def report(options):
     except ValueError as error:
         sys.exit(f"averaging.py: {error}")
     network = ", ".join(f"{1e6 * latency:.0f} us at {gigabits} Gbit/s" for gigabits, latency in NETWORKS)
-    text = (f"{figures.processor()}, {datetime.date.today()}; two processes of one thread each, {runs[0].steps} steps.\n"
+    text = (f"{processor()}, {datetime.date.today()}; two processes of one thread each, {runs[0].steps} steps.\n"
             f"{runs[0].recipe}.\n\n" + "\n".join(measured(runs)) + "\n")
     outlook = (f"From the run with K = 1 and seed {runs[0].seed}: a step computes "
                f"{1e3 * statistics.median(first.compute):.0f} ms; {sum(first.buckets) / 1e6:.1f} MB of gradients; "

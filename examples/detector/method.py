@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 
-from pages import COLOURS, figures, put
+from pages import COLOURS, figures, processor, put
 from runs import read_lines
 
 # The stages of `detector bench`, by index.
@@ -112,7 +112,7 @@ def measure(options):
         [tool.resolve(), "compare", f"profile-{TORCH}.json", f"profile-{CONVOLUTIONS}.json", "--step", "step",
          "-o", file.name], folder / "compare.txt", folder=folder))
     (folder / "machine.json").write_text(json.dumps({
-        "processor": figures.processor(), "blas": blas(detector), "date": str(datetime.date.today()),
+        "processor": processor(), "blas": blas(detector), "date": str(datetime.date.today()),
         "threads": options.threads, "side": options.side}))
 
 

@@ -7,6 +7,8 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 import figures  # noqa: E402 (removes what spoils figures from the environment)
 
+processor = figures.processor
+
 # Legible on both white and black.
 COLOURS = {"torch": "#d9730d", "vecdet": "#2f81f7", "text": "#737c87", "grid": "#8b949e"}
 

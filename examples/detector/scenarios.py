@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import sys
 
-from pages import around, figures, put
+from pages import around, processor, put
 
 # convolutions, postprocessing
 VARIANTS = (("torch", "torch"), ("torch", "vecdet"), ("vecdet", "torch"), ("vecdet", "vecdet"))
@@ -84,7 +84,7 @@ def main():
     if options.page:
         around(options.page, "scenarios")  # before hours of measurements
     results, accuracy = measure(options)
-    text = (f"{figures.processor()}, {datetime.date.today()}; {options.threads or 'all'} threads, medians of {options.rounds} "
+    text = (f"{processor()}, {datetime.date.today()}; {options.threads or 'all'} threads, medians of {options.rounds} "
             f"rounds of at least {options.min_seconds:g} s and {options.min_queries} queries per run.\n\n"
             + "\n".join(table(options, results, accuracy)) + "\n")
     print(text)

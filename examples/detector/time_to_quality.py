@@ -26,7 +26,7 @@ import statistics
 import subprocess
 import sys
 
-from pages import COLOURS, figures, put
+from pages import COLOURS, processor, put
 from runs import add_training, events, finished_runs, is_to_be_trained
 
 LOSSES = ("torch", "vecdet")
@@ -193,12 +193,12 @@ def figures(runs, targets):
 
 def report(options):
     sets = [finished_runs(folder, Run, lambda run: (run.loss, run.seed)) for folder in options.folders]
-    text = (f"{figures.processor()}, {datetime.date.today()}.\n\n"
+    text = (f"{processor()}, {datetime.date.today()}.\n\n"
             + "\n".join(section(runs, options.targets) for runs in sets))
     print(text)
     if options.json:
         options.json.write_text(json.dumps(
-            {"processor": figures.processor(), "date": str(datetime.date.today()), "targets": options.targets,
+            {"processor": processor(), "date": str(datetime.date.today()), "targets": options.targets,
              "types": [figures(runs, options.targets) for runs in sets]}, indent=1) + "\n")
     if options.svg:
         options.svg.write_text(plot(sets, options.targets))
