@@ -77,7 +77,7 @@ def errors_of_network(seed, size):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("size", nargs="?", type=int, default=128)
+    parser.add_argument("size", nargs="?", type=int, default=64)
     parser.add_argument("--networks", type=int, default=3)
     options = parser.parse_args()
     for seed in range(options.networks):
