@@ -17,7 +17,6 @@ using namespace vecdet::test;
 
 namespace {
 
-constexpr auto nchw = feature_layout::nchw;
 constexpr auto f4x4 = conv3x3_tile::f4x4, f2x2 = conv3x3_tile::f2x2;
 
 index_t width_of(conv3x3_tile tile) { return tile == f4x4 ? 4 : 2; }
@@ -72,7 +71,7 @@ conv_errors errors_of(const conv_problem<float>& p, const conv_results<double>& 
     const auto at = static_cast<std::size_t>(i);
     return std::abs(static_cast<double>(a[at]) - b[at]);
   };
-  /// size_of(k, c) of a sum over c for target k.
+  /// The largest error of a map, whose targets are sums over `summed` sources.
   const auto of_map = [&](const auto& a, const auto& b, const std::vector<double>& sources,
                           index_t targets, index_t summed, const auto& tap, const auto& shift) {
     double worst = 0;
