@@ -31,20 +31,30 @@
 //
 // Accuracy in float: let C be the number of channels that are summed, and M the sum over these
 // channels of (the largest magnitude of the nine weights) x (the largest magnitude that the tile
-// reads), plus |bias|. On random and adversarial data, the error of an output is at most (C + 100)
-// 2^-23 M, or (C + 40) 2^-23 M with f2x2. The same bound holds for the gradient of the input. For
-// inputs after a ReLU and 256 channels, errors are below 2.5e-5 of the mean magnitude with f4x4 and
-// 4e-6 with f2x2. The gradient of the weights is equally accurate for about a hundred tiles; its
-// relative error grows with the square root of the number of tiles. The gradient of the bias is
-// summed in double.
+// reads), plus |bias|. Unless a number under- or overflows, the error of an output, or of the
+// gradient of the input, is at most
 //
-// A NaN or an infinity in the input makes every output of the tiles that read it NaN or infinite,
-// not only the nine outputs that depend on it. Other tiles are unchanged, bit by bit. The same
-// holds for the upstream gradient. A NaN or an infinity in the weights affects its whole output
-// channel, and in the gradient of the input its whole input channel. Numbers near the limit of
-// float's range may overflow in a transform, e.g. inputs beyond 6e36, and then act like infinities.
-// They affect the whole tile, even if all weights are 0, because infinity times 0 is NaN.
-// relu(NaN) is NaN. Where the mask is 0, the gradient counts as 0, even if it is NaN.
+//   440 (C + 18) 2^-23 M with f4x4, and 33 (C + 9) 2^-23 M with f2x2.
+//
+// For the gradient of the weights, let T be the number of tiles, and M the sum over the tiles of
+// (the largest magnitude of the gradient's tile) x (the largest magnitude of the input's tile). Its
+// error is at most
+//
+//   630 (T + 19) 2^-23 M with f4x4, and 19 (T + 8) 2^-23 M with f2x2.
+//
+// These bounds follow from the norms of the transforms, with every rounding at its worst. Usual
+// errors are smaller by orders of magnitude: docs/families/conv3x3.md has figures. The gradient of
+// the bias is summed in double.
+//
+// A NaN or an infinity at (y, x) of the input makes every output NaN or infinite whose row belongs
+// to its tile or is y - 1 or y + 1, and whose column belongs to its tile or is x - 1 or x + 1. A
+// direct convolution would affect nine outputs. Other outputs are unchanged, bit by bit. The same
+// holds for the upstream gradient in the gradient of the input. In the gradient of the weights, a
+// NaN or an infinity affects all weights of its channel. In the weights, it affects the whole
+// output channel, and in the gradient of the input the whole input channel. Numbers near the limit
+// of float's range may overflow in a transform, e.g. inputs beyond 6e36. They may affect as many
+// outputs, even if all weights are 0, because infinity times 0 is NaN. relu(NaN) is NaN, and
+// relu(-infinity) is 0. Where the mask is 0, the gradient counts as 0, even if it is NaN.
 //
 // Results are bit-identical on any number of threads, in either layout, for levels in one call or
 // in several, and on AVX2 and AVX-512: each sum is one chain of multiply-adds, over channels or

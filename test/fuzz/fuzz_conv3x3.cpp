@@ -3,6 +3,7 @@
 // gradients. On finite numbers, the error of every result must be within the documented bound. On
 // others, instruction sets must agree.
 #include "fuzz_input.hpp"
+#include "support/conv_bounds.hpp"
 #include <vecdet/reference/conv3x3.hpp>
 
 #include <algorithm>
@@ -90,12 +91,10 @@ double tile_size(const feature_view<const T>& map, const feature_view<const T>& 
   return most;
 }
 
-/// The allowed error of a sum of `terms` terms of this size, one per channel or tile.
+/// The allowed error of a result of this size whose bound in float is `bound`.
 template <class T>
-double allowed(conv3x3_tile tile, index_t terms, double size) {
-  if (std::is_same<T, double>::value) return 1e-11 * size + 1e-290;
-  return static_cast<double>(terms + (tile == conv3x3_tile::f4x4 ? 100 : 40)) * 0x1p-23 * size +
-         1e-33;
+double allowed(double bound, double size) {
+  return std::is_same<T, double>::value ? 1e-11 * size + 1e-290 : bound * size + 1e-33;
 }
 
 /// Numbers above this may overflow in a transform, and infinity times 0 is NaN.
@@ -213,7 +212,7 @@ void fuzz_type(fuzz::input& in) {
               const T& result = reference::feature_at(target, n, k, y, x);
               expect<T>(what, static_cast<double>(result),
                         exact[l][static_cast<std::size_t>(&result - target.data())], size,
-                        allowed<T>(s.tile, from.channels, size));
+                        allowed<T>(test::conv3x3_error_bound(s.tile, from.channels), size));
             }
           }
     }
@@ -238,14 +237,14 @@ void fuzz_type(fuzz::input& in) {
       const double bias_size = bias_terms[static_cast<std::size_t>(k)];
       expect<T>("the bias's gradient", static_cast<double>(bias_grad[static_cast<std::size_t>(k)]),
                 exact_bias[static_cast<std::size_t>(k)], bias_size,
-                allowed<T>(s.tile, 0, static_cast<double>(s.side() * s.side()) * bias_size));
+                allowed<T>(0x1p-23, static_cast<double>(s.side() * s.side()) * bias_size));
       for (index_t c = 0; c < s.inputs; ++c)
         for (index_t tap = 0; tap < 9; ++tap) {
           const T& result = reference::feature_at(w_grad, k, c, tap / 3, tap % 3);
           const double size = weight_terms[static_cast<std::size_t>(k * s.inputs + c)];
           expect<T>("the weights' gradient", static_cast<double>(result),
                     exact_weights[static_cast<std::size_t>(&result - w_grad.data())], size,
-                    allowed<T>(s.tile, tiles, size));
+                    allowed<T>(test::conv3x3_weight_grad_error_bound(s.tile, tiles), size));
         }
     }
   });

@@ -32,7 +32,7 @@ void transform_conv_inputs_of(const detail::conv3x3_args<float>& a,
 }
 
 /// Transforms the gradients of a run of tiles: A (gradient tile) A^T. Adds the sum of each tile, in
-/// order, to `bias_sums` unless that is null.
+/// double and in order, to `bias_sums` unless that is null.
 template <int Tile>
 VECDET_NOINLINE void transform_gradients_of_run(const float* band, index_t tiles, float* to,
                                                 index_t point, double* bias_sums) {
@@ -51,10 +51,10 @@ VECDET_NOINLINE void transform_gradients_of_run(const float* band, index_t tiles
             store_pack<1>(w + (i * filtering::points + j) * point, x);
           });
       if (bias_sums != nullptr) {
-        conv_vector sum = at(0, 0);
+        auto sum = widen(at(0, 0));
         VECDET_UNROLL
-        for (int i = 1; i < Tile * Tile; ++i) sum = sum + at(i / Tile, i % Tile);
-        store_pack<2>(bias_sums + lane, load_pack<2>(bias_sums + lane) + widen(sum));
+        for (int i = 1; i < Tile * Tile; ++i) sum = sum + widen(at(i / Tile, i % Tile));
+        store_pack<2>(bias_sums + lane, load_pack<2>(bias_sums + lane) + sum);
       }
     });
 }
