@@ -72,7 +72,7 @@ struct yolo_postprocess_params {
   index_t max_candidates = 30000;         ///< Per image: only the best go to NMS.
   index_t max_detections = 300;           ///< Per image.
   /// Number of values after the scores. Rotated boxes have 1 (the angle), masks 32, poses 51. With
-  /// unknown_extras there are none, and scores that are no probabilities throw.
+  /// unknown_extras there are none, and scores that are no probabilities throw. At most 2^31 - 1.
   index_t extras = unknown_extras;
   /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
   /// pixels.
