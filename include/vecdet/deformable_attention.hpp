@@ -23,9 +23,10 @@
 // cannot distinguish neighbouring locations of a wide level.
 //
 // Points may have any value. A point samples nothing if it is NaN or infinite, or if its position
-// (x width - 0.5, y height - 0.5) is below -1, or at least the level's width or height. Its gradient
-// and that of its weight are then 0, for any weight. At exactly -1, the first column or row has
-// weight 0, and the point's gradient is that towards it. No point causes accesses outside the value. NaN and infinite values, weights and upstream gradients
+// (x width - 0.5, y height - 0.5) is below -1, or at least the level's width or height. Its
+// gradient and that of its weight are then 0, for any weight. At exactly -1, the first column or
+// row has weight 0, and the point's gradient is that towards it. No point causes accesses outside
+// the value. NaN and infinite values, weights and upstream gradients
 // propagate to every result whose sample has the location among its four, even if the location's
 // bilinear weight is 0, as in torch.
 //
