@@ -143,6 +143,17 @@ TEST_CASE("box coding: bad arguments throw errors that name them and write nothi
   marked<float> planes(12, 0);
   fails("encode_boxes: anchors.size() is 3",
         [&] { encode_boxes(out.planes(), planes.planes(), out.planes()); });
+  const float* const y = four.data();
+  float* const z = planes.data();
+  const boxes_soa_view<const float> read{y, y + 4, y + 8, y + 12, 3};
+  const boxes_soa_view<float> shared{z, z + 3, z + 6, z + 8, 3};
+  const char* const message = "boxes: coordinate 3 of boxes is in the memory of coordinate 2";
+  fails(message, [&] { decode_boxes(read, read, shared); });
+  fails(message, [&] { decode_boxes(read, read, image_size::height_width(1, 1), shared); });
+  fails(message,
+        [&] { decode_boxes(read, read, vector_view<const image_size>(images.data(), 1), shared); });
+  fails("encode_boxes: coordinate 3 of deltas is in the memory of coordinate 2",
+        [&] { encode_boxes(read, read, shared); });
   fails("boxes_view: data is null, expected memory of `size` x 4 elements",
         [] { boxes_view<float>(nullptr, 1); });
   fails("vector_view: data is null, expected memory of `size` elements",

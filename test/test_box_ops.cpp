@@ -227,6 +227,10 @@ TEST_CASE(
   fails("split_boxes: out.size() is 2, expected 3, the number of boxes", [&] {
     split_boxes(boxes, {x, x + 2, x + 4, x + 6, 2});
   });
+  fails("split_boxes: coordinate 3 of out is in the memory of coordinate 1, expected separate",
+        [&] {
+          split_boxes(boxes, {x, x + 3, x + 9, x + 5, 3});
+        });
 }
 
 TEST_CASE("box ops: structs with x, y, width and height become corners") {

@@ -7,9 +7,13 @@
 #include <vecdet/conv3x3.hpp>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -25,6 +29,13 @@ constexpr auto f4x4 = conv3x3_tile::f4x4, f2x2 = conv3x3_tile::f2x2;
 constexpr index_t images = 2, inputs = 21, anchors = 3, classes = 7, outputs = anchors * classes;
 const std::vector<std::pair<index_t, index_t>> sizes{{13, 17}, {7, 9}, {4, 4},
                                                      {1, 3},   {0, 5}, {2, 1}};
+
+std::vector<float> normal_numbers(index_t count, std::uint64_t seed) {
+  random_generator generator(seed);
+  std::vector<float> numbers(static_cast<std::size_t>(count));
+  for (float& x : numbers) x = static_cast<float>(generator.normal());
+  return numbers;
+}
 
 /// The levels of a head in one vector. In each image, `gap` channels of NaN follow those of the
 /// head.
@@ -326,4 +337,57 @@ TEST_CASE("3x3 convolution: bad arguments throw errors that name them and write 
         "vecdet::conv3x3: output.channels() is above classes(), expected classes(), because there "
         "are several "
         "anchors");
+}
+
+TEST_CASE("3x3 convolution: different channels of one tensor") {
+  constexpr index_t channels = 17, wide = 40, height = 5, width = 6;
+  const std::vector<float> w = normal_numbers(channels * channels * 9, 1);
+  const conv3x3_weights<float> weights(
+      feature_view<const float>(w.data(), channels, channels, 3, 3, nchw));
+  conv3x3_workspace workspace;
+  for (const head_layout layout : {head_layout::nhwc, head_layout::nchw}) {
+    const index_t step = layout == head_layout::nhwc ? 1 : height * width;
+    std::vector<float> tensor = normal_numbers(images * wide * height * width, 2);
+    const std::vector<float> before = tensor;
+    const auto slice = [&](auto* data, index_t first) {
+      using number = std::remove_pointer_t<decltype(data)>;
+      const head_level<number> level{data + first * step, height, width};
+      return head_view<number>(level, images, 1, channels, layout, wide);
+    };
+    const auto run = [&](const float* from, index_t first, float* to, index_t first_out) {
+      conv3x3(slice(from, first), weights, slice(to, first_out), {}, workspace);
+    };
+    std::vector<float> apart = before;
+    for (const auto& pair : {std::pair<index_t, index_t>{0, 17}, {23, 0}, {3, 20}, {22, 5}}) {
+      tensor = apart = before;
+      run(before.data(), pair.first, apart.data(), pair.second);
+      run(tensor.data(), pair.first, tensor.data(), pair.second);
+      CHECK(tensor == apart);
+      CHECK(tensor != before);
+    }
+    // One channel in common, also across locations.
+    tensor = before;
+    for (const auto& pair : {std::pair<index_t, index_t>{0, 16}, {16, 0}, {5, 5}, {22, 6}})
+      CHECK_THROWS_WITH_AS(run(tensor.data(), pair.first, tensor.data(), pair.second),
+                           doctest::Contains("in the memory of input"), std::invalid_argument);
+    CHECK(tensor == before);
+  }
+}
+
+TEST_CASE("3x3 convolution: weights without numbers take no time") {
+  float none = 0;
+  const index_t many = index_t{1} << 40;
+  for (const conv3x3_use use : {conv3x3_use::forward, conv3x3_use::input_grad}) {
+    const conv3x3_weights<float> targets(feature_view<const float>(&none, many, 0, 3, 3, nchw),
+                                         use);
+    CHECK(targets.output_channels() == many);
+    const conv3x3_weights<float> sources(feature_view<const float>(&none, 0, many, 3, 3, nchw),
+                                         use);
+    CHECK(sources.input_channels() == many);
+  }
+  conv3x3_workspace workspace;
+  const feature_view<const float> input(&none, 0, 0, 3, 3, nchw), y(&none, 0, many, 3, 3, nchw);
+  conv3x3_weight_grad(input, y, feature_view<const float>(),
+                      feature_view<float>(&none, many, 0, 3, 3, nchw), vector_view<float>(), f4x4,
+                      workspace);
 }

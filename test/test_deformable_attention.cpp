@@ -82,6 +82,16 @@ attention_problem<T> small_problem() {
   return p;
 }
 
+/// The bytes of a workspace's memory.
+index_t scratch_bytes(deformable_attention_workspace& workspace) {
+  const auto& buffers = detail::workspace_access::buffers(workspace);
+  const auto bytes = [](const auto& memory) {
+    return static_cast<index_t>(memory.capacity() * sizeof(memory[0]));
+  };
+  return bytes(buffers.levels) + bytes(buffers.rows) + bytes(buffers.memory) +
+         bytes(buffers.packed);
+}
+
 }  // namespace
 
 TEST_CASE_TEMPLATE("deformable attention: channels around the vector width", T, float, double,
@@ -216,6 +226,70 @@ TEST_CASE("deformable attention: a constant value, and points on locations") {
       for_each_isa(
           [&](isa) { CHECK(p.forward()[0] == p.value[static_cast<std::size_t>(y * 8 + x)]); });
     }
+}
+
+TEST_CASE("deformable attention: points at the positions where samples end") {
+  // Position -1 touches the first location with weight 0; below -1 and from the size on, nothing.
+  attention_problem<double> p;
+  p.levels = {{4, 8, 1}};
+  p.images = p.heads = p.queries = p.channels = 1;
+  p.make(11);
+  p.weights = {2};
+  p.upstream = {3};
+  for_each_isa([&](isa) {
+    p.points = {-0.5 / 8, 1.5 / 4};  // positions -1 and 1
+    CHECK(p.forward()[0] == 0);
+    CHECK(p.backward().points[0] == 8 * 2 * 3 * p.value[8]);
+    CHECK(p.backward().points[1] == 0);
+    CHECK(p.backward().weights[0] == 0);
+    for (const double x : {-0.5 / 8 - 1e-12, 8.5 / 8}) {
+      p.points[0] = x;
+      CHECK(p.forward()[0] == 0);
+      CHECK(p.backward().points[0] == 0);
+    }
+    p.points = {0.5 / 8, -0.5 / 4};  // positions 0 and -1
+    CHECK(p.forward()[0] == 0);
+    CHECK(p.backward().points[1] == 4 * 2 * 3 * p.value[0]);
+    p.points[1] = 4.5 / 4;
+    CHECK(p.backward().points[1] == 0);
+  });
+}
+
+TEST_CASE_TEMPLATE("deformable attention: scratch memory is as documented", T, float, double,
+                   bfloat16) {
+  const auto in_turn = [](index_t count, const task& work) {
+    for (index_t i = 0; i < count; ++i) work(i);
+  };
+  for (const index_t queries : {1, 20, 150})
+    for (const index_t channels : {1, 8, 33})
+      for (const index_t heads : {1, 8})
+        for (const int threads : {1, 7}) {
+          attention_problem<T> p;
+          p.levels = {{10, 10, 4}, {5, 5, 4}, {3, 3, 1}};
+          p.images = 1;
+          p.queries = queries;
+          p.channels = channels;
+          p.heads = heads;
+          p.policy = threading::on(in_turn, threads);
+          p.make(12);
+          CAPTURE(queries);
+          CAPTURE(channels);
+          CAPTURE(heads);
+          CAPTURE(threads);
+          constexpr index_t number = sizeof(compute_type<T>);
+          const index_t locations = p.shape().locations();
+          const bool copies = (heads > 1 || std::is_same<T, bfloat16>::value) &&
+                              queries * p.shape().points() >= 8 * locations;
+          const index_t per_thread = 1024 + 200 * 16;
+          const index_t copy = copies ? number * locations * heads * channels + 64 : 0;
+          deformable_attention_workspace workspace;
+          p.forward(workspace);
+          CHECK(scratch_bytes(workspace) <= threads * per_thread + copy);
+          if (copies) CHECK(scratch_bytes(workspace) >= copy - 64);
+          const index_t sums = number * locations * ((channels + 15) / 16 * 16);
+          p.backward(workspace);
+          CHECK(scratch_bytes(workspace) <= threads * (per_thread + sums) + copy);
+        }
 }
 
 TEST_CASE("deformable attention: only the gradients that are asked for") {

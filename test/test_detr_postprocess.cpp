@@ -131,6 +131,17 @@ TEST_CASE("postprocess_detr: NaN and infinite logits") {
                                         detr_postprocess_params::detr(), workspace);
   REQUIRE(softmax.sources.size() == 1);
   CHECK(softmax.sources[0] == 2);
+  // Masked classes have probability 0, unless all are masked.
+  auto any_score = detr_postprocess_params::detr();
+  any_score.score_threshold = 0;
+  const std::vector<float> masked{-infinity, -infinity, -infinity, -infinity, 5,
+                                  -infinity, -infinity, -infinity, 5};
+  const auto found = postprocess_detr(detr_outputs<float>{{masked.data(), 3, 3}, boxes},
+                                      vector_view<const image_size>(sizes), any_score, workspace);
+  REQUIRE(found.sources.size() == 1);
+  CHECK(found.sources[0] == 1);
+  CHECK(found.labels[0] == 1);
+  CHECK(found.scores[0] == 1);
   const auto sigmoid = postprocess_detr(outputs, vector_view<const image_size>(sizes),
                                         detr_postprocess_params::rt_detr(), workspace);
   REQUIRE(sigmoid.sources.size() == 4);
@@ -163,6 +174,8 @@ TEST_CASE("postprocess_detr: bad arguments throw errors that name them") {
   fails("outputs.logits.rows() is 20");
   sizes[1].width = 0;
   fails("image_sizes[1] is 0");
+  sizes[1].height = 1e-46;  // 0 in float
+  fails("image_sizes[1] is 1e-46");
   outputs.boxes = {p.boxes.data(), 19};
   fails("outputs.boxes.size() is 19");
 }

@@ -112,3 +112,19 @@ TEST_CASE("change points are the same each time") {
   const std::vector<std::size_t> first = change_points(points);
   for (int i = 0; i < 3; ++i) CHECK(change_points(points) == first);
 }
+
+TEST_CASE("change points: from how many runs a step can be told from chance") {
+  CHECK(least_runs() == 5);  // 2 / C(8, 4) = 2.9 %, 2 / C(10, 5) = 0.8 %
+  CHECK(least_runs({3, 199, 0.05}) == 4);
+  CHECK(least_runs({3, 199, 0.5}) == 3);
+  const auto found = [](std::size_t before, std::size_t after) {
+    std::vector<double> points(before, 100.0);
+    points.resize(before + after, 150.0);
+    return change_points(points);
+  };
+  CHECK(found(4, 4).empty());
+  for (std::size_t runs = 5; runs <= 20; ++runs)
+    CHECK(found(runs, runs) == std::vector<std::size_t>{runs});
+  for (std::size_t before = 14; before <= 30; ++before)
+    CHECK(found(before, 3) == std::vector<std::size_t>{before});
+}

@@ -209,6 +209,33 @@ TEST_CASE("gate: a line is added to a history on a file system without locks") {
   std::filesystem::remove(path);
 }
 
+TEST_CASE("gate: the history's page says from how many runs it can tell") {
+  const auto history_of = [](const char* name, int runs, int step) {
+    benchmark_history series;
+    series.name = name;
+    series.machine = "m";
+    for (int i = 0; i < runs; ++i) {
+      series.times.push_back("2026-01-01T00:00:00Z");
+      series.revisions.push_back("r");
+      series.ns.push_back(i < step ? 100 : 150);
+    }
+    series.changes = change_points(series.ns);
+    return series;
+  };
+  std::ostringstream out;
+  write_history_page(
+      out, {history_of("few", 8, 4), history_of("same", 12, 12), history_of("stepped", 10, 5)});
+  const std::string page = out.str();
+  CHECK(contains(page, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"));
+  CHECK(contains(page, "3 benchmarks, 1 change. "));
+  CHECK(contains(page, "from 5 runs before it and 5 after it, or from 3 runs after"));
+  CHECK(contains(page, "1 benchmark has fewer than 10 runs and no change"));
+  CHECK(contains(page, "8 runs: too few to tell a change"));
+  CHECK_FALSE(contains(page, "12 runs: too few"));
+  CHECK(page.find("<h2>stepped") < page.find("<h2>few"));
+  CHECK(page.find("<h2>few") < page.find("<h2>same"));
+}
+
 TEST_CASE("gate: the history's page escapes what it shows") {
   benchmark_history series;
   series.name = "<script>";

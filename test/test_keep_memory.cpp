@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <initializer_list>
+#include <thread>
 
 #include <doctest/doctest.h>
 #include <sys/prctl.h>
@@ -20,10 +22,9 @@ long page_faults() {
   return usage.ru_minflt;
 }
 
-/// Page faults when writing to each page of an array of 64 MB that was allocated and freed before.
-long faults_of_second_array() {
-  constexpr std::size_t bytes = std::size_t{64} << 20;
-  const auto allocate_and_write = [] {
+/// Page faults when writing to each page of an array that was allocated and freed before.
+long faults_of_second_array(std::size_t bytes = std::size_t{64} << 20) {
+  const auto allocate_and_write = [bytes] {
     volatile char* const memory = static_cast<char*>(std::malloc(bytes));
     for (std::size_t i = 0; i < bytes; i += 4096) memory[i] = 1;
     std::free(const_cast<char*>(memory));
@@ -53,4 +54,17 @@ TEST_CASE("keep_memory: reallocating a freed array causes no page faults") {
   if (vecdet::test::under_sanitizer) return;  // which replaces malloc
   CHECK(holds_in_child([] { return faults_of_second_array() > 1000; }));
   CHECK(holds_in_child([] { return vecdet::keep_memory() && faults_of_second_array() < 100; }));
+}
+
+TEST_CASE("keep_memory: threads reuse arrays of every size") {
+  if (vecdet::test::under_sanitizer) return;
+  CHECK(holds_in_child([] {
+    if (!vecdet::keep_memory()) return false;
+    for (const std::size_t megabytes : std::initializer_list<std::size_t>{1, 40, 65, 100, 300}) {
+      long faults = 0;
+      std::thread([&] { faults = faults_of_second_array(megabytes << 20); }).join();
+      if (faults >= 100) return false;
+    }
+    return true;
+  }));
 }

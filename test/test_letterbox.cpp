@@ -163,4 +163,15 @@ TEST_CASE("letterbox: bad arguments throw errors that name them and write nothin
   fails("params.deviation is 0");
   params.deviation[2] = 1e-45;
   fails("params.deviation is ");
+  // What overflows is the formula, not a parameter.
+  params.fill = 3e38;
+  params.scale = 2;
+  fails("params.fill is 3.0000000000000001e+38, expected a number");
+  params.scale = 3e38;
+  params.fill = 0;
+  fails("params.scale is 3.0000000000000001e+38, expected a number");
+  params.mean[2] = 3e38;
+  params.fill = -3e38;
+  params.scale = 1;
+  fails("params.fill is -3.0000000000000001e+38");
 }

@@ -260,5 +260,6 @@ TEST_CASE("RoIAlign of a pyramid: errors") {
   level_fails(4, 224, 4, "levels.size() is 3, expected 2, the number of boxes");
   level_fails(0, 224, 4, "the number of levels is 0, expected 1 to 32");
   level_fails(4, 0, 4, "canonical_size is 0, expected a finite float above 0");
+  level_fails(4, 1e-46, 4, "canonical_size is 1e-46, expected a finite float above 0");
   level_fails(4, 224, 65, "canonical_level is 65, expected -64 to 64");
 }

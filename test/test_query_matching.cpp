@@ -447,3 +447,50 @@ TEST_CASE("match_queries: bad arguments throw errors that name them") {
       doctest::Contains("matches is in the memory of truth.classes, expected separate memory"),
       std::invalid_argument);
 }
+
+TEST_CASE_TEMPLATE("match_queries: scratch memory is as documented", T, float, bfloat16) {
+  const auto in_turn = [](index_t count, const task& work) {
+    for (index_t i = 0; i < count; ++i) work(i);
+  };
+  const auto up = [](index_t n) { return (n + 15) / 16 * 16; };
+  random_generator generator(77);
+  for (auto params : {query_match_params(), query_match_params::detr()})
+    for (const index_t queries : {1, 17, 100, 300})
+      for (const index_t boxes : {1, 5, 20, 200})
+        for (const int threads : {1, 2, 4}) {
+          CAPTURE(queries);
+          CAPTURE(boxes);
+          CAPTURE(threads);
+          constexpr index_t classes = 80;
+          const random_layer<T> layer(4 * queries, classes, generator);
+          const random_truth truth({boxes, 0, boxes / 2, boxes}, classes - 1, generator);
+          const std::vector<detr_outputs<T>> layers{layer.view()};
+          std::vector<index_t> matches(at(truth.size()));
+          query_match_workspace workspace;
+          match_queries<T>(layers, truth.view(), matches, params, workspace,
+                           threading::on(in_turn, threads));
+          const auto& buffers = detail::workspace_access::buffers(workspace);
+          const auto actual =
+              static_cast<index_t>(64 * buffers.scratch.capacity() +
+                                   sizeof(buffers.order[0]) * buffers.order.capacity());
+          const bool is_softmax = params.class_cost == query_class_cost::softmax;
+          const index_t per_thread =
+              1024 + 4 * up(queries) * up(boxes) * (queries < boxes ? 2 : 1) + 40 * up(queries) +
+              104 * up(boxes) + (is_softmax && std::is_same<T, bfloat16>::value ? 64 * classes : 0);
+          CHECK(actual <= threads * per_thread + 16 * truth.size());
+        }
+}
+
+TEST_CASE("assign_least_cost: scratch memory is as documented") {
+  for (const index_t rows : {1, 5, 17, 100})
+    for (const index_t cols : {1, 16, 33, 300}) {
+      const std::vector<double> costs(at(rows * cols), 1.0);
+      std::vector<index_t> columns(at(rows));
+      assignment_workspace workspace;
+      assign_least_cost(matrix_view<const double>(costs.data(), rows, cols), columns, workspace);
+      const index_t longer = (std::max(rows, cols) + 15) / 16 * 16, shorter = std::min(rows, cols);
+      const auto& buffers = detail::workspace_access::buffers(workspace);
+      CHECK(static_cast<index_t>(64 * buffers.scratch.capacity()) <=
+            8 * longer * shorter + 40 * (longer + shorter) + 5 * 64);
+    }
+}

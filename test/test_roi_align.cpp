@@ -340,6 +340,8 @@ TEST_CASE("RoIAlign: errors") {
   roi_problem<float> p = good;
   p.params.spatial_scale = 0;
   check_error(p, "params.spatial_scale is 0, expected a finite float above 0");
+  p.params.spatial_scale = 1e-46;  // 0 in float
+  check_error(p, "params.spatial_scale is 1e-46, expected a finite float above 0");
   p.params.spatial_scale = inf;
   check_error(p, "params.spatial_scale is inf, expected a finite float above 0");
   p = good;

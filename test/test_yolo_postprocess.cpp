@@ -424,7 +424,11 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   params.max_detections = -1;
   fails("params.max_detections is -1");
   params.extras = -2;
-  fails("params.extras is -2, expected 0 or more, or unknown_extras");
+  fails("params.extras is -2, expected 0 to 2^31 - 1, or unknown_extras");
+  for (const index_t extras : {index_t{1} << 31, std::numeric_limits<index_t>::max()}) {
+    params.extras = extras;
+    fails("params.extras is ");
+  }
   params.keypoint_size = 4;
   fails("params.keypoint_size is 4, expected 0, 2 or 3");
   params.extras = 7;

@@ -76,6 +76,18 @@ class energy_divergence {
   std::vector<double> sums_;
 };
 
+/// The least number of runs before and after a step with which it can be told from chance: a random
+/// order of the runs separates them as well with the probability 2 / C(2 n, n).
+inline std::size_t least_runs(const change_point_params& params = {}) {
+  std::size_t runs = 1;
+  double orders = 2;  // C(2 n, n)
+  while (runs < params.least_points || 2 / orders > params.significance) {
+    ++runs;
+    orders *= static_cast<double>(2 * (2 * runs - 1)) / static_cast<double>(runs);
+  }
+  return runs;
+}
+
 /// The indices at which a new segment begins, in order. A split is significant if few series, whose
 /// points are permuted within each segment, have a split of such divergence: at most the share
 /// `significance` of them. The permutations are the same in every run. Time and memory grow with

@@ -68,20 +68,42 @@ inline void write_plot(std::ostream& out, const benchmark_history& series) {
 
 inline void write_history_page(std::ostream& out, const std::vector<benchmark_history>& all) {
   out << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
          "<title>Benchmark history</title>\n<style>\n"
          "body { font: 15px sans-serif; max-width: 920px; margin: 2em auto; padding: 0 1em }\n"
          "h2 { font-size: 1.1em; overflow-wrap: anywhere }\n"
-         "td, th { text-align: left; padding: .1em 1em .1em 0; overflow-wrap: anywhere }\n"
+         "td, th { text-align: left; padding: .1em 1em .1em 0 }\n"
+         "td:first-child { overflow-wrap: anywhere }\n"
          "svg { width: 100% } svg text { font-size: 12px; fill: #444 }\n"
          ".grid { stroke: #ddd } .level { stroke: #4269d0; stroke-width: 2 }\n"
          ".change { stroke: #d33; stroke-dasharray: 4 3 } circle { fill: #4269d0 }\n"
          "</style></head><body>\n<h1>Benchmark history</h1>\n";
   std::size_t changes = 0;
   for (const benchmark_history& series : all) changes += series.changes.size();
-  out << "<p>" << all.size() << " benchmarks, " << changes
-      << " changes. Points are runs, horizontal lines the medians between changes, dashed lines "
+  const std::size_t least = least_runs(), least_after = change_point_params{}.least_points;
+  const auto counted = [](std::size_t count, const char* noun) {
+    return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
+  };
+  out << "<p>" << counted(all.size(), "benchmark") << ", " << counted(changes, "change")
+      << ". Points are runs, horizontal lines the medians between changes, dashed lines "
          "changes found by e-divisive means (Matteson &amp; James 2014, permutation test, p &le; "
-      << change_point_params{}.significance << ").</p>\n";
+      << change_point_params{}.significance << "). Changed benchmarks come first.</p>\n";
+  out << "<p>A step can be told from chance from " << least << " runs before it and " << least
+      << " after it, or from " << least_after << " runs after a longer history.";
+  const auto is_short = [&](const benchmark_history& series) {
+    return series.changes.empty() && series.ns.size() < 2 * least;
+  };
+  const auto short_count =
+      static_cast<std::size_t>(std::count_if(all.begin(), all.end(), is_short));
+  if (short_count > 0)
+    out << ' ' << counted(short_count, "benchmark") << (short_count == 1 ? " has" : " have")
+        << " fewer than " << 2 * least
+        << " runs and no change: a step that you see there may or may not be chance.";
+  out << "</p>\n";
+  std::vector<const benchmark_history*> order;
+  for (const benchmark_history& series : all) order.push_back(&series);
+  std::stable_partition(order.begin(), order.end(),
+                        [](const benchmark_history* series) { return !series->changes.empty(); });
   if (changes > 0) {
     out << "<table><tr><th>benchmark</th><th>since</th><th>revision</th><th>change</th></tr>\n";
     for (const benchmark_history& series : all) {
@@ -94,8 +116,11 @@ inline void write_history_page(std::ostream& out, const std::vector<benchmark_hi
     }
     out << "</table>\n";
   }
-  for (const benchmark_history& series : all) {
-    out << "<h2>" << xml_text(series.name) << "</h2>\n<p>" << xml_text(series.machine) << "</p>\n";
+  for (const benchmark_history* of : order) {
+    const benchmark_history& series = *of;
+    out << "<h2>" << xml_text(series.name) << "</h2>\n<p>" << xml_text(series.machine);
+    if (is_short(series)) out << "; " << series.ns.size() << " runs: too few to tell a change";
+    out << "</p>\n";
     detail::write_plot(out, series);
   }
   out << "</body></html>\n";

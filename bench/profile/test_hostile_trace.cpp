@@ -49,6 +49,26 @@ bool warns(const profile::report& r, const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("hostile trace: white space, empty lists and literals of many megabytes") {
+  const double before = peak_memory();
+  for (const std::string repeated : {" ", "\n", "{},", "[],", "null,", "true ,"}) {
+    CAPTURE(repeated);
+    const auto text = [&repeated, made = std::size_t{0}](char* to, std::size_t most) mutable {
+      if (made > std::size_t{256} << 20) return std::size_t{0};
+      if (made == 0) {
+        *to = '[';
+        return ++made;
+      }
+      for (std::size_t i = 0; i < most; ++i) to[i] = repeated[(made - 1 + i) % repeated.size()];
+      made += most;
+      return most;
+    };
+    CHECK_THROWS_WITH_AS(profile::import_torch_trace(text),
+                         "more than 1 MB without a string or number", std::runtime_error);
+  }
+  CHECK(peak_memory() - before < 50);
+}
+
 TEST_CASE("hostile trace: large operators share one entry beyond 64 MB") {
   // 8 KB of text for 450 KB of memory: 4000 of them would take 1.8 GB.
   std::string inputs = "0";

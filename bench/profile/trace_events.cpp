@@ -13,13 +13,14 @@
 namespace vecdet::profile {
 namespace {
 
-constexpr std::size_t longest_token = std::size_t{1} << 20;
+constexpr std::size_t longest_piece = std::size_t{1} << 20;
 constexpr std::size_t longest_text = 4096;
 constexpr std::size_t most_numbers = 4096;
 constexpr int deepest = 64;
 
-/// The bytes of the text in blocks. Refuses long tokens before the parser, which keeps a token
-/// whole, reads them.
+/// The bytes of the text in blocks. The parser keeps each string and number whole, and between them
+/// all white space, brackets, commas and literals. Long pieces are refused before the parser reads
+/// them.
 class blocks {
  public:
   explicit blocks(const trace_reader& read) : read_(read), buffer_(std::size_t{1} << 16) {}
@@ -36,26 +37,34 @@ class blocks {
   const char* at_ = nullptr;
 
  private:
+  enum class piece { between, string, number };
+
   void check(char c) {
-    bool ends = false;
-    if (in_string_) {
-      ends = c == '"' && !escaped_;
+    const piece before = piece_;
+    if (piece_ == piece::string && !(c == '"' && !escaped_)) {
       escaped_ = c == '\\' && !escaped_;
-      if (ends) in_string_ = false;
+    } else if (piece_ == piece::string) {
+      piece_ = piece::between;
+    } else if (c == '"') {
+      piece_ = piece::string;
     } else {
-      in_string_ = c == '"';
-      ends = in_string_ || c == ',' || c == ':' || static_cast<unsigned char>(c) <= ' ' ||
-             c == '[' || c == ']' || c == '{' || c == '}';
+      const bool is_digit = c >= '0' && c <= '9';
+      const bool continues = c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+      const bool is_number = is_digit || (piece_ == piece::number ? continues : c == '-');
+      piece_ = is_number ? piece::number : piece::between;
     }
-    length_ = ends ? 0 : length_ + 1;
-    if (length_ > longest_token) throw std::runtime_error("a string or number is longer than 1 MB");
+    length_ = piece_ == before ? length_ + 1 : 0;
+    if (length_ <= longest_piece) return;
+    throw std::runtime_error(piece_ == piece::between ? "more than 1 MB without a string or number"
+                                                      : "a string or number is longer than 1 MB");
   }
 
   const trace_reader& read_;
   std::vector<char> buffer_;
   const char* end_ = nullptr;
   std::size_t length_ = 0;
-  bool in_string_ = false, escaped_ = false;
+  piece piece_ = piece::between;
+  bool escaped_ = false;
 };
 
 /// The iterator over the blocks' bytes that the parser wants. Copies share the position.

@@ -22,9 +22,11 @@
 // Points, weights and their gradients are float, or double if the value is double, because bfloat16
 // cannot distinguish neighbouring locations of a wide level.
 //
-// Points may have any value. A point samples nothing if it is NaN, infinite, or at least one
-// location outside its level. Its gradient and that of its weight are then 0, for any weight. No
-// point causes accesses outside the value. NaN and infinite values, weights and upstream gradients
+// Points may have any value. A point samples nothing if it is NaN or infinite, or if its position
+// (x width - 0.5, y height - 0.5) is below -1, or at least the level's width or height. Its
+// gradient and that of its weight are then 0, for any weight. At exactly -1, the first column or
+// row has weight 0, and the point's gradient is that towards it. No point causes accesses outside
+// the value. NaN and infinite values, weights and upstream gradients
 // propagate to every result whose sample has the location among its four, even if the location's
 // bilinear weight is 0, as in torch.
 //
@@ -53,9 +55,16 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Scratch memory per thread: about 300 bytes per point of a query; for the value's gradient also
-/// locations x channels of one head in the compute type. It grows to the needs of the largest call
-/// and is reused. Only one call at a time may use it.
+/// Scratch memory. Per thread, it is at most 1 KiB and 200 bytes per point of a query, with the
+/// points rounded up to a multiple of 16. Two parts hold numbers in the compute type:
+///
+/// - With several heads or bfloat16, if queries x points is 8 times the locations or more, all
+///   threads share a copy of one image's value.
+/// - For the value's gradient, each thread has locations x channels of one head, with the channels
+///   rounded up to a multiple of 16. If there are more threads than images x heads, it has only
+///   a part of each level's rows.
+///
+/// It grows to the needs of the largest call and is reused. Only one call at a time may use it.
 class deformable_attention_workspace {
   friend detail::workspace_access;
   detail::deformable_attention_buffers buffers_;

@@ -9,7 +9,8 @@
 // Boxes are cx cy w h in fractions of the image's size. Only scores above the threshold give
 // detections. Detections are in descending score; ties are broken by lower query, then by lower
 // class. Sigmoids are ranked by their logits, because rounded sigmoids may tie. NaN logits are
-// never selected. With softmax, a query with a NaN or infinite logit gives no detection.
+// never selected. With softmax, a query with a NaN or +infinite logit gives no detection, nor does
+// one whose logits are all -infinite; otherwise a -infinite logit is a class of probability 0.
 //
 // Throws std::invalid_argument if shapes differ, the threshold is outside [0, 1], a limit is
 // negative, or an image's size is not a positive float.

@@ -6,6 +6,10 @@
 // write to each page then faults, and the kernel fills the page with zeros. A trainer allocates
 // gradients and activations of such sizes in every step. For a focal loss, the page faults take
 // longer than the loss itself.
+//
+// By default, threads other than the main one allocate from arenas of their own, whose pieces hold
+// at most 64 MiB: glibc calls mmap for larger arrays there, whatever its settings. Therefore all
+// threads share the main arena here.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -18,13 +22,17 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 /// Makes malloc reuse freed memory for arrays of every size. Call it once, at the start of main().
-/// The process then never returns memory to the kernel, so its size stays at the peak.
+/// The process then never returns memory to the kernel, so its size stays at the peak. All threads
+/// share one arena, so threads wait for each other when they allocate or free more than about 1 KB
+/// at the same time. A thread that has allocated before the call keeps its own arena, where arrays
+/// above 64 MiB are still mapped anew each time.
 /// @return whether it took effect: true with glibc, false with other C libraries, where nothing
 ///     changes. An allocator that replaces glibc's, such as jemalloc, is not affected.
 inline bool keep_memory() noexcept {
 #if defined(__GLIBC__)
   constexpr int never = -1;
-  return mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, never) == 1;
+  return mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, never) == 1 &&
+         mallopt(M_ARENA_MAX, 1) == 1;
 #else
   return false;
 #endif

@@ -15,8 +15,8 @@
 //
 // Throws std::invalid_argument, and changes nothing, if the batch's size does not match the number
 // of images, an image or the input has no pixels or a side above 2^15, a stride is less than a
-// row's bytes, a numeric parameter is not finite, a deviation is 0, or the batch shares memory with
-// an image.
+// row's bytes, a numeric parameter is not finite, a deviation is 0, the formula overflows for a
+// pixel of 255 or the padding, or the batch shares memory with an image.
 #pragma once
 
 #include <vecdet/grid_size.hpp>

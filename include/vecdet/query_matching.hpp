@@ -56,9 +56,12 @@ struct query_match_params {
   }
 };
 
-/// Scratch memory for match_queries: about 4 bytes per pair of a query and a box in the largest
-/// group, per thread. It grows to the needs of the largest call and is reused. Only one call at a
-/// time may use it.
+/// Scratch memory for match_queries, for the largest group of queries and the image with the most
+/// boxes. Per thread, it is at most 1 KiB, 4 bytes per pair of a query and a box, 40 bytes per
+/// query and 104 per box; queries and boxes are rounded up to multiples of 16. A group with fewer
+/// queries than boxes needs the pairs twice, and the softmax cost of bfloat16 needs 64 bytes per
+/// class. All threads share 16 bytes per box of the batch. The memory grows to the needs of the
+/// largest call and is reused. Only one call at a time may use it.
 class query_match_workspace {
   friend detail::workspace_access;
   detail::query_match_buffers buffers_;
@@ -82,8 +85,8 @@ void match_queries(vector_view<const detr_outputs<T>> layers, const ground_truth
                    vector_view<index_t> matches, const query_match_params& params,
                    query_match_workspace& workspace, threading policy = threading::parallel);
 
-/// Scratch memory for assign_least_cost: a copy of the costs, and about 40 bytes per row and
-/// column.
+/// Scratch memory for assign_least_cost: a copy of the costs, with the longer side rounded up to a
+/// multiple of 16, and at most 40 bytes per row and column.
 class assignment_workspace {
   friend detail::workspace_access;
   detail::assignment_buffers buffers_;

@@ -75,7 +75,7 @@ struct yolo_postprocess_params {
   index_t max_candidates = 30000;         ///< Per image: only the best go to NMS.
   index_t max_detections = 300;           ///< Per image.
   /// Number of values after the scores. Rotated boxes have 1 (the angle), masks 32, poses 51. With
-  /// unknown_extras there are none, and scores that are no probabilities throw.
+  /// unknown_extras there are none, and scores that are no probabilities throw. At most 2^31 - 1.
   index_t extras = unknown_extras;
   /// Number of classes, which is checked; 0: as many as there are scores. Not with score_and_class.
   index_t classes = 0;

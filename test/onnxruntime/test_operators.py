@@ -476,7 +476,7 @@ class Errors(unittest.TestCase):
                 ("postprocess_yolo: number 4 of box 0 of image 0 of outputs.numbers is ", good - 2,
                  {}),
                 ("PostprocessYolo: a score of output is ", good + 2, {"extras": 0}),
-                ("PostprocessYolo: extras is -1, expected 0 or more", good, {"extras": -1}),
+                ("PostprocessYolo: extras is -1, expected 0 to 2^31 - 1", good, {"extras": -1}),
                 ("PostprocessYolo: iou_threshold is set, expected no value", ends,
                  {"model": "yolov10", "iou_threshold": 0.5}),
                 ("PostprocessYolo: class_agnostic is set, expected no value", ends,

@@ -78,6 +78,9 @@ struct attention_problem {
   }
   attention_grad_arrays<T> backward() const {
     deformable_attention_workspace workspace;
+    return backward(workspace);
+  }
+  attention_grad_arrays<T> backward(deformable_attention_workspace& workspace) const {
     attention_grad_arrays<T> grads{std::vector<T>(value.size(), to<T>(7)),
                                    std::vector<real>(points.size(), real(7)),
                                    std::vector<real>(weights.size(), real(7))};

@@ -50,6 +50,39 @@ inline bool are_apart(const address_range& a, const address_range& b) {
   return a.empty() || b.empty() || a.end <= b.begin || b.end <= a.begin;
 }
 
+/// Pieces of memory of the same size, at equal distances: some channels of each location of an NHWC
+/// tensor, for example.
+struct memory_runs {
+  std::uintptr_t begin, size;  ///< of the first piece
+  std::uintptr_t step, count;
+
+  memory_runs(const address_range& first, index_t bytes_between, index_t pieces)
+      : begin(first.begin),
+        size(first.end - first.begin),
+        step(static_cast<std::uintptr_t>(bytes_between)),
+        count(static_cast<std::uintptr_t>(pieces)) {}
+  memory_runs(const address_range& all) : memory_runs(all, 0, 1) {}
+  template <class View>
+  memory_runs(const View& view) : memory_runs(address_range(view)) {}
+
+  address_range range() const {
+    const std::uintptr_t bytes = size == 0 ? 0 : (count - 1) * step + size;
+    return {reinterpret_cast<const char*>(begin), static_cast<index_t>(bytes)};
+  }
+};
+
+/// Exact if one of the two is a single piece, or the steps are equal; otherwise, pieces count as
+/// shared if their ranges overlap.
+inline bool are_apart(const memory_runs& a, const memory_runs& b) {
+  if (are_apart(a.range(), b.range())) return true;
+  const std::uintptr_t step = a.count > 1 ? a.step : b.step;
+  if (step == 0 || (a.count > 1 && b.count > 1 && a.step != b.step)) return false;
+  // The ranges overlap, so the pieces share memory unless those of b fit between those of a.
+  const std::uintptr_t offset =
+      b.begin >= a.begin ? (b.begin - a.begin) % step : (step - (a.begin - b.begin) % step) % step;
+  return offset >= a.size && offset + b.size <= step;
+}
+
 [[noreturn]] inline void throw_shared_memory(const char* function, const std::string& output,
                                              const std::string& input,
                                              const char* expected = "separate memory") {
@@ -92,6 +125,20 @@ void check_apart_or_same(const char* function, const char* output, const boxes_s
       check_apart_or_same(function, output, coordinate_range(out, i), input,
                           coordinate_range(in, k));
 }
+
+/// Throws if two coordinates of the output share memory. Boxes that are rows cannot.
+template <class T>
+void check_coordinates_apart(const char* function, const char* output,
+                             const boxes_soa_view<T>& out) {
+  for (int k = 0; k < 4; ++k)
+    for (int i = 0; i < k; ++i)
+      if (!are_apart(coordinate_range(out, k), coordinate_range(out, i)))
+        throw_shared_memory(function,
+                            std::string("coordinate ") + std::to_string(k) + " of " + output,
+                            "coordinate " + std::to_string(i));
+}
+template <class T>
+void check_coordinates_apart(const char*, const char*, const boxes_view<T>&) {}
 
 }  // namespace detail
 }  // namespace VECDET_ABI

@@ -29,6 +29,7 @@ void check_memory(const char* function, const char* input, const In& in, const A
     check_apart(function, output, out, input, in);
   }
   check_apart(function, output, out, "anchors", anchors);
+  check_coordinates_apart(function, output, out);
 }
 
 template <class In, class Anchors, class Out>

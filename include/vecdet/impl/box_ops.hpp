@@ -171,6 +171,7 @@ template <class T, class In, class Out>
 void run_rearrange(const char* function, const In& boxes, const Out& out, threading policy) {
   check_size(function, "out.size()", out.size(), boxes.size(), "the number of boxes");
   check_apart(function, "out", out, "boxes", boxes);
+  check_coordinates_apart(function, "out", out);
   if (boxes.size() == 0) return;
   const profile::scope timing([&]() -> profile::problem {
     return {function,

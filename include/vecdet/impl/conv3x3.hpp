@@ -41,6 +41,7 @@ void conv3x3_weights<T>::assign(feature_view<const T> weights, conv3x3_use use, 
   input_channels_ = inputs;
   use_ = use;
   tile_ = tile;
+  if (weights.size() == 0) return;  // the panels of 2^33 x 0 channels would take seconds
   const auto& kernels = detail::kernels<detail::conv3x3_kernels<T>>(active_isa());
   detail::for_each_chunk(
       policy, detail::chunking(panels, 1),
@@ -144,6 +145,7 @@ void run_conv3x3_weight_grad(const conv3x3_operand<const T>& input,
   check_in("weight_grad", weight_grad);
   check_in("bias_grad", bias_grad);
   check_apart(function, "weight_grad", weight_grad, "bias_grad", bias_grad);
+  if (weight_grad.size() == 0 && bias_grad.empty()) return;
   const bool is_nhwc = weight_grad.layout() == feature_layout::nhwc;
   conv3x3_call<T> call(function, input, outputs, tile, workspace_access::buffers(workspace),
                        policy);

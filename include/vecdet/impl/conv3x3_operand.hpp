@@ -55,13 +55,14 @@ class conv3x3_operand {
     return {level(l).data, locations * location_, is_nhwc_ ? location_ : 1,
             is_nhwc_ ? 1 : locations};
   }
-  /// The memory from the first number of a level to its last.
-  address_range range(index_t l) const {
+  /// The memory of a level: the channels of each location, or the planes of each image.
+  memory_runs memory(index_t l) const {
     const index_t locations = level(l).height * level(l).width;
-    if (images_ * channels_ * locations == 0) return {level(l).data, 0};
-    const conv3x3_map<T> m = map(l);
-    return {m.data, 1 + (images_ - 1) * m.image + (locations - 1) * m.location +
-                        (channels_ - 1) * m.channel};
+    if (images_ * channels_ * locations == 0) return address_range(level(l).data, 0);
+    const index_t run = is_nhwc_ ? channels_ : channels_ * locations;
+    const index_t step = is_nhwc_ ? location_ : location_ * locations;
+    const index_t runs = is_nhwc_ ? images_ * locations : images_;
+    return {address_range(level(l).data, run), step * index_t{sizeof(T)}, runs};
   }
   std::string name(const char* argument, index_t l) const {
     return levels_.empty() && const_levels_.empty() ? std::string(argument)
@@ -127,25 +128,23 @@ void check_conv_operand(const char* function, const char* name, const conv3x3_op
 /// exception is thrown, because making them may allocate.
 template <class A>
 void check_conv_apart(const char* function, const char* output, const conv3x3_operand<A>& out,
-                      const char* input, const address_range& in) {
+                      const char* input, const memory_runs& in) {
   for (index_t l = 0; l < out.count(); ++l)
-    if (!are_apart(out.range(l), in))
-      check_apart(function, out.name(output, l).c_str(), out.range(l), input, in);
+    if (!are_apart(out.memory(l), in)) throw_shared_memory(function, out.name(output, l), input);
 }
 template <class B>
-void check_conv_apart(const char* function, const char* output, const address_range& out,
+void check_conv_apart(const char* function, const char* output, const memory_runs& out,
                       const char* input, const conv3x3_operand<B>& in) {
   for (index_t l = 0; l < in.count(); ++l)
-    if (!are_apart(out, in.range(l)))
-      check_apart(function, output, out, in.name(input, l).c_str(), in.range(l));
+    if (!are_apart(out, in.memory(l))) throw_shared_memory(function, output, in.name(input, l));
 }
 template <class A, class B>
 void check_conv_apart(const char* function, const char* output, const conv3x3_operand<A>& out,
                       const char* input, const conv3x3_operand<B>& in) {
   for (index_t l = 0; l < out.count(); ++l)
     for (index_t m = 0; m < in.count(); ++m)
-      if (!are_apart(out.range(l), in.range(m)))
-        check_conv_apart(function, out.name(output, l).c_str(), out.range(l), input, in);
+      if (!are_apart(out.memory(l), in.memory(m)))
+        throw_shared_memory(function, out.name(output, l), in.name(input, m));
 }
 
 }  // namespace detail

@@ -38,6 +38,16 @@ inline index_t row_bytes(const byte_image& image) {
   return image.stride == 0 ? 3 * image.width : image.stride;
 }
 
+/// The conversion of a pixel to channel `c` of the input.
+struct pixel_formula {
+  float scale, shift;
+
+  pixel_formula(const letterbox_params& params, int c)
+      : scale(static_cast<float>(quotient(params.scale, params.deviation[c]))),
+        shift(static_cast<float>(quotient(-params.mean[c], params.deviation[c]))) {}
+  float operator()(float pixel) const { return rounded(pixel * scale) + shift; }
+};
+
 inline void check_letterbox(vector_view<const byte_image> images, vector_view<float> batch,
                             grid_size input, const letterbox_params& params) {
   constexpr const char* function = "letterbox";
@@ -66,6 +76,13 @@ inline void check_letterbox(vector_view<const byte_image> images, vector_view<fl
     check(fits_float(params.scale / deviation) && fits_float(params.mean[c] / deviation), function,
           "params.deviation", deviation,
           "a number other than 0 by which scale and mean can be divided without overflow");
+    const pixel_formula formula(params, c);
+    for (const float pixel : {255.0f, static_cast<float>(params.fill)}) {
+      const bool is_fill = pixel < 255 || pixel > 255;
+      check(is_finite(formula(pixel)), function, is_fill ? "params.fill" : "params.scale",
+            is_fill ? params.fill : params.scale,
+            "a number with which (pixel * scale - mean) / deviation fits a float");
+    }
   }
 }
 
@@ -156,11 +173,10 @@ inline vector_view<const letterbox_transform> letterbox(vector_view<const byte_i
     for (int c = 0; c < 3; ++c) {
       const int to = params.swaps_channels ? 2 - c : c;
       image_args.planes[c] = batch.data() + (3 * i + to) * plane;
-      const double deviation = params.deviation[to];
-      image_args.scale[c] = static_cast<float>(detail::quotient(params.scale, deviation));
-      image_args.shift[c] = static_cast<float>(detail::quotient(-params.mean[to], deviation));
-      image_args.fill[c] = detail::rounded(static_cast<float>(params.fill) * image_args.scale[c]) +
-                           image_args.shift[c];
+      const detail::pixel_formula formula(params, to);
+      image_args.scale[c] = formula.scale;
+      image_args.shift[c] = formula.shift;
+      image_args.fill[c] = formula(static_cast<float>(params.fill));
     }
   }
   // Bands of rows, several per thread. Each band resizes the image's row above it once more.

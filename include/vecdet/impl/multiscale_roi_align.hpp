@@ -28,8 +28,8 @@ class level_mapper {
     check(is_usable && is_equal(std::frexp(scale, &exponent), 0.5), function,
           "the scale of level 0", scale, "a power of two");
     first_ = 1 - exponent;
-    check(canonical_size > 0 && fits_float(canonical_size), function, "canonical_size",
-          canonical_size, "a finite float above 0");
+    check(fits_float(canonical_size) && static_cast<float>(canonical_size) > 0, function,
+          "canonical_size", canonical_size, "a finite float above 0");
     check(canonical_level >= -64 && canonical_level <= 64, function, "canonical_level",
           canonical_level, "-64 to 64");
   }

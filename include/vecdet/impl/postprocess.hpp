@@ -5,6 +5,7 @@
 #include <vecdet/box_ops.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/impl/candidates.hpp>
+#include <vecdet/letterbox_transform.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/postprocess.hpp>
 
@@ -53,7 +54,7 @@ inline void check_postprocess_params(const char* function, const postprocess_par
 inline void check_image_sizes(const char* function, const image_sizes_view& sizes) {
   for (index_t i = 0; i < sizes.size(); ++i) {
     for (const double side : {sizes[i].height, sizes[i].width}) {
-      if (side > 0 && fits_float(side)) continue;
+      if (is_image_side(side)) continue;
       throw_invalid_argument(function,
                              sizes.is_same_for_all() ? "image_sizes" : element("image_sizes", i),
                              side, "a finite float above 0");

@@ -50,7 +50,7 @@ void check_roi_boxes(const char* function, const roi_boxes<Real>& boxes, index_t
 }
 
 inline void check_roi_params(const char* function, const roi_align_params& params) {
-  check(params.spatial_scale > 0 && fits_float(params.spatial_scale), function,
+  check(fits_float(params.spatial_scale) && static_cast<float>(params.spatial_scale) > 0, function,
         "params.spatial_scale", params.spatial_scale, "a finite float above 0");
   check(params.sampling_ratio <= 1024, function, "params.sampling_ratio", params.sampling_ratio,
         "at most 1024");

@@ -66,7 +66,7 @@ inline void check_transforms(const char* function, vector_view<const letterbox_t
   for (index_t i = 0; i < list.size(); ++i) {
     const letterbox_transform& t = list[i];
     for (const double x : {t.scale_x, t.scale_y, t.size.width, t.size.height})
-      check_element(is_image_side(x) && static_cast<float>(x) > 0, function, "transforms", i, x,
+      check_element(is_image_side(x), function, "transforms", i, x,
                     "scales and sides above 0 that fit a float");
     for (const double x : {t.pad_x, t.pad_y})
       check_element(fits_float(x), function, "transforms", i, x, "padding that fits a float");

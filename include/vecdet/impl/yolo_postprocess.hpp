@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <string>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/yolo_postprocess/yolo_postprocess.hpp>
@@ -64,6 +65,9 @@ inline index_t likely_extras(index_t scores) {
 inline bool is_outside(float x) {
   return is_above(least_probability, x) || is_above(x, greatest_probability);
 }
+
+/// The sum of the numbers of a box then fits index_t.
+constexpr index_t most_yolo_extras = std::numeric_limits<std::int32_t>::max();
 
 /// One call of postprocess_yolo.
 template <class T>
@@ -262,8 +266,8 @@ class yolo_call {
           "a number in [0, 1]");
     check(p.max_candidates >= 0, function, "params.max_candidates", p.max_candidates, "0 or more");
     check(p.max_detections >= 0, function, "params.max_detections", p.max_detections, "0 or more");
-    check(p.extras >= 0 || is_unknown(), function, "params.extras", p.extras,
-          "0 or more, or unknown_extras");
+    check((p.extras >= 0 && p.extras <= most_yolo_extras) || is_unknown(), function,
+          "params.extras", p.extras, "0 to 2^31 - 1, or unknown_extras");
     check(p.classes >= 0 && (p.classes == 0 || !scored()), function, "params.classes", p.classes,
           scored() ? "0 if params.scores is score_and_class" : "0 or more");
     check(p.keypoint_size == 0 || p.keypoint_size == 2 || p.keypoint_size == 3, function,

@@ -39,7 +39,8 @@ class postprocess_yolo_kernel {
         "results", params_.results,
         {{"xyxy", box_format::xyxy}, {"xywh", box_format::xywh}, {"cxcywh", box_format::cxcywh}});
     if (node.read("extras", params_.extras))
-      detail::check(params_.extras >= 0, name, "extras", params_.extras, "0 or more");
+      detail::check(params_.extras >= 0 && params_.extras <= detail::most_yolo_extras, name,
+                    "extras", params_.extras, "0 to 2^31 - 1");
     node.read("keypoint_size", params_.keypoint_size);
     if (node.read("classes", classes_))
       detail::check(classes_ >= 1, name, "classes", classes_, "1 or more");
