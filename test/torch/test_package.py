@@ -31,6 +31,9 @@ from torchvision.models.detection.anchor_utils import AnchorGenerator, DefaultBo
 from torchvision.models.detection.ssd import SSD
 from vecdet.torch import ops as ours
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+from threads import run_on_threads  # noqa: E402
+
 
 def some_boxes(n, dtype=torch.float32):
     corner = torch.rand(n, 2, dtype=dtype) * 80
@@ -581,17 +584,8 @@ class Profile(unittest.TestCase):
                 with shared:
                     pass
 
-        def run():
-            interval = sys.getswitchinterval()
-            sys.setswitchinterval(1e-6)
-            workers = [threading.Thread(target=work) for _ in range(threads)]
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
-            sys.setswitchinterval(interval)
-
-        self.assertEqual(self.recorded(run)["shared"]["count"], threads * rounds)
+        rows = self.recorded(lambda: run_on_threads(threads, work))
+        self.assertEqual(rows["shared"]["count"], threads * rounds)
 
     def test_scopes_functions_and_operators(self):
         @vecdet.torch.profile.scope("whole")
