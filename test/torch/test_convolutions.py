@@ -458,6 +458,22 @@ class Tools(Case):
                             nn.Conv2d(24, 16, 3, padding=1))
         return net, vecdet.torch.accelerate_convolutions(copy.deepcopy(net))
 
+    def models_with_heads(self):
+        """Models, and functions that run them up to their losses. Of Faster R-CNN, only the RPN's
+        head runs: the number of its proposals depends on rounding."""
+        test_two_stage.TwoStages.setUp(self)
+
+        def run(model):
+            torch.manual_seed(3)
+            return sum(model(self.images, self.targets).values())
+
+        def run_head(model):
+            return sum(level.sum() for part in model.rpn.head(
+                [torch.ones(1, 32, side, side) for side in (20, 10)]) for level in part)
+
+        for name, model in detectors().items():
+            yield name, model, run_head if name == "FasterRCNN" else run
+
     def test_hooks_of_all_modules(self):
         """Global hooks are called for the same modules as without vecdet."""
         def calls(model, register, run):
@@ -479,12 +495,6 @@ class Tools(Case):
         def backward(net):
             net(torch.ones(1, 16, 20, 20)).sum().backward()
 
-        test_two_stage.TwoStages.setUp(self)
-
-        def forward(model):
-            torch.manual_seed(3)
-            model(self.images, self.targets)
-
         every = nn.modules.module
         for kind in ("forward_pre_hook", "forward_hook", "full_backward_pre_hook",
                      "full_backward_hook"):
@@ -498,12 +508,12 @@ class Tools(Case):
                 self.assertEqual(calls(ours, register, backward), expected)
             if "backward" in kind:
                 continue  # of detectors, whose ReLUs are in place
-            for name, model in detectors().items():
+            for name, model, run in self.models_with_heads():
                 with self.subTest(kind, model=name):
                     ours = vecdet.torch.accelerate(copy.deepcopy(model))
                     # Heads call their modules one after the other, each for all levels.
-                    self.assertEqual(sorted(calls(ours, register, forward), key=str),
-                                     sorted(calls(model, register, forward), key=str))
+                    self.assertEqual(sorted(calls(ours, register, run), key=str),
+                                     sorted(calls(model, register, run), key=str))
 
     @unittest.skipUnless(hasattr(torch.utils, "swap_tensors"), "this PyTorch cannot swap tensors")
     def test_swapped_weights(self):
@@ -564,17 +574,19 @@ class Tools(Case):
         self.assertEqual(
             flops(lambda: vecdet.torch.ops.conv3x3_levels(inputs, weight, bias, True)),
             flops(lambda: [functional.conv2d(x, weight, bias, padding=1) for x in inputs]))
-        test_two_stage.TwoStages.setUp(self)
-        for name, model in detectors().items():
-            def train():
-                torch.manual_seed(3)
-                sum(model(self.images, self.targets).values()).backward()
-
+        # No formula.
+        value, points = torch.randn(1, 20, 2, 3), torch.rand(1, 5, 2, 2, 3, 2)
+        self.assertEqual(flops(lambda: vecdet.torch.ops.deformable_attention(
+            value, [(4, 4), (2, 2)], points, points[..., 0])), 0)
+        self.assertEqual(flops(lambda: functional.grid_sample(
+            value.permute(0, 2, 3, 1)[..., :16].reshape(2, 3, 4, 4), points[0, :2, :, 0],
+            align_corners=False)), 0)
+        for name, model, run in self.models_with_heads():
             with self.subTest(name):
-                expected = flops(train)
+                expected = flops(lambda: run(model).backward())
                 self.assertGreater(expected, 1e6)
                 vecdet.torch.accelerate(model)
-                self.assertEqual(flops(train), expected)
+                self.assertEqual(flops(lambda: run(model).backward()), expected)
 
 
 class Memory(Case):
@@ -611,6 +623,21 @@ class Memory(Case):
                 gc.collect()
                 self.assertEqual(vecdet.torch.free_cached_memory(), 0)
                 del alive
+
+    def test_modules_that_end_within_a_mode(self):
+        """Which gets every operator that is called."""
+        from torch._subclasses import FakeTensorMode
+
+        net, wrong, hook = self.used_network(), [], sys.unraisablehook
+        sys.unraisablehook = wrong.append
+        try:
+            with FakeTensorMode():
+                del net
+                gc.collect()
+        finally:
+            sys.unraisablehook = hook
+        self.assertEqual(wrong, [])
+        self.assertEqual(vecdet.torch.free_cached_memory(), 0)
 
     def test_modules_at_the_end_of_the_process(self):
         code = ("import torch, vecdet.torch\n"
