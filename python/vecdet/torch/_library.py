@@ -15,7 +15,7 @@ except ImportError as error:
 
 try:
     from torch.utils.flop_counter import register_flop_formula
-except ImportError:  # PyTorch 2.0 and older
+except ImportError:  # older versions of PyTorch
     register_flop_formula = None
 
 try:
