@@ -628,6 +628,7 @@ class Memory(Case):
         """Which gets every operator that is called."""
         from torch._subclasses import FakeTensorMode
 
+        vecdet.torch.free_cached_memory()
         net, wrong, hook = self.used_network(), [], sys.unraisablehook
         sys.unraisablehook = wrong.append
         try:
