@@ -27,6 +27,7 @@ from vecdet import _c
 from vecdet._arrays import TYPES
 from vecdet._packed import bytes_address, joined, packer
 from support import generator, nms, some_boxes
+from threads import run_on_threads
 
 try:
     import ml_dtypes
@@ -866,25 +867,13 @@ class Settings(unittest.TestCase):
     def test_a_scope_that_threads_share(self):
         threads, rounds = 8, 20000
         shared, inner = vecdet.profile.scope("shared"), vecdet.profile.scope("inner")
-        together = threading.Barrier(threads)
 
         def work():
-            together.wait()
             for _ in range(rounds):
                 with shared, inner:
                     pass
 
-        def run():
-            interval = sys.getswitchinterval()
-            sys.setswitchinterval(1e-6)
-            workers = [threading.Thread(target=work) for _ in range(threads)]
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
-            sys.setswitchinterval(interval)
-
-        rows, dropped = self.recorded(run)
+        rows, dropped = self.recorded(lambda: run_on_threads(threads, work))
         self.assertEqual(rows["shared"]["count"], threads * rounds)
         self.assertEqual(rows["inner"]["count"], threads * rounds)
         self.assertEqual(dropped, 0)

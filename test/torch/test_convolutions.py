@@ -3,6 +3,7 @@
 PYTHONPATH."""
 
 import copy
+import gc
 import io
 import subprocess
 import sys
@@ -449,7 +450,207 @@ class OtherModules(Case):
         self.assert_near(unbatched, conv(x)[0])
 
 
+class Tools(Case):
+    """Of PyTorch, with replaced modules."""
+
+    def networks(self):
+        net = nn.Sequential(nn.Conv2d(16, 24, 3, padding=1), nn.ReLU(),
+                            nn.Conv2d(24, 16, 3, padding=1))
+        return net, vecdet.torch.accelerate_convolutions(copy.deepcopy(net))
+
+    def models_with_heads(self):
+        """Models, and functions that run them up to their losses. Of Faster R-CNN, only the RPN's
+        head runs: the number of its proposals depends on rounding."""
+        test_two_stage.TwoStages.setUp(self)
+
+        def run(model):
+            torch.manual_seed(3)
+            return sum(model(self.images, self.targets).values())
+
+        def run_head(model):
+            return sum(level.sum() for part in model.rpn.head(
+                [torch.ones(1, 32, side, side) for side in (20, 10)]) for level in part)
+
+        for name, model in detectors().items():
+            yield name, model, run_head if name == "FasterRCNN" else run
+
+    def test_hooks_of_all_modules(self):
+        """Global hooks are called for the same modules as without vecdet."""
+        def calls(model, register, run):
+            names, seen = {module: name for name, module in model.named_modules()}, []
+            handle = register(lambda module, *values: seen.append(
+                (names.get(module, type(module).__name__), form_of(values[-1]))))
+            try:
+                run(model)
+            finally:
+                handle.remove()
+            return seen
+
+        def form_of(values):
+            if isinstance(values, torch.Tensor):
+                return values.dim()
+            return [form_of(each) for each in values] if isinstance(values, (
+                list, tuple)) else type(values).__name__
+
+        def backward(net):
+            net(torch.ones(1, 16, 20, 20)).sum().backward()
+
+        every = nn.modules.module
+        for kind in ("forward_pre_hook", "forward_hook", "full_backward_pre_hook",
+                     "full_backward_hook"):
+            register = getattr(every, f"register_module_{kind}", None)
+            if register is None:
+                continue  # PyTorch 1.13 has no global backward pre-hooks
+            net, ours = self.networks()
+            with self.subTest(kind):
+                expected = calls(net, register, backward)
+                self.assertEqual(len(expected), 4)
+                self.assertEqual(calls(ours, register, backward), expected)
+            if "backward" in kind:
+                continue  # of detectors, whose ReLUs are in place
+            for name, model, run in self.models_with_heads():
+                with self.subTest(kind, model=name):
+                    ours = vecdet.torch.accelerate(copy.deepcopy(model))
+                    # Heads call their modules one after the other, each for all levels.
+                    self.assertEqual(sorted(calls(ours, register, run), key=str),
+                                     sorted(calls(model, register, run), key=str))
+
+    @unittest.skipUnless(hasattr(torch.utils, "swap_tensors"), "this PyTorch cannot swap tensors")
+    def test_swapped_weights(self):
+        x = torch.randn(1, 16, 20, 20)
+
+        def used():
+            net, ours = self.networks()
+            with torch.no_grad():
+                self.assert_near(ours(x), net(x), 1e-4)
+            return net, ours
+
+        def check(net, ours):
+            with torch.no_grad():
+                names, found = operators_of(lambda: ours(x))
+                self.assertIn(OURS, names)
+                self.assert_near(found, net(x), 1e-4)
+
+        net, ours = used()
+        for each in (net, ours):
+            torch.manual_seed(8)
+            torch.utils.swap_tensors(each[0].weight, nn.Parameter(torch.randn(24, 16, 3, 3)))
+        check(net, ours)
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            net, ours = used()
+            check(net.double().float(), ours.double().float())
+            net, ours = used()
+            other, _ = self.networks()
+            for each in (net, ours):
+                each.load_state_dict(other.state_dict())
+            check(net, ours)
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(False)
+
+    def test_flops(self):
+        try:
+            from torch.utils.flop_counter import FlopCounterMode, register_flop_formula  # noqa: F401
+        except ImportError:
+            self.skipTest("this PyTorch has no formulas of FLOPs")
+
+        def flops(run):
+            with FlopCounterMode(display=False) as counter:
+                run()
+            return counter.get_total_flops()
+
+        def step(net, is_frozen=False):
+            net.requires_grad_(not is_frozen)
+            x = torch.ones(2, 16, 20, 20, requires_grad=is_frozen)
+            return lambda: net(x).sum().backward()
+
+        net, ours = self.networks()
+        expected = 2 * 2 * 400 * 16 * 24 * 9 * 2
+        for is_frozen, factor in ((False, 2.5), (True, 2)):  # the first input has no gradient
+            self.assertEqual(flops(step(net, is_frozen)), factor * expected)
+            self.assertEqual(flops(step(ours, is_frozen)), factor * expected)
+        weight, bias = some_weight()
+        inputs = some_maps()
+        self.assertEqual(
+            flops(lambda: vecdet.torch.ops.conv3x3_levels(inputs, weight, bias, True)),
+            flops(lambda: [functional.conv2d(x, weight, bias, padding=1) for x in inputs]))
+        # No formula.
+        value, points = torch.randn(1, 20, 2, 3), torch.rand(1, 5, 2, 2, 3, 2)
+        self.assertEqual(flops(lambda: vecdet.torch.ops.deformable_attention(
+            value, [(4, 4), (2, 2)], points, points[..., 0])), 0)
+        self.assertEqual(flops(lambda: functional.grid_sample(
+            value.permute(0, 2, 3, 1)[..., :16].reshape(2, 3, 4, 4), points[0, :2, :, 0],
+            align_corners=False)), 0)
+        for name, model, run in self.models_with_heads():
+            with self.subTest(name):
+                expected = flops(lambda: run(model).backward())
+                self.assertGreater(expected, 1e6)
+                vecdet.torch.accelerate(model)
+                self.assertEqual(flops(lambda: run(model).backward()), expected)
+
+
 class Memory(Case):
+    def used_network(self):
+        """A replaced network whose weights were transformed in both directions."""
+        net = vecdet.torch.accelerate_convolutions(nn.Sequential(
+            nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1)))
+        net.requires_grad_(False)
+        net(torch.randn(1, 32, 20, 20, requires_grad=True)).sum().backward()
+        return net
+
+    def test_transformed_weights_go_with_their_module(self):
+        def dropped(net):
+            pass
+
+        def in_a_cycle(net):
+            net[0].itself = net[0]
+
+        def replaced(net):
+            net[0], net[2] = nn.ReLU(), nn.ReLU()
+            return net
+
+        def restored(net):
+            return vecdet.torch.restore(net)
+
+        vecdet.torch.free_cached_memory()
+        net = self.used_network()
+        self.assertGreaterEqual(vecdet.torch.free_cached_memory(), 2 * 2 * 4 * 32 * 32 * 9 * 4)
+        for end in (dropped, in_a_cycle, replaced, restored):
+            with self.subTest(end.__name__):
+                net = self.used_network()
+                alive = end(net)
+                del net
+                gc.collect()
+                self.assertEqual(vecdet.torch.free_cached_memory(), 0)
+                del alive
+
+    def test_modules_that_end_within_a_mode(self):
+        """Which gets every operator that is called."""
+        from torch._subclasses import FakeTensorMode
+
+        vecdet.torch.free_cached_memory()
+        net, wrong, hook = self.used_network(), [], sys.unraisablehook
+        sys.unraisablehook = wrong.append
+        try:
+            with FakeTensorMode():
+                del net
+                gc.collect()
+        finally:
+            sys.unraisablehook = hook
+        self.assertEqual(wrong, [])
+        self.assertEqual(vecdet.torch.free_cached_memory(), 0)
+
+    def test_modules_at_the_end_of_the_process(self):
+        code = ("import torch, vecdet.torch\n"
+                "net = vecdet.torch.accelerate_convolutions(torch.nn.Sequential("
+                "torch.nn.Conv2d(32, 32, 3, padding=1)))\n"
+                "net.itself = [net]\n"
+                "torch.kept_for_ever = net\n"
+                "with torch.no_grad():\n"
+                "    net(torch.randn(1, 32, 20, 20))\n")
+        ended = subprocess.run([sys.executable, "-c", code], text=True, stderr=subprocess.PIPE)
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+
     def test_gradients_reuse_memory(self):
         vecdet.torch.free_cached_memory()
         logits = torch.randn(30000, 20, requires_grad=True)

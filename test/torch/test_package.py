@@ -3,6 +3,7 @@
 
 import contextlib
 import copy
+import inspect
 import os
 import pathlib
 import pickle
@@ -29,7 +30,11 @@ from torchvision import ops as theirs
 from torchvision.models import detection
 from torchvision.models.detection.anchor_utils import AnchorGenerator, DefaultBoxGenerator
 from torchvision.models.detection.ssd import SSD
+from vecdet.torch import _patch
 from vecdet.torch import ops as ours
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+from threads import run_on_threads  # noqa: E402
 
 
 def some_boxes(n, dtype=torch.float32):
@@ -117,9 +122,37 @@ class Functions(unittest.TestCase):
         self.assertTrue(torch.equal(ours.box_iou(a, b), theirs.box_iou(a, b)))
         self.assertTrue(torch.equal(ours.box_iou(a.long(), b.long()),
                                     theirs.box_iou(a.long(), b.long())))
+        for name in ("distance_box_iou", "complete_box_iou"):
+            mine, other = getattr(ours, name)(a, b, eps=9.0), getattr(theirs, name)(a, b, eps=9.0)
+            torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
+            self.assertGreater(float((mine - getattr(ours, name)(a, b)).abs().max()), 1e-3)
         rows = torch.rand(20, 7)  # whose columns are strided
         self.assertTrue(torch.equal(ours.box_iou(rows[:, 1:5], rows[::2, 2:6]),
                                     theirs.box_iou(rows[:, 1:5], rows[::2, 2:6])))
+
+    def test_formats_of_overlaps_and_areas(self):
+        a, b = some_boxes(20), some_boxes(30)
+        for fmt in ("xyxy", "xywh", "cxcywh"):
+            x, y = (ours.box_convert(boxes, "xyxy", fmt) for boxes in (a, b))
+            for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int64):
+                typed = x.to(dtype)
+                area = ours.box_area(typed, fmt=fmt)
+                if fmt != "xyxy":  # exactly
+                    sides = typed.float() if dtype is torch.bfloat16 else typed
+                    self.assert_equal(area, sides[:, 2] * sides[:, 3])
+                if "fmt" in inspect.signature(theirs.box_area).parameters:
+                    self.assert_equal(area, theirs.box_area(typed, fmt=fmt))
+            torch.testing.assert_close(ours.box_iou(x, y, fmt=fmt), theirs.box_iou(a, b),
+                                       rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(ours.box_iou(x.long(), y.long(), fmt=fmt), theirs.box_iou(
+                theirs.box_convert(x.long().float(), fmt, "xyxy"),
+                theirs.box_convert(y.long().float(), fmt, "xyxy")), rtol=1e-4, atol=1e-5)
+        tracked = a.clone().requires_grad_()
+        ours.box_area(tracked, "cxcywh").sum().backward()
+        self.assertTrue(torch.equal(tracked.grad[:, 2], a[:, 3]))
+        for call in (lambda: ours.box_iou(a, b, fmt="yxyx"), lambda: ours.box_area(a, "yxyx")):
+            with self.assertRaisesRegex(ValueError, "(fmt is|[Ff]ormat).*'?yxyx'?"):
+                call()
 
     def test_boxes(self):
         images = some_boxes(40) * 1.5 - 10
@@ -440,7 +473,102 @@ class Package(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
 
 
+def keywords_of_functions():
+    """Arguments of the functions that patched() replaces, and other values of each keyword."""
+    boxes1, boxes2 = some_boxes(9), some_boxes(9) + 1
+    logits = torch.randn(9, 4)
+    loss = (dict(boxes1=boxes1, boxes2=boxes2), dict(reduction="mean", eps=0.5))
+    pairs = (dict(boxes1=boxes1, boxes2=boxes2), {})
+    return {
+        "sigmoid_focal_loss": (dict(inputs=logits, targets=torch.rand(9, 4)),
+                               dict(alpha=0.5, gamma=1.5, reduction="sum")),
+        "generalized_box_iou_loss": loss, "distance_box_iou_loss": loss,
+        "complete_box_iou_loss": loss, "generalized_box_iou": pairs,
+        "box_iou": (pairs[0], dict(fmt="cxcywh")),
+        "distance_box_iou": (pairs[0], dict(eps=9.0)), "complete_box_iou": (pairs[0], dict(eps=9.0)),
+        "roi_align": (dict(input=torch.randn(1, 2, 30, 30), boxes=[boxes1], output_size=(3, 2)),
+                      dict(spatial_scale=0.25, sampling_ratio=2, aligned=True)),
+        "nms": (dict(boxes=boxes1, scores=torch.rand(9), iou_threshold=0.1), {}),
+        "batched_nms": (dict(boxes=boxes1, scores=torch.rand(9), idxs=torch.arange(9) % 2,
+                             iou_threshold=0.1), {}),
+    }
+
+
 class Patched(unittest.TestCase):
+    # The keywords of torchvision 0.27 that 0.14 does not have. Older ones are torchvision's here.
+    NEWER = {"box_iou": dict(fmt="xyxy"), "box_area": dict(fmt="xyxy")}
+
+    def test_signatures_are_torchvisions(self):
+        """Functions with a name of torchvision have its parameters, in its order and with its
+        defaults; others of vecdet follow."""
+        shared = [name for name in ours.__all__ if hasattr(theirs, name)]
+        self.assertTrue({*_patch._OF_FIRST, *_patch._OTHERS, "box_area"} <= {*shared})
+        for name in shared:
+            expected = {each.name: each.default for each in
+                        inspect.signature(getattr(theirs, name)).parameters.values()}
+            expected.update(self.NEWER.get(name, {}))
+            mine = inspect.signature(getattr(ours, name)).parameters
+            with self.subTest(name):
+                self.assertEqual(list(mine)[:len(expected)], list(expected))
+                for keyword, default in expected.items():
+                    if name != "sigmoid_focal_loss" or keyword != "targets":  # labels= instead
+                        self.assertEqual(mine[keyword].default, default)
+
+    def test_every_keyword(self):
+        """Each keyword that this torchvision has gives torchvision's result."""
+        torch.manual_seed(0)
+        functions = keywords_of_functions()
+        self.assertEqual({*functions}, {*_patch._OF_FIRST, *_patch._OTHERS})
+        for name, (required, others) in functions.items():
+            function = getattr(theirs, name)
+            known = inspect.signature(function).parameters
+            self.assertLessEqual({*known}, {*required, *others}, name)
+            calls = [{}, *({keyword: value} for keyword, value in others.items()
+                           if keyword in known)]
+            for options in calls:
+                with self.subTest(name, options=options):
+                    expected = function(**required, **options)
+                    in_order = [*required.values(), *options.values()] if len(options) < 2 and list(
+                        known)[len(required):][:len(options)] == list(options) else None
+                    with vecdet.torch.patched():
+                        replaced = getattr(torchvision.ops, name)
+                        self.assertIsNot(replaced, function)
+                        torch.testing.assert_close(replaced(**required, **options), expected,
+                                                   rtol=1e-4, atol=1e-5)
+                        if in_order:
+                            torch.testing.assert_close(replaced(*in_order), expected, rtol=1e-4,
+                                                       atol=1e-5)
+
+    def test_keywords_formats_and_shapes_that_vecdet_does_not_have(self):
+        """As of a torchvision that is newer than vecdet."""
+        boxes = some_boxes(4)
+
+        def box_iou(boxes1, boxes2, fmt="xyxy", scale=1.0):
+            return boxes1, boxes2, fmt, scale
+
+        function = _patch._guarded(ours.box_iou, box_iou, False)
+        self.assertEqual(function(boxes, boxes, scale=2.0), (boxes, boxes, "xyxy", 2.0))
+        batch = boxes.reshape(2, 2, 4)
+        self.assertEqual(function(batch, batch), (batch, batch, "xyxy", 1.0))
+        self.assertTrue(torch.equal(function(boxes, boxes), theirs.box_iou(boxes, boxes)))
+
+        def other_default(boxes, scores, iou_threshold=0.25):
+            return None
+
+        scores = torch.rand(4)
+        boxes = torch.tensor([[0.0, 0, 10, 10]]).repeat(4, 1) + torch.arange(4)[:, None]
+        found = _patch._guarded(ours.nms, other_default, False)(boxes, scores=scores)
+        self.assertTrue(torch.equal(found, theirs.nms(boxes, scores, 0.25)))
+        if "fmt" in inspect.signature(theirs.box_iou).parameters:
+            rotated = torch.cat([boxes, torch.full((4, 1), 30.0)], 1)
+            several = some_boxes(12).reshape(2, 6, 4)
+            for arguments in ((rotated, rotated, "cxcywhr"), (several, several)):
+                expected = theirs.box_iou(*arguments)
+                with vecdet.torch.patched():
+                    self.assertTrue(torch.equal(torchvision.ops.box_iou(*arguments), expected))
+            self.assertTrue(torch.equal(ours.box_iou(rotated, rotated, "cxcywhr"),
+                                        theirs.box_iou(rotated, rotated, "cxcywhr")))
+
     def test_torchvision_runs_on_vecdet_inside(self):
         original = detection.retinanet.sigmoid_focal_loss
         nms = torchvision.ops.nms
@@ -581,17 +709,8 @@ class Profile(unittest.TestCase):
                 with shared:
                     pass
 
-        def run():
-            interval = sys.getswitchinterval()
-            sys.setswitchinterval(1e-6)
-            workers = [threading.Thread(target=work) for _ in range(threads)]
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
-            sys.setswitchinterval(interval)
-
-        self.assertEqual(self.recorded(run)["shared"]["count"], threads * rounds)
+        rows = self.recorded(lambda: run_on_threads(threads, work))
+        self.assertEqual(rows["shared"]["count"], threads * rounds)
 
     def test_scopes_functions_and_operators(self):
         @vecdet.torch.profile.scope("whole")

@@ -14,7 +14,8 @@ from torch import nn
 from torchvision.models.detection import fcos, retinanet, roi_heads, rpn, ssd
 
 from . import _fcos, _rcnn, _retinanet, _ssd  # noqa: F401 (fills ORIGINALS)
-from ._convolutions import Conv2d, Sequential, has_fusible_relu, is_3x3
+from ._convolutions import (Conv2d, Sequential, free_transformed_weights, has_fusible_relu,
+                            is_3x3)
 from ._detr import replace_attention, restore_attention
 from ._parts import ORIGINALS, is_a
 
@@ -116,9 +117,11 @@ def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
 
 
 def restore(model: _Model) -> _Model:
-    """Undoes accelerate() and accelerate_convolutions(). A model that was not accelerated does not
-    change."""
+    """Undoes accelerate() and accelerate_convolutions(), and frees the transformed weights of
+    convolutions. A model that was not accelerated does not change."""
     for module in model.modules():
         restore_attention(module)
+        if type(module) is Conv2d:
+            free_transformed_weights(module)
     _replace(model.modules(), ORIGINALS)
     return model

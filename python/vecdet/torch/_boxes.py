@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Sequence
 
 import torch
 from torch import Tensor
 from torchvision.ops import boxes as _theirs
 
-from ._names import FORMATS, OVERLAPS, SIZE_LIMIT
+from ._names import EPS, FORMATS, OVERLAPS, SIZE_LIMIT, torchvisions
 from ._transforms import is_transformed
 
 _ops = torch.ops.vecdet
@@ -65,23 +66,55 @@ def _overlaps(function: str, kind: str, boxes1: Tensor, boxes2: Tensor) -> Tenso
                              _as_float(function, "boxes2", boxes2), OVERLAPS[kind])
 
 
-def box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """The IoU of each of ``boxes1`` [N, 4] with each of ``boxes2`` [M, 4], corners: [N, M]."""
+def box_iou(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> Tensor:
+    """The IoU of each of ``boxes1`` [N, 4] with each of ``boxes2`` [M, 4]: [N, M].
+
+    Args:
+        fmt: the format of both: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``. The last two are converted
+            to corners first, so the results have the rounding errors of the corners. torchvision
+            computes others, such as rotated boxes, if it has them.
+    """
+    if fmt not in FORMATS:
+        return _of_unknown_format("box_iou", fmt, boxes1, boxes2)
+    if fmt != "xyxy":
+        boxes1 = box_convert(_as_float("box_iou", "boxes1", boxes1), fmt, "xyxy")
+        boxes2 = box_convert(_as_float("box_iou", "boxes2", boxes2), fmt, "xyxy")
     return _overlaps("box_iou", "iou", boxes1, boxes2)
 
 
+def _of_unknown_format(name: str, fmt: str, *boxes: Tensor) -> Tensor:
+    """The result of torchvision's function, if it knows formats."""
+    theirs = torchvisions(name)
+    if "fmt" not in inspect.signature(theirs).parameters:
+        raise ValueError(f"{name}: fmt is {fmt!r}, expected one of {', '.join(FORMATS)}")
+    return theirs(*boxes, fmt=fmt)
+
+
 def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """The GIoU of all pairs, in the form of box_iou."""
+    """The GIoU of all pairs of corners, in the form of box_iou."""
     return _overlaps("generalized_box_iou", "giou", boxes1, boxes2)
 
 
-def distance_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """The DIoU of all pairs, in the form of box_iou."""
+def distance_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = EPS) -> Tensor:
+    """The DIoU of all pairs of corners, in the form of box_iou.
+
+    Args:
+        eps: is added to the square of the hull's diagonal. torchvision computes other values than
+            the default.
+    """
+    if eps != EPS:
+        return torchvisions("distance_box_iou")(boxes1, boxes2, eps)
     return _overlaps("distance_box_iou", "diou", boxes1, boxes2)
 
 
-def complete_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """The CIoU of all pairs, in the form of box_iou."""
+def complete_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = EPS) -> Tensor:
+    """The CIoU of all pairs of corners, in the form of box_iou.
+
+    Args:
+        eps: as in distance_box_iou; it is also added to the denominator of alpha.
+    """
+    if eps != EPS:
+        return torchvisions("complete_box_iou")(boxes1, boxes2, eps)
     return _overlaps("complete_box_iou", "ciou", boxes1, boxes2)
 
 
@@ -104,8 +137,17 @@ def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
     return _ops.convert_boxes(boxes, FORMATS[in_fmt], FORMATS[out_fmt])
 
 
-def box_area(boxes: Tensor) -> Tensor:
-    """The areas [N] of ``boxes`` [N, 4], corners; float32 for bfloat16 and float16."""
+def box_area(boxes: Tensor, fmt: str = "xyxy") -> Tensor:
+    """The areas [N] of ``boxes`` [N, 4]; float32 for bfloat16 and float16.
+
+    Args:
+        fmt: the format of the boxes: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``.
+    """
+    if fmt not in FORMATS:
+        return _of_unknown_format("box_area", fmt, boxes)
+    if fmt != "xyxy":
+        sides = boxes[..., 2:]  # of boxes at the origin, which are not rounded
+        boxes = torch.cat([torch.zeros_like(sides), sides], -1)
     return _ops.box_areas(boxes) if _has_kernel(boxes) else _theirs.box_area(boxes)
 
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules import module as _module
 from torchvision.ops import misc
 
 from ._parts import are_watched, is_own, replaces
@@ -78,6 +78,18 @@ class Conv2d(nn.Conv2d):
             return super().forward(input)
         return _ops.conv3x3(input, self.weight, self.bias)
 
+    def __del__(self, is_finalizing=sys.is_finalizing):
+        if not is_finalizing():
+            free_transformed_weights(self)
+
+
+def free_transformed_weights(convolution: nn.Module) -> None:
+    """Frees what the operators keep for the module. Another module that has the same weight
+    transforms it again."""
+    weight = convolution._parameters.get("weight") if "_parameters" in vars(convolution) else None
+    if type(weight) in (Tensor, nn.Parameter) and weight.device.type == "cpu":
+        _ops._free_transformed_weights(weight.data_ptr())
+
 
 @replaces(nn.Sequential)
 class Sequential(nn.Sequential):
@@ -95,12 +107,6 @@ def has_fusible_relu(module: nn.Module) -> bool:
                for step, after in zip(steps, steps[1:]))
 
 
-def _is_silent(module: nn.Module) -> bool:
-    """Whether the module has no hooks, which would expect that it is called."""
-    return not (are_watched(module) or _module._global_forward_hooks
-                or _module._global_forward_pre_hooks or _module._global_backward_hooks)
-
-
 def has_replaced(*modules: nn.Module) -> bool:
     """Whether a convolution among the modules' parts was replaced."""
     return any(type(part) is Conv2d for module in modules for part in module.modules())
@@ -108,7 +114,7 @@ def has_replaced(*modules: nn.Module) -> bool:
 
 def _steps(module: nn.Module) -> list[nn.Module]:
     """The modules that a container calls, in order."""
-    if is_own(module, *_SEQUENCES) and _is_silent(module):
+    if is_own(module, *_SEQUENCES) and not are_watched(module):
         return [step for child in module for step in _steps(child)]
     return [module]
 
@@ -126,7 +132,7 @@ def _run(steps: Sequence[nn.Module | None], levels: Sequence[Tensor]) -> list[Te
         step, i = steps[i], i + 1
         if step is None:
             results = [nn.functional.relu(level) for level in results]
-        elif type(step) is Conv2d and _is_silent(step) and _fits(step, results):
+        elif type(step) is Conv2d and not are_watched(step) and _fits(step, results):
             follows = i < len(steps) and _is_relu(steps[i])
             results = _ops.conv3x3_levels(results, step.weight, step.bias, follows)
             i += follows
@@ -136,4 +142,4 @@ def _run(steps: Sequence[nn.Module | None], levels: Sequence[Tensor]) -> list[Te
 
 
 def _is_relu(step: nn.Module | None) -> bool:
-    return step is None or is_own(step, nn.ReLU) and _is_silent(step)
+    return step is None or is_own(step, nn.ReLU) and not are_watched(step)

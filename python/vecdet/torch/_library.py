@@ -14,6 +14,11 @@ except ImportError as error:
                       ) from error
 
 try:
+    from torch.utils.flop_counter import register_flop_formula
+except ImportError:  # older versions of PyTorch
+    register_flop_formula = None
+
+try:
     from ._built_for import TORCH_VERSION, VERSION  # noqa: F401 (vecdet.torch.__version__)
 except ImportError:
     raise ImportError(
@@ -95,6 +100,26 @@ def _tell_shapes_to_compilers() -> None:
                 labels.new_empty(images, dtype=torch.int64))
 
 
+def _tell_flops_to_counters() -> None:
+    """torch.utils.flop_counter counts for convolutions what it counts without vecdet. It has no
+    formula for what the other operators replace."""
+
+    def flops(inputs, weight):
+        images, filters = inputs[0][0], weight[0] * weight[1] * weight[2] * weight[3]
+        return sum(2 * images * height * width * filters for _, _, height, width in inputs)
+
+    @register_flop_formula(torch.ops.vecdet._conv3x3)
+    def _(inputs, weight, *options, **more_options):
+        return flops(inputs, weight)
+
+    @register_flop_formula(torch.ops.vecdet._conv3x3_grad)
+    def _(upstream, relu_outputs, inputs, weight, needs_inputs, needs_weight, *options,
+          **more_options):
+        return flops(inputs, weight) * (needs_inputs + needs_weight)
+
+
 _load()
 if hasattr(torch.library, "register_fake"):  # PyTorch 2.4 and newer
     _tell_shapes_to_compilers()
+if register_flop_formula is not None:
+    _tell_flops_to_counters()

@@ -8,8 +8,8 @@ from typing import Sequence
 import torch
 from torch import Tensor
 
-from ._names import (BOX_LOSSES, OVERLAPS, REDUCTIONS, SIZE_LIMIT, PerImage, joined, joined_if_any,
-                     number)
+from ._names import (BOX_LOSSES, EPS, OVERLAPS, REDUCTIONS, SIZE_LIMIT, PerImage, joined,
+                     joined_if_any, number, torchvisions)
 
 _ops = torch.ops.vecdet
 
@@ -186,7 +186,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
 
 
 def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
-                             eps: float = 1e-7) -> Tensor:
+                             eps: float = EPS) -> Tensor:
     """GIoU loss of predicted ``boxes1`` and ``boxes2``, [..., 4] corners each: one loss per box, or
     a scalar. Differentiable in ``boxes1``. https://arxiv.org/abs/1902.09630
 
@@ -199,22 +199,27 @@ def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "n
 
 
 def distance_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
-                          eps: float = 1e-7) -> Tensor:
+                          eps: float = EPS) -> Tensor:
     """DIoU loss, otherwise like generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
     return _ops.iou_loss(boxes1, boxes2, OVERLAPS["diou"],
                          number(REDUCTIONS, "reduction", reduction), eps)
 
 
 def complete_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
-                          eps: float = 1e-7) -> Tensor:
-    """CIoU loss, otherwise like generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
+                          eps: float = EPS) -> Tensor:
+    """CIoU loss, otherwise like generalized_box_iou_loss. https://arxiv.org/abs/1911.08287
+
+    torchvision adds ``eps`` only to the denominator of alpha, and 1e-7 to the others. It computes
+    other values than that."""
+    if eps != EPS:
+        return torchvisions("complete_box_iou_loss")(boxes1, boxes2, reduction, eps)
     return _ops.iou_loss(boxes1, boxes2, OVERLAPS["ciou"],
                          number(REDUCTIONS, "reduction", reduction), eps)
 
 
 def regression_loss(deltas: Tensor, anchors: Tensor, targets: Tensor, matches: Tensor | None = None,
                     labels: Tensor | None = None, loss: str = "smooth_l1", *, beta: float = 1.0 / 9,
-                    eps: float = 1e-7, weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+                    eps: float = EPS, weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
                     size_limit: float = SIZE_LIMIT, scale: float = 1.0,
                     box_weights: Tensor | None = None, background: int = -1,
                     ignore: int = -2) -> Tensor:

@@ -26,7 +26,10 @@ def keep_memory() -> bool:
 
 def free_cached_memory() -> int:
     """Frees the memory that the operators hold for later calls: at most 512 MiB of gradients'
-    memory, and the transformed weights of convolutions, four times as large as the weights.
+    memory, and the transformed weights of convolutions, four times as large as the weights. The
+    latter are freed with the module that accelerate() or accelerate_convolutions() replaced, and by
+    restore(). Those of vecdet.torch.ops.conv3x3 are freed when other weights are transformed after
+    the tensor is gone.
 
     Returns:
         The number of bytes freed.

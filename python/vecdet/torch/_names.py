@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence, Union
+import inspect
+from typing import Callable, Mapping, Sequence, Union
 
 import torch
+import torchvision
 from torch import Tensor
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -15,10 +17,16 @@ DECAYS = {"hard": 0, "linear": 1, "gaussian": 2}
 DETECTORS = {"retinanet": 0, "fcos": 1, "ssd": 2}
 FORMATS = {"xyxy": 0, "xywh": 1, "cxcywh": 2}
 
+EPS = 1e-7  # torchvision's default of eps
 SIZE_LIMIT = 4.135166556742356  # log(1000 / 16): torchvision's bound of dw and dh
 
 # One image's tensor, or a list with one per image.
 PerImage = Union[Tensor, Sequence[Tensor]]
+
+
+def torchvisions(name: str) -> Callable[..., Tensor]:
+    """The function of torchvision.ops, also within patched()."""
+    return inspect.unwrap(getattr(torchvision.ops, name))
 
 
 def number(names: Mapping[str, int], argument: str, name: str) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Callable, TypeVar, Union
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as _module
 from torchvision.models.detection._utils import Matcher
 
 from ._assignment import match_anchors
@@ -50,10 +51,14 @@ def is_own(part: object, *classes: type) -> bool:
     return not any(callable(getattr(type(part), name, None)) for name in vars(part))
 
 
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
 def are_watched(*modules: nn.Module) -> bool:
-    """Whether the modules have hooks, which expect inputs and outputs in torchvision's form."""
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return any(getattr(module, kind, None) for module in modules for kind in kinds)
+    """Whether the modules have hooks, their own or those of all modules. Hooks expect that each
+    module is called, with inputs and outputs in torchvision's form."""
+    return any(getattr(_module, "_global" + kind, None) or
+               any(getattr(module, kind, None) for module in modules) for kind in _HOOKS)
 
 
 def boxes_of(targets: list[dict[str, Tensor]]) -> list[Tensor]:

@@ -41,21 +41,27 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
 
 
 def _guarded(ours: Callable, theirs: Callable, is_of_first: bool) -> Callable:
-    """Calls vecdet's function, or torchvision's for tensors not on the CPU, quantized tensors,
-    gradients that only torchvision supports, forward-mode differentiation and torch.func."""
+    """Calls vecdet's function, or torchvision's for keywords and shapes that vecdet's does not
+    have, tensors not on the CPU, quantized tensors, gradients that only torchvision supports,
+    forward-mode differentiation and torch.func."""
     signature = inspect.signature(theirs)
+    known = inspect.signature(ours).parameters.keys()
+    has_pairs = theirs.__name__.endswith("_iou")  # newer torchvisions take batches of them
 
     @functools.wraps(theirs)
     def function(*args, **kwargs):
-        tensors = _tensors(signature.bind(*args, **kwargs).arguments.values())
+        bound = signature.bind(*args, **kwargs)
+        tensors = _tensors(bound.arguments.values())
         held_constant = tensors[1:] if is_of_first else tensors
-        if any(not tensor.is_cpu or tensor.is_quantized for tensor in tensors):
+        if (not bound.arguments.keys() <= known
+                or has_pairs and any(tensor.dim() != 2 for tensor in tensors)
+                or any(not tensor.is_cpu or tensor.is_quantized for tensor in tensors)
+                or torch.is_grad_enabled() and any(tensor.requires_grad for tensor in held_constant)
+                or any(is_transformed(tensor) for tensor in tensors)):
             return theirs(*args, **kwargs)
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in held_constant):
-            return theirs(*args, **kwargs)
-        if any(is_transformed(tensor) for tensor in tensors):
-            return theirs(*args, **kwargs)
-        return ours(*args, **kwargs)
+        # torchvision's names and defaults, if vecdet's are others.
+        bound.apply_defaults()
+        return ours(**{name: value for name, value in bound.arguments.items() if name in known})
 
     return function
 
@@ -78,10 +84,11 @@ def _replace_all() -> None:
 @contextlib.contextmanager
 def patched() -> Iterator[None]:
     """Inside the block, torchvision.ops' losses, overlaps, NMS and RoIAlign run on vecdet, in the
-    whole process and wherever torchvision uses them. Tensors not on the CPU, quantized tensors,
-    overlaps whose gradient is needed, forward-mode differentiation and the transforms of torch.func
-    go to torchvision's own functions. Blocks may overlap, also on
-    several threads; the end of the last one restores torchvision."""
+    whole process and wherever torchvision uses them. Arguments that vecdet.torch.ops does not have,
+    such as formats of rotated boxes and overlaps of batches, tensors not on the CPU, quantized
+    tensors, overlaps whose gradient is needed, forward-mode differentiation and the transforms of
+    torch.func go to torchvision's own functions. Blocks may overlap, also on several threads; the
+    end of the last one restores torchvision."""
     global _blocks
     with _lock:
         if _blocks == 0:

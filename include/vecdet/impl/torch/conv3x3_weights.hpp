@@ -10,11 +10,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -39,9 +39,10 @@ feature_view<T> weight_view(const at::Tensor& weight) {
 }
 
 /// The transformed weights of tensors that are not trained. They take four times the memory of the
-/// tensors and are freed with them. Each call compares the tensor's fingerprint: a tensor's version
-/// is not enough, because it does not count writes through .data, which some trainers use. Any
-/// number of threads may use it.
+/// tensors. free_of() frees them; those of memory that is gone are freed when other weights are
+/// transformed. Each call compares the fingerprint of the values: a tensor's version is not enough,
+/// because it does not count writes through .data, which some trainers use. Any number of threads
+/// may use it.
 class kept_weights {
  public:
   using transformed = std::shared_ptr<const conv3x3_weights<float>>;
@@ -54,7 +55,7 @@ class kept_weights {
 
   transformed of(const at::Tensor& tensor, const feature_view<const float>& weight,
                  conv3x3_use use) {
-    const key tensor_key{tensor.unsafeGetTensorImpl(), use};
+    const key tensor_key{tensor.data_ptr(), use};
     const std::uint64_t values =
         fingerprint_key::get()(weight.data(), static_cast<std::size_t>(weight.size()));
     {
@@ -65,41 +66,59 @@ class kept_weights {
     }
     auto weights =
         std::make_shared<const conv3x3_weights<float>>(weight, use, conv3x3_tile::f4x4, threads());
+    free_if([&](const auto& each) { return each.first == tensor_key || each.second.is_gone(); });
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto each = entries_.begin(); each != entries_.end();)
-      each = each->second.tensor.expired() ? entries_.erase(each) : std::next(each);
-    entries_.erase(tensor_key);
     entries_.emplace(
-        tensor_key, entry{weak_tensor(tensor.getIntrusivePtr()), values, weight.layout(), weights});
+        tensor_key, entry{tensor.storage().getWeakStorageImpl(), values, weight.layout(), weights});
     return weights;
+  }
+
+  /// Frees the transformed weights of the tensor whose data is at the address.
+  /// @return their size in bytes
+  std::size_t free_of(const void* address) {
+    return free_if([&](const auto& each) { return each.first.first == address; });
   }
 
   /// Frees all of them.
   /// @return their size in bytes
   std::size_t free() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    std::size_t bytes = 0;
-    for (const auto& each : entries_)
-      bytes += workspace_access::buffers(*each.second.weights).size() * sizeof(cache_line);
-    entries_.clear();
-    return bytes;
+    return free_if([](const auto&) { return true; });
   }
 
  private:
-  using key = std::pair<const c10::TensorImpl*, conv3x3_use>;
-  using weak_tensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  using key = std::pair<const void*, conv3x3_use>;  ///< the address of the tensor's data
   struct entry {
-    weak_tensor tensor;    ///< so that no other tensor can get the address
+    /// Tells whether the memory is gone. A weak reference to the tensor would do so too, but
+    /// torch.utils.swap_tensors() refuses tensors that have one.
+    c10::weak_intrusive_ptr<c10::StorageImpl> memory;
     std::uint64_t values;  ///< the fingerprint
     feature_layout layout;
     transformed weights;
 
+    bool is_gone() const { return memory.expired(); }
     bool is_of(const feature_view<const float>& weight, std::uint64_t its_values) const {
       return values == its_values && layout == weight.layout() &&
              weights->output_channels() == weight.images() &&
              weights->input_channels() == weight.channels();
     }
   };
+
+  template <class Condition>
+  std::size_t free_if(const Condition& is_freed) {
+    std::vector<entry> freed;  // after the lock
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::size_t bytes = 0;
+    for (auto each = entries_.begin(); each != entries_.end();) {
+      if (!is_freed(*each)) {
+        ++each;
+        continue;
+      }
+      bytes += workspace_access::buffers(*each->second.weights).size() * sizeof(cache_line);
+      freed.push_back(std::move(each->second));
+      each = entries_.erase(each);
+    }
+    return bytes;
+  }
 
   std::mutex mutex_;
   std::map<key, entry> entries_;
