@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _nms
-from ._arrays import category_numbers, check_scores, choice, float32s, int64
+from ._arrays import category_numbers, check_scores, choice, float32s, int64, wrong_shape
 from ._packed import offsets_of
 from ._parameters import number
 
@@ -35,11 +35,14 @@ def _overlap(function: str, match_metric: str) -> str:
 
 
 def _grouped(function: str, predictions: Any, match_metric: str, match_threshold: float,
-             by_category: bool, transitive: bool) -> tuple[Any, Any, Any]:
+             by_category: bool, transitive: bool,
+             argument: str = "predictions") -> tuple[Any, Any, Any]:
     """The predictions; the members of all groups that are merged, the best of each first; and where
     each group begins."""
-    rows = float32s(f"sahi.{function}", "predictions", predictions, "[N, 6]", 6)
-    check_scores("sahi." + function, rows)
+    rows = float32s(f"sahi.{function}", argument, predictions, "[N, 6]", 6)
+    if rows.ndim != 2:
+        raise wrong_shape(f"sahi.{function}", argument, rows, "[N, 6]")
+    check_scores("sahi." + function, rows, argument)
     threshold = number(f"sahi.{function}", "match_threshold", match_threshold)
     overlap = _overlap(function, match_metric)
     if not 0 <= threshold <= 1:
@@ -104,7 +107,7 @@ def batched_nms(predictions: ArrayLike, match_metric: str = "IOU",
 def _merged(function: str, predictions: Any, match_metric: str, match_threshold: float,
             by_category: bool, transitive: bool) -> dict[int, list[int]]:
     _, members, begins = _grouped(function, predictions, match_metric, match_threshold, by_category,
-                                  transitive)
+                                  transitive, "object_predictions_as_tensor")
     ends = begins if type(begins) is list else begins.tolist()
     listed = members.tolist()
     return {listed[a]: listed[a + 1:b] for a, b in zip(ends, ends[1:])}
