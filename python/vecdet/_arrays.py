@@ -263,13 +263,14 @@ def check_integers(function: str, argument: str, value: Any) -> None:
 
 
 def integers(function: str, argument: str, value: Any, count: int | None = None,
-             rows: tuple[int, ...] | None = None) -> NDArray[Any]:
+             rows: tuple[int, ...] | None = None,
+             convert: Callable[..., Any] | None = None) -> NDArray[Any]:
     """A contiguous array of int64, flat if it must have `count` elements, or with one label per row
     of inputs with the shape [*rows, classes]."""
     if type(value) is ndarray and value.dtype is int64 and value.flags.c_contiguous:
         array = value
     else:
-        array = _as_integers(function, argument, value)
+        array = (convert or as_integers)(function, argument, value)
     if count is not None and array.size != count:
         raise wrong_shape(function, argument, array, f"[{count}]")
     if rows is not None and array.shape != rows:
@@ -277,7 +278,7 @@ def integers(function: str, argument: str, value: Any, count: int | None = None,
     return array
 
 
-def _as_integers(function: str, argument: str, value: Any) -> NDArray[Any]:
+def as_integers(function: str, argument: str, value: Any) -> NDArray[Any]:
     array = as_array(function, argument, value)
     if array.dtype != int64:
         if array.dtype.kind not in "iu" and array.size:

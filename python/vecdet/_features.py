@@ -152,10 +152,14 @@ def roi_align_grad(grad: ArrayLike, boxes: Any, input_shape: Sequence[int],
     if len(shape) != 4:
         raise ValueError(found(function, "input_shape", shape)
                          + ", expected (N, channels, height, width)")
-    sides = [integer(function, "input_shape", side) for side in shape]
-    if min(sides) < 0:
-        raise ValueError(found(function, "input_shape", shape) + ", expected integers of 0 or more")
-    out = result(function, "input_shape", shape, sides, array.dtype)
+    try:
+        out = result(function, "input_shape", shape, shape, array.dtype)
+    except Exception as error:
+        if isinstance(error, MemoryError):
+            raise
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(found(function, "input_shape", shape) + ", expected integers of 0 or more whose "
+                   "product fits into memory") from error
     rois = _Rois(function, boxes, len(out), array.dtype)
     params = _roi_align_params(function, spatial_scale, sampling_ratio, aligned, False)
     check(library.vecdet_roi_align_grad(TYPES[array.dtype], _described(array), rois.argument,

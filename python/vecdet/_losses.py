@@ -29,6 +29,8 @@ _BOX_LOSSES = ("smooth_l1", "giou", "diou", "ciou")
 
 
 def _reduced(function: str, reduction: str, with_grad: bool = False) -> int:
+    if type(reduction) is str and reduction == "sum":
+        return _c.SUM
     choice(_SUMS if with_grad else _REDUCTIONS, function, "reduction", reduction)
     return _c.MEAN if reduction == "mean" else _c.SUM
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import _c
-from ._arrays import (address, as_array, box_rows, choice, empty, float32, float64, int64,
-                      integers, is_bfloat16, named, ndarray, numbers_per_box, optional, same_floats,
+from ._arrays import (address, as_array, as_integers, box_rows, choice, empty, float32, float64,
+                      int64, integers, is_bfloat16, named, numbers_per_box, optional, same_floats,
                       whole_numbers)
 from ._library import check, library
 from ._parameters import kept, number, params_of
@@ -56,13 +56,12 @@ def _boxes_and_scores(function: str, boxes: Any, scores: Any) -> Any:
     return type_, boxes, scores
 
 
-def _classes(function: str, idxs: Any, count: int) -> Any:
-    """[count] of int64, also from whole floats."""
-    if type(idxs) is not ndarray or idxs.dtype is not int64:
-        array = as_array(function, "idxs", idxs)
-        if array.dtype.kind == "f" or is_bfloat16(array.dtype):
-            idxs = whole_numbers(function, "idxs", array)
-    return integers(function, "idxs", idxs, count)
+def _classes(function: str, argument: str, idxs: Any) -> Any:
+    """Integers, also from whole floats."""
+    array = as_array(function, argument, idxs)
+    if array.dtype.kind == "f" or is_bfloat16(array.dtype):
+        idxs = whole_numbers(function, argument, array)
+    return as_integers(function, argument, idxs)
 
 
 def nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float,
@@ -113,7 +112,7 @@ def nms_of_groups(function: str, boxes: Any, scores: Any, idxs: Any,
     """batched_nms with any parameters."""
     type_, corners, numbers = _boxes_and_scores(function, boxes, scores)
     total = len(numbers)
-    classes = _classes(function, idxs, total)
+    classes = integers(function, "idxs", idxs, total, convert=_classes)
     chosen = empty(total, int64)
     count = c_int64()
     check(_batched_nms(type_, address(corners), address(numbers), address(classes), None, total,
@@ -135,7 +134,8 @@ def soft_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
     """
     type_, corners, numbers = _boxes_and_scores("soft_nms", boxes, scores)
     total = len(numbers)
-    classes = None if idxs is None else _classes("soft_nms", idxs, total)
+    classes = None if idxs is None else integers(
+        "soft_nms", "idxs", idxs, total, convert=_classes)
     params = _soft_nms_params("soft_nms", choice(_METHODS, "soft_nms", "method", method),
                               iou_threshold, sigma, min_score, 0)
     chosen = empty(total, int64)
@@ -199,7 +199,8 @@ def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = No
     function = "merge_boxes"
     type_, corners, confidences = _boxes_and_scores(function, boxes, scores)
     total = len(confidences)
-    classes = None if idxs is None else _classes(function, idxs, total)
+    classes = None if idxs is None else integers(
+        function, "idxs", idxs, total, convert=_classes)
     by = (_c.NMS_POSITIVE_AREA,
           _c.NMS_SMALLER_AREA)[choice(_OVERLAPS, function, "overlap", overlap)]
     params = _merge_params(function, by, match_threshold, transitive, rechecks)

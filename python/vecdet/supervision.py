@@ -51,9 +51,10 @@ def _columns(rows: Any) -> tuple[Any, Any, Any]:
 
 def _by_smaller_area(function: str, overlap_metric: Any) -> bool:
     """Accepts supervision's enum OverlapMetric, too."""
-    name = getattr(overlap_metric, "value", overlap_metric)
-    if isinstance(name, str) and name.upper() in _METRICS:
-        overlap_metric = name.upper()
+    if type(overlap_metric) is not str or overlap_metric not in _METRICS:
+        name = getattr(overlap_metric, "value", overlap_metric)
+        if isinstance(name, str) and name.upper() in _METRICS:
+            overlap_metric = name.upper()
     return choice(_METRICS, f"supervision.{function}", "overlap_metric", overlap_metric) == 1
 
 
