@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 import numpy as np
 
 from ._c import BFLOAT16, FLOAT32, FLOAT64
+from ._messages import found
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,7 +88,44 @@ def as_array(function: str, argument: str, value: Any) -> NDArray[Any]:
             raise TypeError(f"vecdet.{function}: {argument} is a {type(value).__name__} whose "
                             f"DLPack capsule NumPy cannot read ({error}), expected an array on the "
                             "CPU without gradient") from error
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(found(function, argument, value) + ", expected an array, or lists of the "
+                         "same length and type") from error
+    except Exception as error:
+        raise TypeError(found(function, argument, value) + ", expected an array") from error
+
+
+def wrong_type(function: str, argument: str, value: Any, array: Any, expected: str) -> TypeError:
+    """`array` is what NumPy made of the value."""
+    if hasattr(value, "dtype") or isinstance(value, (list, tuple)) and array.dtype.kind != "O":
+        return TypeError(f"vecdet.{function}: {argument}.dtype is {array.dtype}, expected "
+                         + expected)
+    return TypeError(f"{found(function, argument, value)}, expected an array of {expected}")
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of anything; () if it has none, which the check of its type will explain."""
+    try:
+        return np.shape(value)
+    except Exception:
+        return ()
+
+
+def contiguous(array: NDArray[Any]) -> NDArray[Any]:
+    """Unlike np.ascontiguousarray, it keeps the shape []."""
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def result(function: str, argument: str, value: Any, shape: Any, dtype: Any) -> NDArray[Any]:
+    """Memory for a result whose size an argument decides."""
+    try:
+        return empty(shape, dtype)
+    except (MemoryError, OverflowError, ValueError) as error:
+        kind = MemoryError if isinstance(error, MemoryError) else ValueError
+        raise kind(found(function, argument, value) + ", expected a size whose results fit into "
+                   "memory") from error
 
 
 def check_out(function: str, out: Any, shape: tuple[int, ...], dtype: Any) -> None:
@@ -104,7 +142,7 @@ def check_out(function: str, out: Any, shape: tuple[int, ...], dtype: Any) -> No
             f"{list(shape)}")
 
 
-def _is_bfloat16(dtype: Any) -> bool:
+def is_bfloat16(dtype: Any) -> bool:
     return dtype.name == "bfloat16" and dtype.itemsize == 2
 
 
@@ -112,22 +150,25 @@ def floats(function: str, argument: str, value: Any) -> NDArray[Any]:
     """A contiguous array of a type in TYPES."""
     if type(value) is ndarray and value.dtype in TYPES and value.flags.c_contiguous:
         return value
-    array = as_array(function, argument, value)
+    return _as_floats(function, argument, value, as_array(function, argument, value))
+
+
+def _as_floats(function: str, argument: str, value: Any, array: Any) -> NDArray[Any]:
+    """`array` is what NumPy made of the value."""
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype == _FLOAT16:
         array = array.astype(np.float32)
     elif array.dtype not in TYPES:
-        if _is_bfloat16(array.dtype):
+        if is_bfloat16(array.dtype):
             TYPES[array.dtype] = BFLOAT16
         elif array.size == 0 and not isinstance(value, np.ndarray):
             array = array.astype(np.float32)
         elif isinstance(value, (list, tuple)) and array.dtype.kind in "iu":
             array = array.astype(np.float64)
         else:
-            raise TypeError(f"vecdet.{function}: {argument}.dtype is {array.dtype}, expected "
-                            "float32, float64 or bfloat16")
-    return np.ascontiguousarray(array)
+            raise wrong_type(function, argument, value, array, "float32, float64 or bfloat16")
+    return contiguous(array)
 
 
 def real_numbers(function: str, argument: str, value: Any) -> NDArray[Any]:
@@ -137,12 +178,17 @@ def real_numbers(function: str, argument: str, value: Any) -> NDArray[Any]:
         return value
     array = as_array(function, argument, value)
     if array.dtype.kind not in "iu":
-        return floats(function, argument, array)
-    most = max(int(array.max()), -int(array.min())) if array.size else 0
-    if most > 2**53:
-        raise ValueError(f"vecdet.{function}: {argument} has integers up to {most}, expected at "
-                         "most 2^53")
-    return np.ascontiguousarray(array, float32 if most <= 2**24 else float64)
+        return _as_floats(function, argument, value, array)
+    most = _farthest(array)
+    if abs(most) > 2**53:
+        raise ValueError(f"vecdet.{function}: {argument} has the integer {most}, expected at most "
+                         "2^53 in magnitude")
+    return contiguous(array.astype(float32 if abs(most) <= 2**24 else float64))
+
+
+def _farthest(array: NDArray[Any]) -> int:
+    """The integer of the greatest magnitude."""
+    return max(int(array.max()), int(array.min()), key=abs) if array.size else 0
 
 
 def same_floats(function: str, names: Sequence[str], values: Sequence[Any],
@@ -211,20 +257,20 @@ def check_integers(function: str, argument: str, value: Any) -> None:
     if type(value) is ndarray and value.dtype is float64:
         return
     given = as_array(function, argument, value)
-    if given.dtype.kind in "iu" and given.size and (
-            int(given.max()) > 2**24 or int(given.min()) < -2**24):
-        raise ValueError(f"vecdet.{function}: {argument} has integers beyond 2^24, expected "
-                         "numbers that float32 holds")
+    if given.dtype.kind in "iu" and abs(_farthest(given)) > 2**24:
+        raise ValueError(f"vecdet.{function}: {argument} has the integer {_farthest(given)}, "
+                         "expected at most 2^24 in magnitude, which float32 holds")
 
 
 def integers(function: str, argument: str, value: Any, count: int | None = None,
-             rows: tuple[int, ...] | None = None) -> NDArray[Any]:
+             rows: tuple[int, ...] | None = None,
+             convert: Callable[..., Any] | None = None) -> NDArray[Any]:
     """A contiguous array of int64, flat if it must have `count` elements, or with one label per row
     of inputs with the shape [*rows, classes]."""
     if type(value) is ndarray and value.dtype is int64 and value.flags.c_contiguous:
         array = value
     else:
-        array = _as_integers(function, argument, value)
+        array = (convert or as_integers)(function, argument, value)
     if count is not None and array.size != count:
         raise wrong_shape(function, argument, array, f"[{count}]")
     if rows is not None and array.shape != rows:
@@ -232,17 +278,28 @@ def integers(function: str, argument: str, value: Any, count: int | None = None,
     return array
 
 
-def _as_integers(function: str, argument: str, value: Any) -> NDArray[Any]:
+def as_integers(function: str, argument: str, value: Any) -> NDArray[Any]:
     array = as_array(function, argument, value)
     if array.dtype != int64:
         if array.dtype.kind not in "iu" and array.size:
-            raise TypeError(f"vecdet.{function}: {argument}.dtype is {array.dtype}, expected "
-                            "integers")
+            raise wrong_type(function, argument, value, array, "integers")
         if array.dtype == np.uint64 and array.size and int(array.max()) >= 2**63:
             raise ValueError(f"vecdet.{function}: {argument} has {array.max()}, expected numbers "
                              "below 2^63")
         array = array.astype(np.int64)
-    return np.ascontiguousarray(array)
+    return contiguous(array)
+
+
+def whole_numbers(function: str, argument: str, array: NDArray[Any]) -> NDArray[np.int64]:
+    """Floats without a fraction as int64."""
+    with np.errstate(invalid="ignore"):
+        whole = array.astype(int64)
+    wide = array.astype(float64)
+    is_changed = (whole.astype(float64) != wide) | (wide >= 2.0**63)
+    if is_changed.any():
+        raise ValueError(f"vecdet.{function}: {argument} has {array[is_changed].flat[0]}, expected "
+                         "integers of 64 bits, or floats without a fraction")
+    return whole
 
 
 def box_rows(function: str, argument: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -254,7 +311,7 @@ def box_rows(function: str, argument: str, array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def check_scores(function: str, rows: Any) -> None:
+def check_scores(function: str, rows: Any, argument: str = "predictions") -> None:
     """Refuses rows x1 y1 x2 y2 score [category] whose score is NaN, which no order has a place for,
     or whose category is."""
     if not len(rows):
@@ -264,7 +321,7 @@ def check_scores(function: str, rows: Any) -> None:
         return
     for name, numbers in (("score", rows[:, 4]), ("category", rows[:, 5:])):
         if np.isnan(numbers).any():
-            raise ValueError(f"vecdet.{function}: predictions has the {name} nan, expected a "
+            raise ValueError(f"vecdet.{function}: {argument} has the {name} nan, expected a "
                              "number")
 
 
@@ -283,7 +340,6 @@ def numbers_per_box(function: str, argument: str, array: NDArray[Any], count: in
 
 def choice(names: Sequence[str], function: str, argument: str, name: str) -> int:
     """The position of a name in a list."""
-    if name not in names:
-        raise ValueError(f"vecdet.{function}: {argument} is {name!r}, expected "
-                         + ", ".join(map(repr, names)))
-    return names.index(name)
+    if isinstance(name, str) and name in names:
+        return names.index(name)
+    raise ValueError(f"{found(function, argument, name)}, expected {', '.join(map(repr, names))}")

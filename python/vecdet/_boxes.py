@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _c
 from ._arrays import (TYPES, address, box_rows, choice, empty, float32, float32s, int64,
-                      real_numbers, same_floats, wrong_shape)
+                      real_numbers, same_floats, shape_of, wrong_shape)
 from ._library import check, library
 from ._parameters import flag, kept, listed, number, numbers, pair
 from ._packed import image_sizes_of
@@ -38,7 +38,7 @@ def _overlaps(function: str, kind: int, boxes1: Any, boxes2: Any) -> NDArray[Any
     rows, cols = len(a), len(b)
     out = empty((rows, cols), a.dtype)
     check(_pairwise_iou(type_, address(a), rows, address(b), cols, kind, _c.EMPTY_IOU_NAN,
-                        address(out), cols))
+                        address(out), cols), function)
     return out
 
 
@@ -81,7 +81,7 @@ def elementwise_iou(boxes1: ArrayLike, boxes2: ArrayLike, kind: str = "iou") -> 
     out = empty(len(a), a.dtype)
     check(library.vecdet_elementwise_iou(type_, address(a), address(b), len(a),
                                          choice(IOU_KINDS, function, "kind", kind),
-                                         _c.EMPTY_IOU_NAN, address(out)))
+                                         _c.EMPTY_IOU_NAN, address(out)), function)
     return out
 
 
@@ -107,9 +107,10 @@ def box_convert(boxes: ArrayLike, in_fmt: str, out_fmt: str) -> NDArray[Any]:
     count, array = _flat_boxes("box_convert", "boxes", boxes)
     out, type_ = empty(array.shape, array.dtype), TYPES[array.dtype]
     if source and target and source != target:  # through corners, to round as in torchvision
-        check(_convert_boxes(type_, address(array), count, source, _c.XYXY, address(out)))
+        check(_convert_boxes(type_, address(array), count, source, _c.XYXY, address(out)),
+              "box_convert")
         array, source = out, _c.XYXY
-    check(_convert_boxes(type_, address(array), count, source, target, address(out)))
+    check(_convert_boxes(type_, address(array), count, source, target, address(out)), "box_convert")
     return out
 
 
@@ -123,7 +124,7 @@ def clip_boxes_to_image(boxes: ArrayLike, size: Sequence[float]) -> NDArray[Any]
     out = empty(array.shape, array.dtype)
     limits = _c.image_size(*pair("clip_boxes_to_image", "size", size))
     check(library.vecdet_clip_boxes(TYPES[array.dtype], address(array), count, limits,
-                                    address(out)))
+                                    address(out)), "clip_boxes_to_image")
     return out
 
 
@@ -135,7 +136,8 @@ def box_area(boxes: ArrayLike) -> NDArray[Any]:
     """
     array = box_rows("box_area", "boxes", _flat_boxes("box_area", "boxes", boxes)[1])
     out = empty(len(array), array.dtype)
-    check(library.vecdet_box_areas(TYPES[array.dtype], address(array), len(array), address(out)))
+    check(library.vecdet_box_areas(TYPES[array.dtype], address(array), len(array), address(out)),
+          "box_area")
     return out
 
 
@@ -151,7 +153,7 @@ def remove_small_boxes(boxes: ArrayLike, min_size: float) -> NDArray[np.int64]:
     count = c_int64()
     check(library.vecdet_large_boxes(TYPES[array.dtype], address(array), len(array),
                                      number("remove_small_boxes", "min_size", min_size),
-                                     address(large), byref(count)))
+                                     address(large), byref(count)), "remove_small_boxes")
     large.resize(count.value, refcheck=False)
     return large
 
@@ -160,12 +162,12 @@ def coder_params(function: str, weights: Sequence[float], size_limit: float = SI
                  anchor_format: str = "xyxy") -> tuple[tuple[Any, ...], Any]:
     """A coder with weights of dx, dy, dw, dh; infinite size_limit: no clamp. Its fields, and the
     argument for its struct."""
-    return _kept_coder(function, listed(function, "weights", weights), size_limit, anchor_format)
+    return _kept_coder(function, size_limit, anchor_format, *listed(function, "weights", weights,
+                                                                    "4 numbers"))
 
 
 @kept
-def _kept_coder(function: str, weights: tuple[float, ...], size_limit: float,
-                anchor_format: str) -> Any:
+def _kept_coder(function: str, size_limit: float, anchor_format: str, *weights: float) -> Any:
     most = number(function, "size_limit", size_limit)
     limit = (_c.CLAMP_NONE, 0) if most == math.inf else (_c.CLAMP_ABOVE, most)
     fields = (*numbers(function, "weights", weights, 4), *limit,
@@ -193,7 +195,7 @@ def encode_boxes(boxes: ArrayLike, anchors: ArrayLike,
     type_, targets, anchors, out = _coded("encode_boxes", boxes, "boxes", anchors)
     _, params = coder_params("encode_boxes", weights, SIZE_LIMIT, anchor_format)
     check(library.vecdet_encode_boxes(type_, address(targets), address(anchors), len(targets),
-                                      params, address(out)))
+                                      params, address(out)), "encode_boxes")
     return out
 
 
@@ -221,13 +223,13 @@ def decode_boxes(deltas: ArrayLike, anchors: ArrayLike,
     images = len(codes) if codes.ndim == 3 else 1
     sizes = None
     if image_size is not None:
-        given = image_size if np.ndim(image_size) == 2 else [
+        given = image_size if len(shape_of(image_size)) == 2 else [
             pair("decode_boxes", "image_size", image_size)] * images
-        sizes = image_sizes_of("decode_boxes", given, images)
+        sizes = image_sizes_of("decode_boxes", given, images, "image_size")
     _, params = coder_params("decode_boxes", weights, size_limit, anchor_format)
     out = empty(codes.shape, codes.dtype)
     check(library.vecdet_decode_boxes(type_, address(codes), images, address(priors), len(priors),
-                                      sizes, params, address(out)))
+                                      sizes, params, address(out)), "decode_boxes")
     return out
 
 
@@ -241,7 +243,7 @@ def encode_distances(boxes: ArrayLike, anchors: ArrayLike, by_size: bool = True)
     type_, targets, anchors, out = _coded("encode_distances", boxes, "boxes", anchors)
     check(library.vecdet_encode_distances(type_, address(targets), address(anchors), len(targets),
                                           flag("encode_distances", "by_size", by_size), _c.XYXY,
-                                          address(out)))
+                                          address(out)), "encode_distances")
     return out
 
 
@@ -258,7 +260,7 @@ def decode_distances(distances: ArrayLike, anchors: ArrayLike, by_size: bool = T
         _c.image_size(*pair("decode_distances", "image_size", image_size)))
     check(library.vecdet_decode_distances(type_, address(codes), address(anchors), len(codes), size,
                                           flag("decode_distances", "by_size", by_size), _c.XYXY,
-                                          address(out)))
+                                          address(out)), "decode_distances")
     return out
 
 
@@ -273,7 +275,8 @@ def decode_distributions(logits: ArrayLike) -> NDArray[np.float32]:
         raise wrong_shape("decode_distributions", "logits", array, "[..., bins]")
     out = empty(array.shape[:-1], float32)
     bins = array.shape[-1]
-    check(library.vecdet_decode_distributions(address(array), out.size, bins, bins, address(out)))
+    check(library.vecdet_decode_distributions(address(array), out.size, bins, bins, address(out)),
+          "decode_distributions")
     return out
 
 
@@ -298,5 +301,5 @@ def decode_distribution_boxes(logits: ArrayLike, points: ArrayLike,
         raise wrong_shape(function, "strides", units, f"[{count}]")
     out = empty((count, 4), float32)
     check(library.vecdet_decode_distribution_boxes(address(array), count, bins, bins, address(at),
-                                                   address(units), address(out)))
+                                                   address(units), address(out)), function)
     return out

@@ -12,13 +12,14 @@ import numpy as np
 
 from . import _c
 from ._arrays import (TYPES, address, as_array, box_rows, check_out, choice, empty, float32,
-                      float32s, float64, int64, named, optional, same_small_floats, shape_error,
-                      small_floats, uint8, wrong_shape)
+                      float32s, float64, int64, named, optional, result, same_small_floats,
+                      shape_error, small_floats, uint8, wrong_shape, wrong_type)
 from ._boxes import FORMATS, SIZE_LIMIT, coder_params
 from ._library import check, library
 from ._packed import (doubles, image_sizes_of, integers_of, integers_packed, joined, offsets_of,
                       packed_rows, packer)
-from ._parameters import field, integer, kept, listed, number, pair, params_of
+from ._parameters import (field, filled, integer, kept, listed, number, numbers as numbers_of, pair,
+                          params_of)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -68,21 +69,22 @@ class LetterboxTransform(NamedTuple):
         >>> LetterboxTransform.centred((1080, 1920), (640, 640)).pad_y
         140.0
         """
-        return cls._made(library.vecdet_letterbox_transform_centred, image_size, input_size)
+        return cls._made("centred", image_size, input_size)
 
     @classmethod
     def top_left(cls, image_size: Sequence[float],
                  input_size: Sequence[float]) -> LetterboxTransform:
         """YOLOX's letterbox: the image is in the upper left corner."""
-        return cls._made(library.vecdet_letterbox_transform_top_left, image_size, input_size)
+        return cls._made("top_left", image_size, input_size)
 
     @classmethod
-    def _made(cls, make: Any, image_size: Sequence[float],
+    def _made(cls, position: str, image_size: Sequence[float],
               input_size: Sequence[float]) -> LetterboxTransform:
         made = _c.letterbox_transform()
-        function = "LetterboxTransform"
+        function = f"LetterboxTransform.{position}"
+        make = getattr(library, f"vecdet_letterbox_transform_{position}")
         check(make(_c.image_size(*pair(function, "image_size", image_size)),
-                   _c.image_size(*pair(function, "input_size", input_size)), byref(made)))
+                   _c.image_size(*pair(function, "input_size", input_size)), byref(made)), function)
         return cls(*(getattr(made, field) for field in cls._fields))
 
 
@@ -111,7 +113,7 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
         TYPES[array.dtype], address(array), 1, size, size,
         number("filter_topk", "score_threshold", score_threshold), count_limit,
         choice(("logits", "probabilities"), "filter_topk", "kind", kind), None, address(values),
-        address(positions), byref(count)))
+        address(positions), byref(count)), "filter_topk")
     values.resize(count.value, refcheck=False)
     positions.resize(count.value, refcheck=False)
     return values, positions
@@ -152,11 +154,8 @@ _postprocess = library.vecdet_postprocess
 _postprocess_yolo = library.vecdet_postprocess_yolo
 _postprocess_detr = library.vecdet_postprocess_detr
 _letterbox = library.vecdet_letterbox
-_box_head_params = params_of("postprocess_box_head", _c.box_head_params)
-_detr_params = params_of("postprocess_detr", _c.detr_postprocess_params)
-_letterbox_params = params_of(
-    "letterbox", _c.letterbox_params, swaps_channels="swap_channels", is_centred="centred",
-    upscales="upscale")
+_box_head_params = params_of(_c.box_head_params)
+_detr_params = params_of(_c.detr_postprocess_params)
 _pack_image = packer(_c.byte_image)
 
 
@@ -237,12 +236,15 @@ def postprocess(
         raise wrong_shape(function, "deltas", deltas, f"[{images}, {count}, 4]")
     if centerness is not None and centerness.shape != (images, count):
         raise wrong_shape(function, "centerness", centerness, f"[{images}, {count}]")
+    if centerness is None and detector == "fcos":
+        raise ValueError(f"vecdet.{function}: centerness is None, expected logits of the shape "
+                         f"[{images}, {count}], which FCOS has")
     sizes = image_sizes_of(function, image_sizes, images)
-    level_count, levels = len(level_sizes), None
-    if level_count:
+    levels, level_count = None, 0
+    if type(level_sizes) is not tuple or level_sizes:
         levels, level_count = integers_of(function, "level_sizes", level_sizes)
     if weights is not None:
-        weights = listed(function, "weights", weights)
+        weights = numbers_of(function, "weights", weights, 4)
     params, most = _dense_params(detector, weights, size_limit, score_threshold, max_candidates,
                                  iou_threshold, max_detections, min_size)
     total = images * min(most, count * classes)
@@ -251,7 +253,7 @@ def postprocess(
     check(_postprocess(
         type_, address(logits), address(deltas), optional(centerness), images, classes,
         address(priors), count, levels, level_count, sizes, params, None, corners,
-        corners + 16 * total, labels, labels + 8 * total))
+        corners + 16 * total, labels, labels + 8 * total), function)
     return _detections(found, numbers, total)
 
 
@@ -279,26 +281,28 @@ def postprocess_box_head(
     function = "postprocess_box_head"
     type_, (logits, deltas) = same_small_floats(function, ("logits", "deltas"), (logits, deltas))
     parts = [box_rows(function, "proposals", float32s(function, "proposals", part))
-             for part in proposals]
+             for part in listed(function, "proposals", proposals, "a list of arrays")]
     offsets = offsets_of(parts)
     boxes, _memory = joined(parts)
     count = offsets[-1]
     if logits.ndim != 2 or len(logits) != count:
-        raise wrong_shape(function, "logits", logits, f"[{count}, classes]")
+        raise wrong_shape(function, "logits", logits,
+                          f"[{count}, classes], one row per box of proposals")
     classes = logits.shape[1]
     if deltas.shape != (count, classes * 4) and deltas.shape != (count, classes, 4):
         raise wrong_shape(function, "deltas", deltas,
                           f"[{count}, {classes * 4}] or [{count}, {classes}, 4]")
     sizes = image_sizes_of(function, image_sizes, len(parts))
     most = integer(function, "max_detections", max_detections)
-    params = _box_head_params(score_threshold, iou_threshold, most,
+    params = _box_head_params(function, score_threshold, iou_threshold, most,
                               coder_params(function, weights, size_limit)[0], min_size)
     total = len(parts) * max(0, min(most, logits.size))
     found, numbers = empty(total * 5, float32), empty(total + len(parts) + 1, int64)
     corners, labels = address(found), address(numbers)
     check(library.vecdet_postprocess_box_head(
         type_, address(logits), address(deltas), classes, boxes, count, integers_packed(*offsets),
-        sizes, len(parts), params, None, corners, corners + 16 * total, labels, labels + 8 * total))
+        sizes, len(parts), params, None, corners, corners + 16 * total, labels, labels + 8 * total),
+        function)
     return _detections(found, numbers, total)
 
 
@@ -394,6 +398,8 @@ def _check_yolo_shape(shape: tuple[int, ...], params: Any, classes: int | None,
     if len(shape) == 3 and not is_scored:
         expected += (", and more boxes than numbers per box: is it transposed? If not, pass "
                      "classes=" if classes is None else f" with {classes} classes")
+        if classes is not None and not extras:
+            expected += "; pass extras= if other values follow the scores"
     raise shape_error("postprocess_yolo", "output", shape, expected)
 
 
@@ -481,12 +487,13 @@ def postprocess_yolo(
                 raise wrong_shape(function, "transforms", array_of_all,
                                   f"[{images}, 6]: one LetterboxTransform per image")
             positions = array_of_all.tobytes()
-    floats, numbers = empty(total * (5 + count), float32), empty(2 * total + images + 1, int64)
+    floats = result(function, "extras", extras, total * (5 + count), float32)
+    numbers = empty(2 * total + images + 1, int64)
     corners, labels = address(floats), address(numbers)
     check(_postprocess_yolo(
         TYPES[array.dtype], address(array), images * rows, cols, cols, images,
         positions, params, None, corners, corners + 16 * total, labels,
-        labels + 8 * total, corners + 20 * total, labels + 16 * total))
+        labels + 8 * total, corners + 20 * total, labels + 16 * total), function)
     found = _yolo_detections(floats, numbers, total, count)
     for image in found:
         if len(image[1]) and image[1].item(0) > _MOST_SCORE:
@@ -532,15 +539,25 @@ def postprocess_detr(
         raise wrong_shape(function, "boxes", centres, f"[{images}, {queries}, 4]")
     sizes = image_sizes_of(function, image_sizes, images)
     most = integer(function, "max_detections", max_detections)
-    params = _detr_params(softmax, score_threshold, most,
+    params = _detr_params(function, softmax, score_threshold, most,
                           choice(FORMATS, function, "results", results))
     total = images * max(0, min(most, queries * classes))
     floats, numbers = empty(total * 5, float32), empty(2 * total + images + 1, int64)
     corners, labels = address(floats), address(numbers)
     check(_postprocess_detr(
         type_, address(logits), address(centres), images, queries, classes, sizes, params,
-        None, corners, corners + 16 * total, labels, labels + 8 * total, labels + 16 * total))
+        None, corners, corners + 16 * total, labels, labels + 8 * total, labels + 16 * total),
+        function)
     return _yolo_detections(floats, numbers, total, 0)
+
+
+@kept
+def _letterbox_params(*values: Any) -> Any:
+    """The fields before the mean, its length, and the numbers of the mean and the deviation."""
+    fields, (count, *numbers) = values[:5], values[5:]
+    return byref(filled("letterbox", _c.letterbox_params, (
+        *fields, tuple(numbers[:count]), tuple(numbers[count:])), swaps_channels="swap_channels",
+        is_centred="centred", upscales="upscale"))
 
 
 def letterbox(
@@ -580,14 +597,18 @@ def letterbox(
     function = "letterbox"
     if isinstance(images, np.ndarray) and images.ndim == 3:
         raise wrong_shape(function, "images", images, "a list of images")
-    arrays, views = [], []
-    for image in images:
+    arrays: list[Any] = []
+    views = []
+    for image in listed(function, "images", images, "a list of images"):
+        if image is None:
+            raise TypeError(f"vecdet.{function}: images[{len(arrays)}] is None, expected an array "
+                            "of uint8 [height, width, 3]; cv2.imread returns None for files that "
+                            "it cannot read")
         array = as_array(function, "images", image)
         if array.dtype != uint8:
-            raise TypeError(f"vecdet.{function}: images has an image of {array.dtype}, expected "
-                            "uint8")
+            raise wrong_type(function, f"images[{len(arrays)}]", image, array, "uint8")
         if array.ndim != 3 or array.shape[2] != 3:
-            raise wrong_shape(function, "images", array, "[height, width, 3]")
+            raise wrong_shape(function, f"images[{len(arrays)}]", array, "[height, width, 3]")
         rows, columns, _ = array.shape
         stride, *steps = array.strides
         if steps != [3, 1] or stride < 3 * columns:
@@ -599,13 +620,13 @@ def letterbox(
         raise ValueError(f"vecdet.{function}: input_size is {height, width}, expected 0 or more")
     shape = (len(arrays), 3, height, width)
     if out is None:
-        out = empty(shape, float32)
+        out = result(function, "input_size", input_size, shape, float32)
     else:
         check_out(function, out, shape, float32)
-    params = _letterbox_params(swap_channels, centred, upscale, fill, scale,
-                               listed(function, "mean", mean),
-                               listed(function, "deviation", deviation))
+    means = listed(function, "mean", mean, "3 numbers")
+    params = _letterbox_params(swap_channels, centred, upscale, fill, scale, len(means), *means,
+                               *listed(function, "deviation", deviation, "3 numbers"))
     made = empty((len(arrays), 6), float64)
     check(_letterbox(b"".join(views), len(arrays), _c.grid_size(height, width), params, None,
-                     address(out), address(made)))
+                     address(out), address(made)), function)
     return out, [named(LetterboxTransform, row) for row in made.tolist()]

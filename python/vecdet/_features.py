@@ -14,8 +14,9 @@ import numpy as np
 from . import _c
 from ._arrays import (TYPES, address, as_array, check_integers, empty, empty_like, float32,
                       float32s, float64, floats, int64, integers, ndarray, optional, real_numbers,
-                      shape_error, wrong_shape)
+                      result, shape_error, shape_of, wrong_shape)
 from ._library import Handle, check, library
+from ._messages import found
 from ._packed import bytes_address, grid_sizes_of, joined, level_numbers_of, packer
 from ._parameters import flag, integer, listed, number, pair, params_of
 
@@ -29,9 +30,7 @@ _CORNERS = (slice(None), slice(1, None))  # of rows with the image first
 _IMAGE = (slice(None), 0)
 _pack_features = packer(_c.features)
 _pack_rois = packer(_c.roi_boxes)
-_roi_align_params = params_of("roi_align", _c.roi_align_params)
-_roi_align_grad_params = params_of("roi_align_grad", _c.roi_align_params)
-_multiscale_params = params_of("multiscale_roi_align", _c.roi_align_params)
+_roi_align_params = params_of(_c.roi_align_params)
 
 
 def _maps(function: str, argument: str, value: Any) -> Any:
@@ -53,7 +52,7 @@ class _Rois:
     def __init__(self, function: str, boxes: Any, images: int, dtype: Any) -> None:
         real: Any = float64 if dtype == float64 else float32
         if (type(boxes) is not ndarray and isinstance(boxes, (list, tuple))
-                and not (len(boxes) and np.ndim(boxes[0]) == 1 and len(boxes[0]))):
+                and not (len(boxes) and len(first := shape_of(boxes[0])) == 1 and first[0])):
             if not boxes and images == 1:
                 boxes = [boxes]
             if len(boxes) != images:
@@ -94,15 +93,20 @@ class _Rois:
 
 
 def _check_whole(function: str, images: Any) -> None:
-    """Refuses an image index with a fraction."""
+    """Refuses an image index with a fraction, or of more than 64 bits."""
     for image in images.tolist():
-        if image % 1 != 0:  # also NaN and infinity
+        if image % 1 != 0 or abs(image) >= 2**63:  # also NaN and infinity
             raise ValueError(f"vecdet.{function}: boxes has the image {image}, expected an integer")
 
 
 def _sides(function: str, output_size: Any) -> tuple[int, int]:
-    if isinstance(output_size, int) or np.ndim(output_size) == 0:
-        output_size = output_size, output_size
+    if isinstance(output_size, int) or shape_of(output_size) == ():
+        try:
+            side = integer(function, "output_size", output_size)
+        except TypeError as error:
+            raise TypeError(found(function, "output_size", output_size) + ", expected an integer, "
+                            "or (height, width)") from error
+        output_size = side, side
     height, width = pair(function, "output_size", output_size, integer)
     if height < 0 or width < 0:
         raise ValueError(f"vecdet.{function}: output_size is {height, width}, expected 0 or more")
@@ -129,10 +133,11 @@ def roi_align(input: ArrayLike, boxes: Any, output_size: int | Sequence[int],
     function = "roi_align"
     array = _maps(function, "input", input)
     rois = _Rois(function, boxes, len(array), array.dtype)
-    out = empty((rois.count, array.shape[1], *_sides(function, output_size)), array.dtype)
-    params = _roi_align_params(spatial_scale, sampling_ratio, aligned, False)
+    out = result(function, "output_size", output_size,
+                 (rois.count, array.shape[1], *_sides(function, output_size)), array.dtype)
+    params = _roi_align_params(function, spatial_scale, sampling_ratio, aligned, False)
     check(library.vecdet_roi_align(TYPES[array.dtype], _described(array), rois.argument, params,
-                                   None, _described(out)))
+                                   None, _described(out)), function)
     return out
 
 
@@ -144,18 +149,21 @@ def roi_align_grad(grad: ArrayLike, boxes: Any, input_shape: Sequence[int],
     function = "roi_align_grad"
     array = _maps(function, "grad", grad)
     shape = listed(function, "input_shape", input_shape)
+    if len(shape) != 4:
+        raise ValueError(found(function, "input_shape", shape)
+                         + ", expected (N, channels, height, width)")
     try:
-        out = empty(shape, array.dtype)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"vecdet.{function}: input_shape is {shape}, expected integers of 0 or "
-                          "more") from error
-    if out.ndim != 4:
-        raise ValueError(f"vecdet.{function}: input_shape is {shape}, expected "
-                         "(N, channels, height, width)")
+        out = result(function, "input_shape", shape, shape, array.dtype)
+    except Exception as error:
+        if isinstance(error, MemoryError):
+            raise
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(found(function, "input_shape", shape) + ", expected integers of 0 or more whose "
+                   "product fits into memory") from error
     rois = _Rois(function, boxes, len(out), array.dtype)
-    params = _roi_align_grad_params(spatial_scale, sampling_ratio, aligned, False)
+    params = _roi_align_params(function, spatial_scale, sampling_ratio, aligned, False)
     check(library.vecdet_roi_align_grad(TYPES[array.dtype], _described(array), rois.argument,
-                                        params, None, _described(out)))
+                                        params, None, _described(out)), function)
     return out
 
 
@@ -172,9 +180,10 @@ def multiscale_roi_align(features: Sequence[ArrayLike], boxes: Any,
         scales: locations per pixel of each level, powers of two.
     """
     function = "multiscale_roi_align"
-    maps = [_maps(function, "features", level) for level in features]
+    maps = [_maps(function, "features", level) for level in listed(
+        function, "features", features, "a list with one array per level")]
     if not maps:
-        raise ValueError(f"vecdet.{function}: features is empty, expected one array per level")
+        raise ValueError(found(function, "features", features) + ", expected one array per level")
     first = maps[0]
     for array in maps:
         if array.dtype != first.dtype:
@@ -182,12 +191,13 @@ def multiscale_roi_align(features: Sequence[ArrayLike], boxes: Any,
                             f"{first.dtype}, as in the first level")
     steps = level_numbers_of(function, "scales", scales, len(maps))
     rois = _Rois(function, boxes, len(first), first.dtype)
-    out = empty((rois.count, first.shape[1], *_sides(function, output_size)), first.dtype)
-    params = _multiscale_params(1, sampling_ratio, aligned, False)
+    out = result(function, "output_size", output_size,
+                 (rois.count, first.shape[1], *_sides(function, output_size)), first.dtype)
+    params = _roi_align_params(function, 1, sampling_ratio, aligned, False)
     check(library.vecdet_multiscale_roi_align(
         TYPES[first.dtype], b"".join(map(_described, maps)), steps, len(maps), rois.argument,
         params, number(function, "canonical_scale", canonical_scale),
-        integer(function, "canonical_level", canonical_level), None, _described(out)))
+        integer(function, "canonical_level", canonical_level), None, _described(out)), function)
     return out
 
 
@@ -290,7 +300,7 @@ def deformable_attention(value: ArrayLike, level_sizes: ArrayLike, points: Array
         "deformable_attention", value, level_sizes, points, weights, level_points)
     out = empty(out_shape, inputs.dtype)
     check(_deformable_attention(TYPES[inputs.dtype], shape, address(inputs), address(at),
-                                address(factors), None, address(out)))
+                                address(factors), None, address(out)), "deformable_attention")
     return out
 
 
@@ -322,7 +332,7 @@ def deformable_attention_grad(
     grads = empty_like(inputs), empty_like(at), empty_like(factors)
     check(_deformable_attention_grad(
         TYPES[inputs.dtype], shape, address(upstream), address(inputs), address(at),
-        address(factors), None, *map(address, grads)))
+        address(factors), None, *map(address, grads)), function)
     return grads
 
 
@@ -354,7 +364,8 @@ class Conv3x3:
         self._accurate = flag("Conv3x3", "accurate", accurate)
         handle = c_void_p()
         check(library.vecdet_conv3x3_weights_create(
-            _described(array), _c.CONV3X3_FORWARD, _c.F2X2 if accurate else _c.F4X4, byref(handle)))
+            _described(array), _c.CONV3X3_FORWARD, _c.F2X2 if self._accurate else _c.F4X4,
+            byref(handle)), "Conv3x3")
         self._handle = Handle(handle, library.vecdet_conv3x3_weights_free)
 
     def __reduce__(self) -> Any:
@@ -366,7 +377,7 @@ class Conv3x3:
         array = _maps("Conv3x3", "input", float32s("Conv3x3", "input", input))
         out = empty((len(array), self.output_channels, *array.shape[2:]), np.float32)
         check(library.vecdet_conv3x3(_described(array), self._handle.address, optional(self._bias),
-                                     self._relu, None, _described(out)))
+                                     self._relu, None, _described(out)), "Conv3x3")
         return out
 
 
@@ -390,5 +401,5 @@ def pyramid_levels(boxes: ArrayLike, levels: int, scale: float = 0.25,
                                         number(function, "scale", scale),
                                         number(function, "canonical_scale", canonical_scale),
                                         integer(function, "canonical_level", canonical_level),
-                                        address(out)))
+                                        address(out)), function)
     return out

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from ._c import FUNCTIONS, INVALID_ARGUMENT, OUT_OF_MEMORY
+from ._messages import of_library
 
 # Links are not resolved: in a build tree, the modules are links, and the library is next to them.
 _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libvecdet.so.0")
@@ -57,9 +58,9 @@ library: Any = _load()
 last_error = library.vecdet_last_error
 
 
-def check(status: int) -> None:
+def check(status: int, function: str) -> None:
     """Raises the exception of a call that failed."""
     if status:
-        text = last_error().decode(errors="replace")
+        text = of_library(function, last_error().decode(errors="replace"))
         raise {INVALID_ARGUMENT: ValueError, OUT_OF_MEMORY: MemoryError}.get(status, RuntimeError)(
             text)

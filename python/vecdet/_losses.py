@@ -12,9 +12,10 @@ import numpy as np
 
 from . import _c
 from ._arrays import (TYPES, address, box_rows, choice, empty, float32s, floats, integers,
-                      optional, same_floats, wrong_shape)
+                      optional, same_floats, shape_of, wrong_shape)
 from ._boxes import SIZE_LIMIT, coder_params
 from ._library import check, library
+from ._messages import found
 from ._packed import packer
 from ._parameters import filled, integer, kept, number, params_of
 
@@ -23,14 +24,23 @@ if TYPE_CHECKING:
 
 _REDUCTIONS = ("none", "mean", "sum")
 _SUMS = ("mean", "sum")  # with a gradient
+_MOST = float(np.finfo(np.float32).max)
 _BOX_LOSSES = ("smooth_l1", "giou", "diou", "ciou")
 
 
 def _reduced(function: str, reduction: str, with_grad: bool = False) -> int:
-    if reduction == "sum":
+    if type(reduction) is str and reduction == "sum":
         return _c.SUM
     choice(_SUMS if with_grad else _REDUCTIONS, function, "reduction", reduction)
     return _c.MEAN if reduction == "mean" else _c.SUM
+
+
+def _divided(function: str, scale: Any, count: int) -> float:
+    """The scale of a mean."""
+    factor = number(function, "scale", scale)
+    if not abs(factor) <= _MOST:
+        raise ValueError(found(function, "scale", scale) + ", expected a finite float")
+    return factor / count
 
 
 def _logits(function: str, inputs: Any, convert: Any = floats) -> tuple[Any, tuple[int, ...], int]:
@@ -59,27 +69,27 @@ _IOU = _forms("iou_loss")
 _REGRESSION = _forms("regression_loss")
 
 
-def _run(forms: tuple[Any, Any, Any], arguments: tuple[Any, ...], inputs: Any,
+def _run(function: str, forms: tuple[Any, Any, Any], arguments: tuple[Any, ...], inputs: Any,
          reduction: str | None, element_shape: Any = None) -> Any:
     """Calls the form of a loss that the reduction asks for; None: with the gradient."""
     unreduced, reduced, with_grad = forms
     if reduction == "none":
         losses = empty(inputs.shape if element_shape is None else element_shape, inputs.dtype)
-        check(unreduced(*arguments + (address(losses),)))
+        check(unreduced(*arguments + (address(losses),)), function)
         return losses
     loss = c_double()
     if reduction is not None:
-        check(reduced(*arguments + (byref(loss),)))
+        check(reduced(*arguments + (byref(loss),)), function)
         return loss.value
     grad = empty(inputs.shape, inputs.dtype)
-    check(with_grad(*arguments + (byref(loss), address(grad))))
+    check(with_grad(*arguments + (byref(loss), address(grad))), function)
     return loss.value, grad
 
 
 # ---- Focal loss
 
 _pack_targets = packer(_c.focal_targets)
-_focal_params = params_of("sigmoid_focal_loss", _c.focal_loss_params)
+_focal_params = params_of(_c.focal_loss_params)
 
 
 def _focal(function: str, inputs: Any, targets: Any, alpha: float, gamma: float, reduction: str,
@@ -87,9 +97,15 @@ def _focal(function: str, inputs: Any, targets: Any, alpha: float, gamma: float,
            with_grad: bool) -> Any:
     mean = _reduced(function, reduction, with_grad)
     if (targets is None) == (labels is None):
-        raise ValueError(f"vecdet.{function} takes either targets or labels")
+        raise ValueError(f"vecdet.{function}: targets is {'None' if targets is None else 'given'}, "
+                         f"as labels is, expected either targets or labels")
     if targets is not None:
-        _, (inputs, targets) = same_floats(function, ("inputs", "targets"), (inputs, targets))
+        try:
+            _, (inputs, targets) = same_floats(function, ("inputs", "targets"), (inputs, targets))
+        except TypeError as error:
+            if "targets" not in str(error):
+                raise
+            raise TypeError(f"{error}; pass class labels as labels=") from error
         if targets.shape != inputs.shape:
             raise wrong_shape(function, "targets", targets, f"{list(inputs.shape)}, the shape of "
                               "inputs; pass class labels as labels=")
@@ -97,16 +113,16 @@ def _focal(function: str, inputs: Any, targets: Any, alpha: float, gamma: float,
     if labels is not None:
         labels = integers(function, "labels", labels, rows=rows)
     elif scores is not None:
-        raise ValueError(f"vecdet.{function}: scores need labels")
+        raise ValueError(f"vecdet.{function}: scores is given, expected None without labels")
     if scores is not None:
         scores = float32s(function, "scores", scores, rows=rows)
     if row_weights is None:
-        params = _focal_params(alpha, gamma, scale, mean, background, ignore)
+        params = _focal_params(function, alpha, gamma, scale, mean, background, ignore)
     else:
         row_weights = float32s(function, "row_weights", row_weights, rows=rows)
         params = byref(filled(function, _c.focal_loss_params, (
             alpha, gamma, scale, mean, background, ignore, address(row_weights))))
-    return _run(_SIGMOID_FOCAL, (
+    return _run(function, _SIGMOID_FOCAL, (
         TYPES[array.dtype], address(array), math.prod(rows), classes, classes,
         _pack_targets(optional(labels), optional(scores), optional(targets)), params),
         array, None if with_grad else reduction)
@@ -177,9 +193,9 @@ def sigmoid_focal_loss_and_grad(
 
 
 @kept
-def _soft_params(function: str, params: Any, options: tuple[Any, ...], *values: Any) -> Any:
+def _soft_params(function: str, params: Any, *values: Any) -> Any:
     """Parameters that many calls share."""
-    return byref(filled(function, params, options + values))
+    return byref(filled(function, params, values))
 
 
 def _soft(function: str, forms: tuple[Any, Any, Any], params: type, options: tuple[Any, ...],
@@ -190,14 +206,14 @@ def _soft(function: str, forms: tuple[Any, Any, Any], params: type, options: tup
     labels = integers(function, "labels", labels, rows=rows)
     scores = float32s(function, "scores", scores, rows=rows)
     if row_weights is None:
-        chosen = _soft_params(function, params, options, scale, mean, background, ignore)
+        chosen = _soft_params(function, params, *options, scale, mean, background, ignore)
     else:
         row_weights = float32s(function, "row_weights", row_weights, rows=rows)
         chosen = byref(filled(function, params, (
             *options, scale, mean, background, ignore, address(row_weights))))
-    return _run(forms, (TYPES[array.dtype], address(array), labels.size, classes, classes,
-                        address(labels), address(scores), chosen), array,
-                None if with_grad else reduction)
+    return _run(function, forms, (
+        TYPES[array.dtype], address(array), labels.size, classes, classes, address(labels),
+        address(scores), chosen), array, None if with_grad else reduction)
 
 
 def quality_focal_loss(
@@ -324,7 +340,7 @@ def bce_loss_and_grad(
 # ---- Softmax and distributions, in float32
 
 
-_softmax_params = params_of("softmax_cross_entropy_loss", _c.softmax_cross_entropy_params)
+_softmax_params = params_of(_c.softmax_cross_entropy_params)
 
 
 def _counted(labels: Any, ignore: int) -> int:
@@ -343,13 +359,13 @@ def softmax_cross_entropy_loss(inputs: ArrayLike, labels: ArrayLike, reduction: 
     _reduced(function, reduction)
     array, rows, classes = _logits(function, inputs, float32s)
     numbers = integers(function, "labels", labels, rows=rows)
-    factor, is_empty = number(function, "scale", scale), False
+    is_empty = False
     if reduction == "mean":
         counted = _counted(numbers, integer(function, "ignore", ignore))
-        factor, is_empty = factor / max(1, counted), not counted
-    params = _softmax_params(factor, ignore)
-    loss = _run(_SOFTMAX, (address(array), numbers.size, classes, classes, address(numbers),
-                           params), array, reduction, rows)
+        scale, is_empty = _divided(function, scale, max(1, counted)), not counted
+    params = _softmax_params(function, scale, ignore)
+    loss = _run(function, _SOFTMAX, (address(array), numbers.size, classes, classes,
+                                     address(numbers), params), array, reduction, rows)
     return math.nan if is_empty else loss
 
 
@@ -380,9 +396,9 @@ def softmax_cross_entropy_loss_and_grad(
             raise wrong_shape(function, "inputs", array, "[images, anchors, classes]")
         mining = byref(filled(function, _c.hard_negative_mining, (
             len(array), negatives_per_foreground, background)))
-    params = _softmax_params(scale, ignore)
-    return _run(_SOFTMAX, (address(array), numbers.size, classes, classes, address(numbers), mining,
-                           params, None), array, None)
+    params = _softmax_params(function, scale, ignore)
+    return _run(function, _SOFTMAX, (address(array), numbers.size, classes, classes,
+                                     address(numbers), mining, params, None), array, None)
 
 
 def _distribution(function: str, inputs: Any, targets: Any, scale: float, row_weights: Any,
@@ -391,9 +407,9 @@ def _distribution(function: str, inputs: Any, targets: Any, scale: float, row_we
     places = float32s(function, "targets", targets, rows=rows)
     if row_weights is not None:
         row_weights = float32s(function, "row_weights", row_weights, rows=rows)
-    return _run(_DISTRIBUTION_FOCAL, (address(array), places.size, bins, bins, address(places),
-                                      optional(row_weights), number(function, "scale", scale)),
-                array, reduction, rows)
+    return _run(function, _DISTRIBUTION_FOCAL, (
+        address(array), places.size, bins, bins, address(places), optional(row_weights),
+        number(function, "scale", scale)), array, reduction, rows)
 
 
 def distribution_focal_loss(inputs: ArrayLike, targets: ArrayLike, reduction: str = "none", *,
@@ -407,10 +423,10 @@ def distribution_focal_loss(inputs: ArrayLike, targets: ArrayLike, reduction: st
     function = "distribution_focal_loss"
     _reduced(function, reduction)
     if reduction == "mean":
-        rows = math.prod(np.shape(targets))
+        rows = math.prod(shape_of(targets))
         if rows == 0:
             return float("nan")
-        scale = number(function, "scale", scale) / rows
+        scale = _divided(function, scale, rows)
     return _distribution(function, inputs, targets, scale, row_weights, reduction)
 
 
@@ -466,11 +482,11 @@ def _smooth_l1(function: str, inputs: Any, target: Any, reduction: str, beta: fl
             (labels != integer(function, "background", background))
             & (labels != integer(function, "ignore", ignore))))
         is_empty = counted == 0
-        scale = number(function, "scale", scale) / (4 * max(1, counted))
-    result = _run(_SMOOTH_L1, (type_, address(predictions), address(targets), count, selection,
-                               number(function, "beta", beta), number(function, "scale", scale),
-                               optional(box_weights)), predictions,
-                  None if with_grad else reduction)
+        scale = _divided(function, scale, 4 * max(1, counted))
+    result = _run(function, _SMOOTH_L1, (
+        type_, address(predictions), address(targets), count, selection,
+        number(function, "beta", beta), number(function, "scale", scale), optional(box_weights)),
+        predictions, None if with_grad else reduction)
     if is_empty:
         return (float("nan"), result[1]) if with_grad else float("nan")
     return result
@@ -526,8 +542,8 @@ def _iou_loss(function: str, kind: int, boxes1: Any, boxes2: Any, reduction: str
     _reduced(function, reduction, with_grad)
     type_, count, a, b = _boxes(function, ("boxes1", "boxes2"), boxes1, boxes2)
     scale = 1 / max(1, count) if reduction == "mean" else 1.0
-    return _run(_IOU, (type_, address(a), address(b), count, kind, number(function, "eps", eps),
-                       scale, None), a,
+    return _run(function, _IOU, (type_, address(a), address(b), count, kind,
+                                 number(function, "eps", eps), scale, None), a,
                 None if with_grad else reduction, a.shape[:-1])
 
 
@@ -575,7 +591,7 @@ def complete_box_iou_loss_and_grad(boxes1: ArrayLike, boxes2: ArrayLike, reducti
                      True)
 
 
-_regression_params = params_of("regression_loss", _c.regression_loss_params, epsilon="eps")
+_regression_params = params_of(_c.regression_loss_params, epsilon="eps")
 
 
 def _regression(function: str, deltas: Any, anchors: Any, targets: Any, matches: Any, labels: Any,
@@ -590,17 +606,20 @@ def _regression(function: str, deltas: Any, anchors: Any, targets: Any, matches:
     count, selection = len(codes), None
     if matches is not None:
         matches = integers(function, "matches", matches, count)
+    elif len(truth) != count:
+        raise wrong_shape(function, "targets", truth, f"[{count}, 4], one per delta, or any number "
+                          "of boxes with matches=")
     if labels is not None:
         labels = integers(function, "labels", labels, count)
         selection = _selected(function, labels, background, ignore)
     elif matches is not None:
         selection = _selected(function, matches, -1, -2)
-    params = _regression_params(kind, beta, eps, scale,
+    params = _regression_params(function, kind, beta, eps, scale,
                                 coder_params(function, weights, size_limit)[0])
     if box_weights is not None:
         box_weights = float32s(function, "box_weights", box_weights)
         _check_per_box(function, "box_weights", box_weights, (count,))
-    return _run(_REGRESSION, (
+    return _run(function, _REGRESSION, (
         type_, address(codes), count, address(priors), len(priors), address(truth), len(truth),
         optional(matches), selection, params, optional(box_weights)), codes,
         None if with_grad else "sum")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import _c
-from ._arrays import (address, box_rows, choice, empty, float32, float64, int64, integers,
-                      named, numbers_per_box, optional, same_floats)
+from ._arrays import (address, as_array, as_integers, box_rows, choice, empty, float32, float64,
+                      int64, integers, is_bfloat16, named, numbers_per_box, optional, same_floats,
+                      whole_numbers)
 from ._library import check, library
 from ._parameters import kept, number, params_of
 
@@ -51,8 +52,8 @@ def strict_params(function: str, iou_threshold: float, smaller_area: bool) -> An
     return byref(params)
 
 
-_soft_nms_params = params_of("soft_nms", _c.soft_nms_params, score_floor="min_score")
-_merge_params = params_of("merge_boxes", _c.merge_params)
+_soft_nms_params = params_of(_c.soft_nms_params, score_floor="min_score")
+_merge_params = params_of(_c.merge_params)
 
 
 def _boxes_and_scores(function: str, boxes: Any, scores: Any) -> Any:
@@ -60,6 +61,14 @@ def _boxes_and_scores(function: str, boxes: Any, scores: Any) -> Any:
     boxes = box_rows(function, "boxes", boxes)
     numbers_per_box(function, "scores", scores, len(boxes))
     return type_, boxes, scores
+
+
+def _classes(function: str, argument: str, idxs: Any) -> Any:
+    """Integers, also from whole floats."""
+    array = as_array(function, argument, idxs)
+    if array.dtype.kind == "f" or is_bfloat16(array.dtype):
+        idxs = whole_numbers(function, argument, array)
+    return as_integers(function, argument, idxs)
 
 
 def nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float,
@@ -91,15 +100,16 @@ def nms_of_all(function: str, boxes: Any, scores: Any, params: Any) -> NDArray[n
     chosen = empty(total, int64)
     count = c_int64()
     check(_nms(type_, address(corners), address(numbers), total, params, None, address(chosen),
-               byref(count)))
+               byref(count)), function)
     chosen.resize(count.value, refcheck=False)
     return chosen
 
 
 def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float,
                 overlap: str = "iou") -> NDArray[np.int64]:
-    """Like nms, but only boxes with equal ``idxs``, integers [N] of any value, suppress each other.
-    Coordinates are not shifted by class, so they may be negative and stay exact.
+    """Like nms, but only boxes with equal ``idxs`` [N] suppress each other: integers of any value,
+    or floats without a fraction, as a column of predictions has them. Coordinates are not shifted
+    by class, so they may be negative and stay exact.
 
     >>> boxes = np.array([[0, 0, 10, 10], [1, 0, 11, 10]], np.float32)
     >>> batched_nms(boxes, np.array([0.8, 0.9], np.float32), [0, 1], 0.5).tolist()
@@ -114,11 +124,11 @@ def nms_of_groups(function: str, boxes: Any, scores: Any, idxs: Any,
     """batched_nms with any parameters."""
     type_, corners, numbers = _boxes_and_scores(function, boxes, scores)
     total = len(numbers)
-    classes = integers(function, "idxs", idxs, total)
+    classes = integers(function, "idxs", idxs, total, convert=_classes)
     chosen = empty(total, int64)
     count = c_int64()
     check(_batched_nms(type_, address(corners), address(numbers), address(classes), None, total,
-                       params, None, address(chosen), byref(count)))
+                       params, None, address(chosen), byref(count)), function)
     chosen.resize(count.value, refcheck=False)
     return chosen
 
@@ -136,15 +146,16 @@ def soft_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
     """
     type_, corners, numbers = _boxes_and_scores("soft_nms", boxes, scores)
     total = len(numbers)
-    classes = None if idxs is None else integers("soft_nms", "idxs", idxs, total)
-    params = _soft_nms_params(choice(_METHODS, "soft_nms", "method", method), iou_threshold,
-                              sigma, min_score, 0)
+    classes = None if idxs is None else integers(
+        "soft_nms", "idxs", idxs, total, convert=_classes)
+    params = _soft_nms_params("soft_nms", choice(_METHODS, "soft_nms", "method", method),
+                              iou_threshold, sigma, min_score, 0)
     chosen = empty(total, int64)
     reduced = empty(total, float64 if type_ == _c.FLOAT64 else float32)
     count = c_int64()
     check(library.vecdet_soft_nms(
         type_, address(corners), address(numbers), optional(classes), None, total, params,
-        None, address(chosen), address(reduced), byref(count)))
+        None, address(chosen), address(reduced), byref(count)), "soft_nms")
     chosen.resize(count.value, refcheck=False)
     reduced.resize(count.value, refcheck=False)
     return chosen, reduced
@@ -183,7 +194,7 @@ def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = No
     Args:
         boxes: corners [N, 4].
         scores: [N].
-        idxs: classes, integers [N]; boxes of different classes are not merged.
+        idxs: classes [N], as in batched_nms; boxes of different classes are not merged.
         match_threshold: in (0, 1]. Boxes match from this overlap on.
         overlap: ``"ios"``, the intersection over the smaller area, or ``"iou"``.
         transitive: a merged box takes its own matches, too: SAHI's NMM. Else SAHI's GREEDYNMM.
@@ -197,12 +208,14 @@ def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = No
     >>> [group.tolist() for group in merged.groups()]
     [[1, 0], [2]]
     """
-    type_, corners, confidences = _boxes_and_scores("merge_boxes", boxes, scores)
+    function = "merge_boxes"
+    type_, corners, confidences = _boxes_and_scores(function, boxes, scores)
     total = len(confidences)
-    classes = None if idxs is None else integers("merge_boxes", "idxs", idxs, total)
+    classes = None if idxs is None else integers(
+        function, "idxs", idxs, total, convert=_classes)
     by = (_c.NMS_POSITIVE_AREA,
-          _c.NMS_SMALLER_AREA)[choice(_OVERLAPS, "merge_boxes", "overlap", overlap)]
-    params = _merge_params(by, match_threshold, transitive, rechecks)
+          _c.NMS_SMALLER_AREA)[choice(_OVERLAPS, function, "overlap", overlap)]
+    params = _merge_params(function, by, match_threshold, transitive, rechecks)
     # Two arrays of results, because allocations and addresses cost most of a small call.
     floats = empty(5 * total, float64 if type_ == _c.FLOAT64 else float32)
     numbers = empty(2 * total + 1, int64)
@@ -211,7 +224,7 @@ def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = No
     check(library.vecdet_merge_boxes(
         type_, address(corners), address(confidences), optional(classes), None, total, params, None,
         rectangles, rectangles + 4 * total * floats.itemsize, members, members + 8 * total,
-        byref(count)))
+        byref(count)), function)
     groups = count.value
     ends = numbers[total:total + groups + 1]
     return named(MergedBoxes, (

@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 import itertools
 import sys
-from struct import Struct, error as struct_error, pack
+from struct import Struct, pack
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ._arrays import address, float64, integers, wrong_shape
+from ._arrays import address, as_array, float64, integers, wrong_shape
+from ._messages import found
+from ._parameters import number
 
 _CODES: dict[Any, str] = {ctypes.c_void_p: "P", ctypes.c_int64: "q", ctypes.c_int: "i",
                           ctypes.c_double: "d"}
@@ -81,17 +83,23 @@ def packed_rows(rows: Any, columns: int, code: str) -> bytes | None:
             numbers += row
         try:
             return pack(code * len(numbers), *numbers)
-        except (TypeError, OverflowError, struct_error):
+        except Exception:  # of struct, or of an object's own method
             pass
     return None
 
 
 def doubles(function: str, argument: str, values: Any) -> Any:
     """Numbers as a contiguous array of float64."""
-    array = np.asarray(values)
-    if array.dtype.kind in "SUcmM":
+    array = as_array(function, argument, values)
+    if array.dtype.kind in "SUcmM" or array.dtype.names:
         raise TypeError(f"vecdet.{function}: {argument}.dtype is {array.dtype}, expected numbers")
-    return np.ascontiguousarray(array, dtype=float64)
+    if array.dtype.kind == "O":  # of which NumPy converts None and texts, too
+        converted = [number(function, argument, value) for value in array.ravel().tolist()]
+        array = np.array(converted, float64).reshape(array.shape)
+    try:
+        return np.asarray(array, float64, "C")
+    except Exception as error:
+        raise TypeError(found(function, argument, values) + ", expected numbers") from error
 
 
 def doubles_of(function: str, argument: str, values: Any) -> bytes:
@@ -127,16 +135,17 @@ def level_numbers_of(function: str, argument: str, values: Any, levels: int) -> 
     return packed
 
 
-def image_sizes_of(function: str, sizes: Any, images: int) -> bytes:
+def image_sizes_of(function: str, sizes: Any, images: int,
+                   argument: str = "image_sizes") -> bytes:
     """[images, 2] of float64: (height, width) of each image."""
     packed = packed_rows(sizes, 2, "d")
     if packed is not None and len(packed) == 16 * images:
         return packed
-    array = doubles(function, "image_sizes", sizes)
+    array = doubles(function, argument, sizes)
     if array.size == 0:
         array = array.reshape(0, 2)
     if array.ndim != 2 or array.shape[1] != 2 or len(array) != images:
-        raise wrong_shape(function, "image_sizes", array,
+        raise wrong_shape(function, argument, array,
                           f"[{images}, 2]: (height, width) of each image")
     return array.tobytes()
 

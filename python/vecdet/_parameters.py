@@ -7,21 +7,19 @@ gives passes through this module. Calls with the same parameters share one struc
 from __future__ import annotations
 
 import ctypes
+import functools
 import operator
 from typing import Any, Callable, Sequence
 
 import numpy as np
+
+from ._messages import found
 
 _INT64 = -2**63, 2**63 - 1
 _RANGES: dict[Any, tuple[int, int]] = {
     ctypes.c_int64: _INT64, ctypes.c_int: (-2**31, 2**31 - 1), ctypes.c_uint64: (0, 2**64 - 1)}
 _NO_NUMBERS = str, bytes, bytearray, memoryview, complex  # of which float() takes most
 _NUMBER_KINDS = "", "b", "i", "u", "f", "V", "O"  # of arrays; "V" is bfloat16, "" no NumPy type
-
-
-def _found(function: str, argument: str, value: Any) -> str:
-    text = repr(value)
-    return f"vecdet.{function}: {argument} is {text if len(text) < 100 else text[:97] + '...'}"
 
 
 def _kind(value: Any) -> str:
@@ -36,11 +34,11 @@ def number(function: str, argument: str, value: Any) -> float:
         try:
             return float(value)
         except OverflowError as error:
-            raise ValueError(_found(function, argument, value)
+            raise ValueError(found(function, argument, value)
                              + ", expected a number that fits a double") from error
-        except (TypeError, ValueError, RuntimeError):
+        except Exception:  # of the object's own method, too
             pass
-    raise TypeError(_found(function, argument, value) + ", expected a number")
+    raise TypeError(found(function, argument, value) + ", expected a number")
 
 
 def integer(function: str, argument: str, value: Any, of: Any = ctypes.c_int64) -> int:
@@ -51,15 +49,15 @@ def integer(function: str, argument: str, value: Any, of: Any = ctypes.c_int64) 
         if isinstance(value, np.timedelta64):  # has an index, too
             raise TypeError
         whole = operator.index(value)
-    except (TypeError, RuntimeError) as error:
+    except Exception as error:
         is_integer = (_kind(value) in ("b", "i", "u")
                       or str(getattr(value, "dtype", "")) == "torch.bool")
         if not is_integer or np.size(value) != 1:
-            raise TypeError(_found(function, argument, value) + ", expected an integer") from error
+            raise TypeError(found(function, argument, value) + ", expected an integer") from error
         whole = int(value.item())
     least, most = _RANGES[of]
     if not least <= whole <= most:
-        raise ValueError(_found(function, argument, value)
+        raise ValueError(found(function, argument, value)
                          + f", expected an integer from {least} to {most}")
     return whole
 
@@ -68,7 +66,10 @@ def flag(function: str, argument: str, value: Any) -> int:
     """A truth value, or an integer, as 0 or 1."""
     if value is True or value is False:
         return value
-    return int(integer(function, argument, value) != 0)
+    try:
+        return int(integer(function, argument, value) != 0)
+    except TypeError as error:
+        raise TypeError(found(function, argument, value) + ", expected True or False") from error
 
 
 def pair(function: str, argument: str, value: Any,
@@ -76,29 +77,35 @@ def pair(function: str, argument: str, value: Any,
     """A size (height, width)."""
     try:
         height, width = value
-    except (TypeError, ValueError) as error:
-        raise ValueError(_found(function, argument, value) + ", expected (height, width)"
+    except Exception as error:
+        raise ValueError(found(function, argument, value) + ", expected (height, width)"
                          ) from error
     if type(height) is int and type(width) is int and 0 <= height < 2**31 and 0 <= width < 2**31:
         return height, width
-    return convert(function, argument, height), convert(function, argument, width)
+    try:
+        return convert(function, argument, height), convert(function, argument, width)
+    except TypeError as error:
+        expected = "integers" if convert is integer else "numbers"
+        raise TypeError(found(function, argument, value) + f", expected (height, width), {expected}"
+                        ) from error
 
 
-def listed(function: str, argument: str, values: Any) -> tuple[Any, ...]:
+def listed(function: str, argument: str, values: Any,
+           expected: str = "a sequence") -> tuple[Any, ...]:
     """Any sequence as a tuple."""
     if type(values) is tuple:
         return values
     try:
         return tuple(values)
-    except TypeError as error:
-        raise TypeError(_found(function, argument, values) + ", expected a sequence") from error
+    except Exception as error:
+        raise TypeError(f"{found(function, argument, values)}, expected {expected}") from error
 
 
 def numbers(function: str, argument: str, values: Any, count: int) -> tuple[float, ...]:
     """As many numbers as `count`."""
     given = listed(function, argument, values)
     if len(given) != count:
-        raise ValueError(_found(function, argument, values) + f", expected {count} numbers")
+        raise ValueError(found(function, argument, values) + f", expected {count} numbers")
     return tuple(number(function, argument, value) for value in given)
 
 
@@ -132,35 +139,32 @@ def _is_constant(value: Any) -> bool:
     return isinstance(value, _CONSTANTS)
 
 
-class _Kept(dict):
-    """What `make` returns for constant arguments."""
-
-    def __init__(self, make: Callable[..., Any]) -> None:
-        self._make = make
-
-    def __missing__(self, key: tuple[Any, ...]) -> Any:
-        made = self._make(*key)
-        if all(map(_is_constant, key)):
-            if len(self) >= 256:
-                self.clear()
-            self[key] = made
-        return made
+class _NotConstant(TypeError):
+    pass
 
 
 def kept(make: Callable[..., Any]) -> Callable[..., Any]:
     """Keeps the results of a function of parameters for later calls with the same ones. Half the
-    work of a short call would be to make them."""
-    known = _Kept(make)
+    work of a short call would be to make them. Parameters of different types are different, also
+    2 and 2.0, so that what a call accepts does not depend on earlier ones. That does not hold for
+    numbers in tuples: pass them one by one."""
+    @functools.lru_cache(maxsize=256, typed=True)
+    def known(*values: Any) -> Any:
+        if not all(map(_is_constant, values)):
+            raise _NotConstant
+        return make(*values)
 
     def look_up(*values: Any) -> Any:
         try:
-            return known[values]
-        except TypeError:  # an array is no key; or make() raised it
-            return make(*values)
+            return known(*values)
+        except Exception:  # an array is no key; or make() raised it, and does so again
+            pass
+        return make(*values)
 
     return look_up
 
 
-def params_of(function: str, struct: Any, **renamed: str) -> Callable[..., Any]:
-    """A function that returns the argument for a struct of parameters."""
-    return kept(lambda *values: ctypes.byref(filled(function, struct, values, **renamed)))
+def params_of(struct: Any, **renamed: str) -> Callable[..., Any]:
+    """A function that returns the argument for a struct of parameters. Its own arguments are the
+    user's function and the fields."""
+    return kept(lambda function, *values: ctypes.byref(filled(function, struct, values, **renamed)))

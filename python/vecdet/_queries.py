@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _c
-from ._arrays import (TYPES, address, choice, empty, empty_like, floats, int64, integers,
+from ._arrays import (TYPES, address, choice, empty, empty_like, floats, int64, integers, result,
                       same_small_floats, wrong_shape)
 from ._library import check, library
+from ._messages import found
 from ._packed import packer
 from ._parameters import integer, params_of
 from ._targets import Truth, has_no_images, is_list
@@ -29,8 +30,8 @@ _match_queries = library.vecdet_match_queries
 _set_loss_and_grad = library.vecdet_set_loss_and_grad
 _pack_outputs = packer(_c.detr_outputs)
 _pack_layer = packer(_c.set_loss_layer)
-_match_params = params_of("match_queries", _c.query_match_params)
-_loss_params = params_of("set_loss_and_grad", _c.set_loss_params, boxes="num_boxes")
+_match_params = params_of(_c.query_match_params)
+_loss_params = params_of(_c.set_loss_params, boxes="num_boxes")
 
 
 @functools.lru_cache(maxsize=64)
@@ -46,8 +47,11 @@ class _Layers:
         parts = (*logits,) if is_list(logits) else (logits,)
         box_parts = (*boxes,) if is_list(boxes) else (boxes,)
         if not parts:
-            raise ValueError(f"vecdet.{function}: logits is empty, expected one array per layer")
+            raise ValueError(found(function, "logits", logits) + ", expected one array per layer")
         self.count = count = len(parts)
+        if is_list(logits) and not is_list(boxes):
+            raise TypeError(f"{found(function, 'boxes', boxes)}, expected a list with {count} "
+                            "arrays, as in logits")
         if len(box_parts) != count:
             raise ValueError(f"vecdet.{function}: boxes has {len(box_parts)} layers, expected "
                              f"{count}, as in logits")
@@ -109,12 +113,20 @@ def match_queries(
                   no_images=is_list(targets) and not targets and has_no_images(logits))
     layers = _Layers(function, logits, boxes, truth.images)
     group_count = integer(function, "groups", groups)
+    if group_count != 1:
+        if not 1 <= group_count < 2**31:
+            raise ValueError(found(function, "groups", groups) + ", expected 1 to 2147483647")
+        for k, (_, _, queries, _) in enumerate(layers.fields):
+            if queries % group_count:
+                raise ValueError(f"vecdet.{function}: groups is {group_count}, expected a divisor "
+                                 f"of {queries}, the queries of {layers.names[k]}")
     params = _match_params(
-        choice(_CLASS_COSTS, function, "class_cost", class_cost), alpha,
+        function, choice(_CLASS_COSTS, function, "class_cost", class_cost), alpha,
         gamma, epsilon, class_weight, l1_weight, giou_weight, group_count)
-    matches = empty((layers.count, max(0, group_count), truth.count), int64)
+    matches = result(function, "groups", groups, (layers.count, max(0, group_count), truth.count),
+                     int64)
     check(_match_queries(layers.type, b"".join(starmap(_pack_outputs, layers.fields)),
-                         layers.count, truth.argument, params, None, address(matches)))
+                         layers.count, truth.argument, params, None, address(matches)), function)
     return matches
 
 
@@ -135,7 +147,7 @@ def assign_least_cost(costs: ArrayLike) -> NDArray[np.int64]:
     rows, cols = array.shape
     columns, total = empty(rows, np.int64), c_double()
     check(library.vecdet_assign_least_cost(TYPES[array.dtype], address(array), rows, cols, cols,
-                                           None, address(columns), byref(total)))
+                                           None, address(columns), byref(total)), function)
     return columns
 
 
@@ -189,11 +201,15 @@ def set_loss_and_grad(
                   no_images=is_list(targets) and not targets and has_no_images(logits))
     layers = _Layers(function, logits, boxes, truth.images)
     count = layers.count
+    if not is_list(matches):
+        matches = integers(function, "matches", matches)
+        if not matches.ndim:
+            raise wrong_shape(function, "matches", matches, f"[{count}, groups, {truth.count}]")
     if len(matches) != count:
         raise ValueError(f"vecdet.{function}: matches has {len(matches)} layers, expected {count}, "
                          "as in logits")
     params = _loss_params(
-        choice(_CLASS_LOSSES, function, "class_loss", class_loss), alpha, gamma,
+        function, choice(_CLASS_LOSSES, function, "class_loss", class_loss), alpha, gamma,
         no_object_weight, class_weight, l1_weight, giou_weight, num_boxes, scale)
     used, packed, logits_grads, boxes_grads = [], [], [], []
     for k, part in zip(range(count), matches):  # an array's iterator ends with an exception
@@ -209,7 +225,7 @@ def set_loss_and_grad(
                                   address(logits_grad), address(boxes_grad)))
     losses = empty((count, 3))
     check(_set_loss_and_grad(layers.type, b"".join(packed), count, truth.argument, params, None,
-                             address(losses)))
+                             address(losses)), function)
     if is_list(logits):
         return losses, logits_grads, boxes_grads
     return losses, logits_grads[0], boxes_grads[0]

@@ -15,20 +15,21 @@ _ISAS = ("baseline", "avx2", "avx512")
 def set_threads(threads: int) -> None:
     """Sets the number of threads of all later calls: 1 is only the calling thread, 0 (the default)
     one per processor, which is also the maximum. Results do not depend on it."""
-    check(library.vecdet_set_threads(integer("set_threads", "threads", threads, c_int)))
+    check(library.vecdet_set_threads(integer("set_threads", "threads", threads, c_int)),
+          "set_threads")
 
 
 def active_isa() -> str:
     """The instruction set that kernels run on: ``"baseline"``, ``"avx2"`` or ``"avx512"``. It is
     the best that the processor supports, or that of the environment variable VECDET_ISA."""
     found = c_int()
-    check(library.vecdet_active_isa(byref(found)))
+    check(library.vecdet_active_isa(byref(found)), "active_isa")
     return _ISAS[found.value]
 
 
 def set_isa(name: str) -> None:
     """Selects the instruction set of all later calls, on every thread."""
-    check(library.vecdet_set_isa(choice(_ISAS, "set_isa", "name", name)))
+    check(library.vecdet_set_isa(choice(_ISAS, "set_isa", "name", name)), "set_isa")
 
 
 def detected_isa() -> str:

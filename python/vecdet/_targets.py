@@ -11,11 +11,12 @@ import numpy as np
 
 from . import _c
 from ._arrays import (address, choice, empty, float32, float32s, int64, integers, ndarray,
-                      real_numbers, shape_error, wrong_shape)
+                      real_numbers, result, shape_error, shape_of, wrong_shape)
 from ._library import Handle, check, library
+from ._messages import found
 from ._packed import (bytes_address, doubles_of, grid_sizes_of, integers_packed, joined,
                       level_numbers_of, offsets_of, packer)
-from ._parameters import filled, integer, kept, number, pair
+from ._parameters import filled, flag, integer, kept, listed, number, pair
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -31,7 +32,12 @@ def _anchor_table(function: str, shapes: Any) -> tuple[bytes, list[bytes]]:
     """The sizes and ratios of each level as the C functions take them, and their memory."""
     table: list[bytes] = []
     memory: list[bytes] = []
-    for sizes, ratios in shapes:
+    for shape in shapes:
+        try:
+            sizes, ratios = shape
+        except Exception as error:
+            raise ValueError(found(function, f"shapes[{len(table)}]", shape)
+                             + ", expected sizes and ratios") from error
         own = doubles_of(function, "shapes", sizes)
         others = doubles_of(function, "shapes", ratios)
         memory += own, others
@@ -64,15 +70,17 @@ def make_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[int]]
                               f"[5, 2], the levels of {shapes!r}")
         table = getattr(library, f"vecdet_anchor_shapes_{shapes}")()
     else:
+        shapes = listed(function, "shapes", shapes, "a name, or sizes and ratios of each level")
         if len(shapes) != levels:
             raise ValueError(f"vecdet.{function}: shapes has {len(shapes)} levels, expected "
                              f"{levels}, as in level_sizes")
         table, _memory = _anchor_table(function, shapes)
     count = c_int64()
-    check(library.vecdet_count_anchors(table, grids, levels, byref(count)))
-    out = empty((count.value, 4), float32)
+    check(library.vecdet_count_anchors(table, grids, levels, byref(count)), function)
+    out = result(function, "level_sizes", level_sizes, (count.value, 4), float32)
     size = _c.grid_size(*pair(function, "image_size", image_size, integer))
-    check(library.vecdet_make_anchors(table, size, grids, levels, address(out), count.value))
+    check(library.vecdet_make_anchors(table, size, grids, levels, address(out), count.value),
+          function)
     return out
 
 
@@ -86,10 +94,11 @@ def make_ssd_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[i
     """
     grids, levels = grid_sizes_of("make_ssd_anchors", level_sizes)
     count = c_int64()
-    check(library.vecdet_count_ssd_anchors(None, grids, levels, byref(count)))
-    out = empty((count.value, 4), float32)
+    check(library.vecdet_count_ssd_anchors(None, grids, levels, byref(count)), "make_ssd_anchors")
+    out = result("make_ssd_anchors", "level_sizes", level_sizes, (count.value, 4), float32)
     size = _c.grid_size(*pair("make_ssd_anchors", "image_size", image_size, integer))
-    check(library.vecdet_make_ssd_anchors(None, size, grids, levels, address(out), count.value))
+    check(library.vecdet_make_ssd_anchors(None, size, grids, levels, address(out), count.value),
+          "make_ssd_anchors")
     return out
 
 
@@ -103,10 +112,11 @@ def make_points(level_sizes: Sequence[Sequence[int]],
     grids, levels = grid_sizes_of("make_points", level_sizes)
     steps = level_numbers_of("make_points", "strides", strides, levels)
     sides = memoryview(grids).cast("q").tolist()
-    if min(sides) < 0:
-        raise ValueError(f"vecdet.make_points: level_sizes is {level_sizes}, expected 0 or more")
-    out = empty((sum(map(operator.mul, sides[::2], sides[1::2])), 2), float32)
-    check(library.vecdet_make_points(grids, steps, levels, address(out), len(out)))
+    if sides and min(sides) < 0:
+        raise ValueError(found("make_points", "level_sizes", level_sizes) + ", expected 0 or more")
+    out = result("make_points", "level_sizes", level_sizes,
+                 (sum(map(operator.mul, sides[::2], sides[1::2])), 2), float32)
+    check(library.vecdet_make_points(grids, steps, levels, address(out), len(out)), "make_points")
     return out
 
 
@@ -117,7 +127,7 @@ class AnchorIndex:
     def __init__(self, anchors: ArrayLike) -> None:
         self._anchors = float32s("AnchorIndex", "anchors", anchors, "[N, 4]", 4,
                                  real_numbers).copy()
-        self._handle = _index_of(self._anchors)
+        self._handle = _index_of("AnchorIndex", self._anchors)
 
     def __len__(self) -> int:
         return len(self._anchors)
@@ -127,9 +137,10 @@ class AnchorIndex:
         return type(self), (self._anchors,)
 
 
-def _index_of(anchors: Any) -> Handle:
+def _index_of(function: str, anchors: Any) -> Handle:
     handle = c_void_p()
-    check(library.vecdet_anchor_index_create(address(anchors), len(anchors), byref(handle)))
+    check(library.vecdet_anchor_index_create(address(anchors), len(anchors), byref(handle)),
+          function)
     return Handle(handle, library.vecdet_anchor_index_free)
 
 
@@ -150,7 +161,7 @@ class Truth:
         labels_memory = area_offsets = area_memory = None
         if classes is not None:
             if is_batch:
-                _check_images(function, "classes", classes, images, name)
+                classes = _of_images(function, "classes", classes, images, name)
                 parts = []
                 for own, part in zip(counts, classes):
                     parts.append(integers(function, "classes", part, own))
@@ -160,7 +171,7 @@ class Truth:
                 labels = address(labels_memory)
         if regions is not None:
             if is_batch:
-                _check_images(function, "regions", regions, images, name)
+                regions = _of_images(function, "regions", regions, images, name)
             areas, area_count, _, area_offsets, area_memory = _joined_boxes(
                 function, "regions", regions, is_batch)
             area_ends = bytes_address(area_offsets)
@@ -175,17 +186,19 @@ class Truth:
 
 def has_no_images(value: Any) -> bool:
     """Whether an array with the images first, or the first array of a list, has no images."""
-    return np.shape(value[0] if is_list(value) and len(value) else value)[:1] == (0,)
+    return shape_of(value[0] if is_list(value) and len(value) else value)[:1] == (0,)
 
 
 def is_list(value: Any) -> bool:
     return type(value) is not ndarray and isinstance(value, (list, tuple))
 
 
-def _check_images(function: str, argument: str, value: Any, images: int, name: str) -> None:
-    if len(value) != images:
-        raise ValueError(f"vecdet.{function}: {argument} has {len(value)} images, expected "
+def _of_images(function: str, argument: str, value: Any, images: int, name: str) -> Any:
+    parts = listed(function, argument, value, "one array per image, as in " + name)
+    if len(parts) != images:
+        raise ValueError(f"vecdet.{function}: {argument} has {len(parts)} images, expected "
                          f"{images}, as in {name}")
+    return parts
 
 
 def _joined_boxes(function: str, name: str, boxes: Any, is_batch: bool) -> Any:
@@ -230,8 +243,9 @@ _CODER = library.vecdet_coder_params_default()  # on which matches do not depend
 @kept
 def _matcher_params(*fields: Any) -> Any:
     """Parameters that many calls share."""
-    return byref(filled("match_anchors", _c.matcher_params, (*fields, _CODER),
-                        empty="empty_iou_is_zero"))
+    before, empty_iou_is_zero, after = fields[:5], fields[5], fields[6:]
+    empty = flag("match_anchors", "empty_iou_is_zero", empty_iou_is_zero)
+    return byref(filled("match_anchors", _c.matcher_params, (*before, empty, *after, _CODER)))
 
 
 def match_anchors(
@@ -285,7 +299,7 @@ def match_anchors(
         count, handle = len(anchors._anchors), anchors._handle
     else:
         array = float32s("match_anchors", "anchors", anchors, "[N, 4]", 4, real_numbers)
-        count, handle = len(array), _index_of(array)
+        count, handle = len(array), _index_of("match_anchors", array)
     truth = Truth("match_anchors", boxes, classes, regions)
     params = _matcher_params(high_threshold, low_threshold, allow_low_quality, skip_untouched,
                              force_best, empty_iou_is_zero, region_threshold, ignore_matched,
@@ -293,7 +307,7 @@ def match_anchors(
     shape = truth.shape(count)
     matches, labels, ious = empty(shape, int64), empty(shape, int64), empty(shape, float32)
     check(_match_anchors(handle.address, truth.argument, params, None, address(matches),
-                         address(labels), address(ious), None, None))
+                         address(labels), address(ious), None, None), "match_anchors")
     return matches, labels, ious
 
 
@@ -314,7 +328,7 @@ def assign_atss(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes:
     check(library.vecdet_assign_atss(address(array), len(array), grids, levels,
                                      truth.argument,
                                      integer("assign_atss", "candidates", candidates), None,
-                                     address(matches)))
+                                     address(matches)), "assign_atss")
     return matches
 
 
@@ -335,7 +349,7 @@ def assign_fcos(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes:
     matches = empty(truth.shape(len(array)), int64)
     check(library.vecdet_assign_fcos(address(array), len(array), grids, levels,
                                      truth.argument, number("assign_fcos", "radius", radius), None,
-                                     address(matches)))
+                                     address(matches)), "assign_fcos")
     return matches
 
 
@@ -364,7 +378,7 @@ def assign_task_aligned(
     """
     function = "assign_task_aligned"
     truth = Truth(function, boxes, classes,
-                  no_images=is_list(boxes) and not boxes and np.ndim(scores) == 3)
+                  no_images=is_list(boxes) and not boxes and len(shape_of(scores)) == 3)
     grids, levels = grid_sizes_of(function, level_sizes)
     at = float32s(function, "points", points, "[N, 2]", 2)
     probabilities = float32s(function, "scores", scores)
@@ -380,7 +394,7 @@ def assign_task_aligned(
         address(probabilities), address(corners), probabilities.shape[-1], address(at), len(at),
         grids, levels, truth.argument, integer(function, "top", top),
         number(function, "alpha", alpha), number(function, "beta", beta), None, address(matches),
-        address(targets)))
+        address(targets)), function)
     return matches, targets
 
 
@@ -396,7 +410,8 @@ def count_foreground(labels: ArrayLike, background: int = -1, ignore: int = -2) 
     count = c_int64()
     check(library.vecdet_count_foreground(address(array), array.size,
                                           integer(function, "background", background),
-                                          integer(function, "ignore", ignore), byref(count)))
+                                          integer(function, "ignore", ignore), byref(count)),
+          function)
     return count.value
 
 
@@ -430,12 +445,12 @@ def sample_balanced(
     function = "sample_balanced"
     if isinstance(labels, np.ndarray) and labels.ndim < 2:
         raise wrong_shape(function, "labels", labels, "a list with one array per image")
-    parts = []
-    for part in labels:
+    parts: list[Any] = []
+    for part in listed(function, "labels", labels, "a list with one array per image"):
         array = integers(function, "labels", part)
-        if array.size == 1 and not np.ndim(part):  # labels of one image, without a list around
-            raise ValueError(f"vecdet.{function}: labels has a number for an image, expected a "
-                             "list with one array per image")
+        if not array.ndim:  # labels of one image, without a list around
+            raise ValueError(found(function, f"labels[{len(parts)}]", part) + ", expected an "
+                             "array: labels is a list with one array per image")
         parts.append(array if array.ndim == 1 else array.reshape(-1))
     begins = offsets_of(parts)
     all_labels, _memory = joined(parts)
@@ -446,11 +461,11 @@ def sample_balanced(
     ends = address(counts)
     check(library.vecdet_sample_balanced(
         all_labels, integers_packed(*begins), images, params, None, address(indices), ends,
-        ends + 8 * (images + 1)))
-    found, numbers = [], counts.tolist()
+        ends + 8 * (images + 1)), function)
+    drawn, numbers = [], counts.tolist()
     for begin, a, b, count in zip(begins, numbers, numbers[1:], numbers[images + 1:]):
         own = indices[a:b]
         if begin:
             own -= begin
-        found.append((own[:count], own[count:]))
-    return found
+        drawn.append((own[:count], own[count:]))
+    return drawn

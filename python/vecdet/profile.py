@@ -17,12 +17,22 @@ import json
 from typing import Any
 
 from ._library import check, library
+from ._messages import found
 from ._scope import BaseScope
+
+
+def _encoded(function: str, argument: str, text: Any) -> bytes:
+    try:
+        return text.encode()
+    except (AttributeError, TypeError, UnicodeError) as error:
+        kind = ValueError if isinstance(error, UnicodeError) else TypeError
+        raise kind(found(f"profile.{function}", argument, text) + ", expected a str of valid "
+                   "Unicode") from error
 
 
 def enable() -> None:
     """Starts recording."""
-    check(library.vecdet_profile_enable())
+    check(library.vecdet_profile_enable(), "profile.enable")
 
 
 def disable() -> None:
@@ -32,7 +42,7 @@ def disable() -> None:
 
 def reset() -> None:
     """Discards all records."""
-    check(library.vecdet_profile_reset())
+    check(library.vecdet_profile_reset(), "profile.reset")
 
 
 class scope(BaseScope):
@@ -47,7 +57,8 @@ class scope(BaseScope):
     @staticmethod
     def _begin(name: str) -> int | None:
         record = ctypes.c_void_p()
-        check(library.vecdet_profile_begin(name.encode(), ctypes.byref(record)))
+        check(library.vecdet_profile_begin(_encoded("scope", "name", name), ctypes.byref(record)),
+              "profile.scope")
         return record.value
 
     _end = staticmethod(library.vecdet_profile_end)
@@ -77,4 +88,4 @@ def write(path: str) -> None:
         ValueError: unknown ending.
         RuntimeError: the file cannot be written.
     """
-    check(library.vecdet_profile_write(path.encode()))
+    check(library.vecdet_profile_write(_encoded("write", "path", path)), "profile.write")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _nms
-from ._arrays import category_numbers, check_scores, choice, float32s, int64
+from ._arrays import category_numbers, check_scores, choice, float32s, int64, wrong_shape
 from ._packed import offsets_of
 from ._parameters import number
 
@@ -34,11 +34,13 @@ def _overlap(function: str, match_metric: str) -> str:
     return ("iou", "ios")[choice(_METRICS, f"sahi.{function}", "match_metric", match_metric)]
 
 
-def _checked(function: str, predictions: Any, match_metric: str,
+def _checked(function: str, argument: str, predictions: Any, match_metric: str,
              match_threshold: float) -> tuple[Any, float, str]:
     """The predictions, the threshold and the metric."""
-    rows = float32s(f"sahi.{function}", "predictions", predictions, "[N, 6]", 6)
-    check_scores("sahi." + function, rows)
+    rows = float32s(f"sahi.{function}", argument, predictions, "[N, 6]", 6)
+    if rows.ndim != 2:
+        raise wrong_shape(f"sahi.{function}", argument, rows, "[N, 6]")
+    check_scores("sahi." + function, rows, argument)
     threshold = number(f"sahi.{function}", "match_threshold", match_threshold)
     overlap = _overlap(function, match_metric)
     if not 0 <= threshold <= 1:
@@ -91,7 +93,8 @@ def _suppressed(function: str, predictions: Any, match_metric: str, match_thresh
                 by_category: bool) -> list[int]:
     """NMS keeps the best of each group of greedy merging, which orders ties as SAHI does. Without
     ties, the kernel of NMS has the same result in half the time."""
-    rows, threshold, overlap = _checked(function, predictions, match_metric, match_threshold)
+    rows, threshold, overlap = _checked(function, "predictions", predictions, match_metric,
+                                        match_threshold)
     scores = rows[:, 4].copy()
     if threshold > 0 and not _has_ties(scores):
         name, boxes = "sahi." + function, rows[:, :4].copy()
@@ -126,7 +129,8 @@ def batched_nms(predictions: ArrayLike, match_metric: str = "IOU",
 def _merged(function: str, predictions: Any, match_metric: str, match_threshold: float,
             by_category: bool, transitive: bool) -> dict[int, list[int]]:
     members, begins = _grouped(
-        *_checked(function, predictions, match_metric, match_threshold), by_category, transitive)
+        *_checked(function, "object_predictions_as_tensor", predictions, match_metric,
+                  match_threshold), by_category, transitive)
     ends = begins if type(begins) is list else begins.tolist()
     listed = members.tolist()
     return {listed[a]: listed[a + 1:b] for a, b in zip(ends, ends[1:])}

@@ -23,7 +23,8 @@ import numpy as np
 
 from . import _nms
 from ._arrays import (category_numbers, check_scores, choice, float32, float64, floats, int64,
-                      wrong_shape)
+                      integers, wrong_shape)
+from ._messages import found
 from ._parameters import number
 
 if TYPE_CHECKING:
@@ -50,12 +51,11 @@ def _columns(rows: Any) -> tuple[Any, Any, Any]:
 
 def _by_smaller_area(function: str, overlap_metric: Any) -> bool:
     """Accepts supervision's enum OverlapMetric, too."""
-    name = overlap_metric
-    if name not in _METRICS:
-        name = getattr(name, "value", name)
-        if isinstance(name, str):
-            name = name.upper()
-    return choice(_METRICS, f"supervision.{function}", "overlap_metric", name) == 1
+    if type(overlap_metric) is not str or overlap_metric not in _METRICS:
+        name = getattr(overlap_metric, "value", overlap_metric)
+        if isinstance(name, str) and name.upper() in _METRICS:
+            overlap_metric = name.upper()
+    return choice(_METRICS, f"supervision.{function}", "overlap_metric", overlap_metric) == 1
 
 
 def _threshold(function: str, iou_threshold: Any) -> float:
@@ -177,6 +177,13 @@ def box_non_max_merge(predictions: ArrayLike, iou_threshold: float = 0.5,
 def merged_score(predictions: ArrayLike, group: Sequence[int]) -> float:
     """The mean of the scores of a group's members, weighted by their areas. supervision computes it
     pair by pair, with the area of the box as merged so far; for two members, it is the same."""
-    own = _rows("merged_score", predictions)[list(group)].astype(np.float64)
+    rows = _rows("merged_score", predictions)
+    members = integers("supervision.merged_score", "group", group)
+    if members.ndim != 1 or not members.size:
+        raise wrong_shape("supervision.merged_score", "group", members, "[members], 1 or more")
+    if members.min() < 0 or members.max() >= len(rows):
+        raise ValueError(found("supervision.merged_score", "group", group)
+                         + f", expected indices of {len(rows)} predictions")
+    own = rows[members].astype(np.float64)
     areas = (own[:, 2] - own[:, 0]) * (own[:, 3] - own[:, 1])
     return float((areas * own[:, 4]).sum() / areas.sum())

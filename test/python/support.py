@@ -7,6 +7,7 @@ try:
 except ImportError:
     print("NumPy is not installed")
     sys.exit(77)
+import vecdet
 
 generator = np.random.default_rng(1)
 
@@ -51,3 +52,90 @@ def numerical_grad(loss, array, step=1e-6):
             ends.append(loss(moved))
         grad[index] = (ends[0] - ends[1]) / (2 * step)
     return grad
+
+
+LEVELS, SSD_LEVELS = [(2, 4)], [(38, 38), (19, 19), (10, 10), (5, 5), (3, 3), (1, 1)]
+
+
+def calls():
+    """A call of each function of the package: its arguments without defaults."""
+    boxes, others = some_boxes(8), some_boxes(8)
+    scores, labels = generator.random(8).astype(np.float32), generator.integers(0, 3, 8)
+    logits = generator.normal(0, 1, (8, 4)).astype(np.float32)
+    deltas = generator.normal(0, 1, (8, 4)).astype(np.float32)
+    maps = generator.random((1, 4, 4, 4)).astype(np.float32)
+    rois = np.c_[np.zeros(2), boxes[:2] / 40].astype(np.float32)
+    grid = vecdet.make_anchors((32, 64), LEVELS, [([16], [1.0])])
+    points = vecdet.make_points(LEVELS, [16])
+    centres = generator.uniform(0.2, 0.6, (1, 8, 4)).astype(np.float32)
+    targets = [centres[0, :2].copy()]
+    yolo = np.zeros((1, 7, 100), np.float32)
+    yolo[0, :, 7] = 20, 20, 10, 10, 0.1, 0.9, 0.1
+    image = np.full((8, 8, 3), 9, np.uint8)
+    scored = {"inputs": logits, "labels": labels, "scores": scores}
+    plain = {"inputs": logits, "labels": labels}
+    pair = {"boxes1": boxes, "boxes2": others}
+    losses = {"quality_focal_loss": scored, "varifocal_loss": scored, "bce_loss": scored,
+              "sigmoid_focal_loss": plain, "softmax_cross_entropy_loss": plain,
+              "distribution_focal_loss": {"inputs": logits, "targets": scores},
+              "smooth_l1_loss": {"input": boxes, "target": others, "labels": labels},
+              "regression_loss": {"deltas": deltas, "anchors": boxes, "targets": others,
+                                  "labels": labels},
+              "generalized_box_iou_loss": pair, "distance_box_iou_loss": pair,
+              "complete_box_iou_loss": pair}
+    mined = {"inputs": logits[None], "labels": labels[None],
+             "negatives_per_foreground": 1}
+    both = {name + form: given for name, given in losses.items() for form in ("", "_and_grad")}
+    coded = {"anchors": boxes}
+    bins = generator.random((8, 4, 5)).astype(np.float32)
+    sampled = {"value": generator.random((1, 8, 2, 4)).astype(np.float32), "level_sizes": LEVELS,
+               "points": generator.random((1, 3, 2, 1, 2, 2)).astype(np.float32),
+               "weights": generator.random((1, 3, 2, 1, 2)).astype(np.float32)}
+    return {
+        **both, "softmax_cross_entropy_loss_and_grad": mined,
+        "nms": {"boxes": boxes, "scores": scores, "iou_threshold": 0.5},
+        "batched_nms": {"boxes": boxes, "scores": scores, "idxs": labels, "iou_threshold": 0.5},
+        "soft_nms": {"boxes": boxes, "scores": scores},
+        "merge_boxes": {"boxes": boxes, "scores": scores},
+        "filter_topk": {"logits": logits, "score_threshold": 0.5, "k": 5},
+        "postprocess": {"logits": logits[None], "deltas": deltas[None], "anchors": boxes,
+                        "image_sizes": [(64, 64)]},
+        "postprocess_box_head": {"logits": logits, "deltas": np.zeros((8, 16), np.float32),
+                                 "proposals": [boxes], "image_sizes": [(64, 64)]},
+        "postprocess_yolo": {"output": yolo, "model": "yolov8"},
+        "postprocess_detr": {"logits": logits[None], "boxes": centres, "image_sizes": [(64, 64)]},
+        "letterbox": {"images": [image], "input_size": (32, 32)},
+        "clip_boxes_to_image": {"boxes": boxes, "size": (50, 50)},
+        "remove_small_boxes": {"boxes": boxes, "min_size": 5},
+        "encode_boxes": {"boxes": others, **coded}, "decode_boxes": {"deltas": deltas, **coded},
+        "encode_distances": {"boxes": others, **coded},
+        "decode_distances": {"distances": deltas, **coded},
+        "make_anchors": {"image_size": (32, 64), "level_sizes": LEVELS,
+                         "shapes": [([16], [1.0])]},
+        "make_ssd_anchors": {"image_size": (300, 300), "level_sizes": SSD_LEVELS},
+        "make_points": {"level_sizes": LEVELS, "strides": [8]},
+        "match_anchors": {"anchors": boxes, "boxes": boxes[:2]},
+        "assign_atss": {"anchors": grid, "level_sizes": LEVELS, "boxes": boxes[:2]},
+        "assign_fcos": {"anchors": grid, "level_sizes": LEVELS, "boxes": boxes[:2]},
+        "assign_task_aligned": {"scores": scores[:, None], "predicted": boxes, "points": points,
+                                "level_sizes": LEVELS, "boxes": boxes[:2], "classes": [0, 0]},
+        "sample_balanced": {"labels": [labels]}, "count_foreground": {"labels": labels},
+        "roi_align": {"input": maps, "boxes": rois, "output_size": 1},
+        "roi_align_grad": {"grad": maps[:, :, :1, :1].repeat(2, 0), "boxes": rois,
+                           "input_shape": (1, 4, 4, 4)},
+        "multiscale_roi_align": {"features": [maps], "boxes": rois, "output_size": 1,
+                                 "scales": [0.25]},
+        "pyramid_levels": {"boxes": boxes, "levels": 4},
+        "match_queries": {"logits": logits[None], "boxes": centres, "targets": targets},
+        "set_loss_and_grad": {"logits": logits[None], "boxes": centres, "matches": [[[0, 1]]],
+                              "targets": targets},
+        "assign_least_cost": {"costs": logits},
+        "box_iou": pair, "generalized_box_iou": pair, "distance_box_iou": pair,
+        "complete_box_iou": pair, "elementwise_iou": pair, "box_area": {"boxes": boxes},
+        "box_convert": {"boxes": boxes, "in_fmt": "xyxy", "out_fmt": "xywh"},
+        "decode_distributions": {"logits": logits},
+        "decode_distribution_boxes": {"logits": bins, "points": bins[:, 0, :2].copy(),
+                                      "strides": scores},
+        "deformable_attention": sampled,
+        "deformable_attention_grad": {"grad": np.ones((1, 3, 8), np.float32), **sampled},
+    }

@@ -164,7 +164,7 @@ class Assignment(unittest.TestCase):
         self.assertEqual(vecdet.assign_least_cost(costs[::-1]).tolist(), [1, 0])
         with self.assertRaisesRegex(ValueError, "infinite in every complete assignment"):
             vecdet.assign_least_cost([[np.inf, np.inf], [0.0, 1]])
-        with self.assertRaisesRegex(ValueError, r"costs\(0, 1\) is nan"):
+        with self.assertRaisesRegex(ValueError, r"costs\[0, 1\] is nan"):
             vecdet.assign_least_cost([[0.0, np.nan]])
         with self.assertRaisesRegex(ValueError, r"costs.shape is \[2\], expected \[rows, columns"):
             vecdet.assign_least_cost([1.0, 2])
@@ -338,7 +338,7 @@ class Queries(unittest.TestCase):
                 call(*arguments, **options)
 
         match, truth = vecdet.match_queries, (self.targets, self.classes)
-        fails(r"logits is empty", match, [], [], *truth)
+        fails(r"logits is \[\], expected one", match, [], [], *truth)
         fails(r"boxes has 1 layers, expected 2", match, self.logits, self.boxes[:1], *truth)
         fails(r"logits\[1\].shape is \[1, 6, 5\], expected \[2, queries", match,
               [self.logits[0], self.logits[1][:1]], self.boxes, *truth)
@@ -349,10 +349,10 @@ class Queries(unittest.TestCase):
         fails(r"targets.shape is \[3, 3\]", match, self.logits, self.boxes,
               [self.targets[0][:, 1:], self.targets[1]])
         fails(r"class_cost is 'bce'", match, self.logits, self.boxes, *truth, "bce")
-        fails(r"params.groups is 0", match, self.logits, self.boxes, *truth, groups=0)
-        fails(r"layers\[1\].logits.rows\(\) is 12", match, self.logits, self.boxes, *truth,
-              groups=4)
-        fails(r"params.alpha is 2", match, self.logits, self.boxes, *truth, alpha=2)
+        fails(r"queries: groups is 0", match, self.logits, self.boxes, *truth, groups=0)
+        fails(r"groups is 4, expected a divisor of 6, the queries of logits\[1\]", match,
+              self.logits, self.boxes, *truth, groups=4)
+        fails(r"alpha is 2", match, self.logits, self.boxes, *truth, alpha=2)
         loss, matches = vecdet.set_loss_and_grad, self.match()
         fails(r"matches has 1 layers, expected 2", loss, self.logits, self.boxes, matches[:1],
               *truth)
