@@ -351,7 +351,7 @@ class Accelerated(Case):
         buffer = io.BytesIO()
         torch.save(model, buffer)
         buffer.seek(0)
-        loaded = torch.load(buffer)
+        loaded = torch.load(buffer, weights_only=False)
         self.assertTrue(_convolutions.has_replaced(loaded))
         expected, found = self.run_model(model), self.run_model(loaded)
         for key, loss in expected[0].items():
