@@ -20,6 +20,7 @@ namespace detail {
 struct address_range {
   std::uintptr_t begin, end;
 
+  address_range(std::uintptr_t first, std::uintptr_t last) : begin(first), end(last) {}
   template <class T>
   address_range(const T* data, index_t size)
       : begin(reinterpret_cast<std::uintptr_t>(data)),
@@ -66,8 +67,7 @@ struct memory_runs {
   memory_runs(const View& view) : memory_runs(address_range(view)) {}
 
   address_range range() const {
-    const std::uintptr_t bytes = size == 0 ? 0 : (count - 1) * step + size;
-    return {reinterpret_cast<const char*>(begin), static_cast<index_t>(bytes)};
+    return {begin, size == 0 ? begin : begin + (count - 1) * step + size};
   }
 };
 
