@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,7 @@ conv_errors errors_of(const conv_problem<float>& p, const conv_results<double>& 
   }
   conv_errors errors;
   const auto add = [](double& worst, double error, double size) {
+    if (std::isnan(error)) worst = std::numeric_limits<double>::infinity();
     if (error > 0) worst = std::max(worst, error / size);
   };
   const auto off = [](const auto& a, const auto& b, index_t i) {

@@ -372,6 +372,24 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "postprocess_yolo: every row above the threshold is checked, also beside many better ones") {
+  constexpr index_t boxes = 6000, numbers = 9;
+  std::vector<float> rows(boxes * numbers, 0.9f);
+  float* const last = rows.data() + (boxes - 1) * numbers;
+  last[5] = -7;
+  last[8] = 0.5f;
+  auto params = yolo_postprocess_params::v5();
+  params.max_candidates = 1;
+  yolo_postprocess_workspace workspace;
+  const yolo_outputs<float> outputs{matrix_view<const float>(rows.data(), boxes, numbers), 1};
+  for_each_isa([&](isa) {
+    for (const threading policy : {threading::sequential, threading::parallel})
+      CHECK_THROWS_WITH_AS(postprocess_yolo(outputs, {}, params, workspace, policy),
+                           doctest::Contains("number 5 of box 5999"), std::invalid_argument);
+  });
+}
+
 TEST_CASE("postprocess_yolo: -0, NaN and numbers within the margin are not outside [0, 1]") {
   for (auto params : all_models()) {
     const std::size_t last = params.scores == yolo_scores::score_and_class ? 4 : 24;

@@ -32,7 +32,7 @@
 // Accuracy in float: let C be the number of channels that are summed, and M the sum over these
 // channels of (the largest magnitude of the nine weights) x (the largest magnitude that the tile
 // reads), plus |bias|. Unless a number under- or overflows, the error of an output, or of the
-// gradient of the input, is at most
+// gradient of the input, is at most (for up to 70,000 channels, or tiles below)
 //
 //   440 (C + 18) 2^-23 M with f4x4, and 33 (C + 9) 2^-23 M with f2x2.
 //
@@ -46,13 +46,13 @@
 // errors are smaller by orders of magnitude: docs/families/conv3x3.md has figures. The gradient of
 // the bias is summed in double.
 //
-// A NaN or an infinity at (y, x) of the input makes every output NaN or infinite whose row belongs
-// to its tile or is y - 1 or y + 1, and whose column belongs to its tile or is x - 1 or x + 1. A
+// A NaN or an infinity at (y, x) of the input makes every output NaN or infinite whose row is in
+// the tile of (y, x) or is y - 1 or y + 1, and whose column is in that tile or is x - 1 or x + 1. A
 // direct convolution would affect nine outputs. Other outputs are unchanged, bit by bit. The same
 // holds for the upstream gradient in the gradient of the input. In the gradient of the weights, a
 // NaN or an infinity affects all weights of its channel. In the weights, it affects the whole
 // output channel, and in the gradient of the input the whole input channel. Numbers near the limit
-// of float's range may overflow in a transform, e.g. inputs beyond 6e36. They may affect as many
+// of float's range may overflow in a transform, e.g. inputs beyond 6e36. They may affect the same
 // outputs, even if all weights are 0, because infinity times 0 is NaN. relu(NaN) is NaN, and
 // relu(-infinity) is 0. Where the mask is 0, the gradient counts as 0, even if it is NaN.
 //

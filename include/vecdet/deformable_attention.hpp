@@ -26,9 +26,9 @@
 // (x width - 0.5, y height - 0.5) is below -1, or at least the level's width or height. Its
 // gradient and that of its weight are then 0, for any weight. At exactly -1, the first column or
 // row has weight 0, and the point's gradient is that towards it. No point causes accesses outside
-// the value. NaN and infinite values, weights and upstream gradients
-// propagate to every result whose sample has the location among its four, even if the location's
-// bilinear weight is 0, as in torch.
+// the value. NaN and infinite values, weights and upstream gradients propagate to every result
+// whose sample has the location among its four, even if the location's bilinear weight is 0, as in
+// torch.
 //
 // Accuracy: a sample's position is computed in double, so a float point is never in a wrong cell.
 // In float, errors relative to the sum of the magnitudes of a result's terms are within (points +

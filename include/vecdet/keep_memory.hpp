@@ -8,8 +8,8 @@
 // longer than the loss itself.
 //
 // By default, threads other than the main one allocate from arenas of their own, whose pieces hold
-// at most 64 MiB: glibc calls mmap for larger arrays there, whatever its settings. Therefore all
-// threads share the main arena here.
+// at most 64 MiB: glibc calls mmap for larger arrays there, whatever its settings. Therefore glibc
+// makes no further arenas after this call.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -24,9 +24,10 @@ inline namespace VECDET_ABI {
 /// Makes malloc reuse freed memory for arrays of every size. Call it once, at the start of main().
 /// The process then never returns memory to the kernel, so its size stays at the peak. All threads
 /// share one arena, so threads wait for each other when they allocate or free more than about 1 KB
-/// at the same time. A thread that has allocated before the call keeps its own arena, where arrays
-/// above 64 MiB are still mapped anew each time.
-/// @return whether it took effect: true with glibc, false with other C libraries, where nothing
+/// at the same time. Call it before any other thread allocates: the arena of such a thread stays,
+/// also after it has ended, and later threads may get it. Arrays above 64 MiB are still mapped anew
+/// each time there.
+/// @return whether glibc has taken the settings; false with other C libraries, where nothing
 ///     changes. An allocator that replaces glibc's, such as jemalloc, is not affected.
 inline bool keep_memory() noexcept {
 #if defined(__GLIBC__)

@@ -320,8 +320,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(
     const at::Tensor& centerness = {}, double size_limit = 4.135166556742356, double min_size = 0);
 
 /// Frees the memory that the operators keep for later calls: up to 512 MiB of freed gradients of
-/// 1 MiB or more, which saves page faults, and the transformed weights of conv3x3(), four times as
-/// large as the weights, until others are transformed after these are gone.
+/// 1 MiB or more, which saves page faults, and the transformed weights of conv3x3(), which are four
+/// times as large as the weights. Those of freed weights stay until others are transformed.
 /// @return the number of bytes
 std::int64_t free_cached_memory();
 

@@ -25,13 +25,13 @@
 // scores below -0.001 or above 1.001 throw; the margin is for models in float16 and for quantised
 // weights. In the layout channels, every score is checked. In rows, every objectness is, but only
 // the scores of boxes with one above the threshold, because the other rows are not read to their
-// end. If params.extras is given, scores are taken as they are. With VECDET_CHECK=1, 16, 33, 52 or
-// 112 scores per box, which rotated boxes, masks and poses seem to have, are reported unless
-// params.extras or params.classes is given.
+// end. With max_candidates = 0, none is. If params.extras is given, scores are taken as they are.
+// With VECDET_CHECK=1, 16, 33, 52 or 112 scores per box, which rotated boxes, masks and poses seem
+// to have, are reported unless params.extras or params.classes is given.
 //
 // Throws std::invalid_argument if shapes do not match params, a threshold is outside [0, 1], a
-// limit is negative, scales and sides of a transform are not positive and finite in float, or an
-// image has more than 2^32 scores.
+// limit, params.extras or params.classes is out of range, scales and sides of a transform are not
+// positive and finite in float, or an image has more than 2^32 scores.
 #pragma once
 
 #include <vecdet/box_format.hpp>
@@ -77,7 +77,7 @@ struct yolo_postprocess_params {
   /// Number of values after the scores. Rotated boxes have 1 (the angle), masks 32, poses 51. With
   /// unknown_extras there are none, and scores that are no probabilities throw. At most 2^31 - 1.
   index_t extras = unknown_extras;
-  /// Number of classes, which is checked; 0: as many as there are scores. Not with score_and_class.
+  /// The number of classes that the model must have; 0: any. Not with score_and_class.
   index_t classes = 0;
   /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
   /// pixels.

@@ -93,6 +93,8 @@ def as_array(function: str, argument: str, value: Any) -> NDArray[Any]:
     except ValueError as error:
         raise ValueError(found(function, argument, value) + ", expected an array, or lists of the "
                          "same length and type") from error
+    except MemoryError:
+        raise
     except Exception as error:
         raise TypeError(found(function, argument, value) + ", expected an array") from error
 

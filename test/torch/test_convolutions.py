@@ -627,18 +627,24 @@ class Memory(Case):
     def test_modules_that_end_within_a_mode(self):
         """Which gets every operator that is called."""
         from torch._subclasses import FakeTensorMode
+        from torch.utils._python_dispatch import TorchDispatchMode
 
-        vecdet.torch.free_cached_memory()
-        net, wrong, hook = self.used_network(), [], sys.unraisablehook
-        sys.unraisablehook = wrong.append
-        try:
-            with FakeTensorMode():
-                del net
-                gc.collect()
-        finally:
-            sys.unraisablehook = hook
-        self.assertEqual(wrong, [])
-        self.assertEqual(vecdet.torch.free_cached_memory(), 0)
+        class Refusing(TorchDispatchMode):
+            def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+                raise AssertionError(f"{operator} was called")
+
+        for mode in (FakeTensorMode, Refusing):
+            vecdet.torch.free_cached_memory()
+            net, wrong, hook = self.used_network(), [], sys.unraisablehook
+            sys.unraisablehook = wrong.append
+            try:
+                with mode():
+                    del net
+                    gc.collect()
+            finally:
+                sys.unraisablehook = hook
+            self.assertEqual(wrong, [])
+            self.assertEqual(vecdet.torch.free_cached_memory(), 0)
 
     def test_modules_at_the_end_of_the_process(self):
         code = ("import torch, vecdet.torch\n"

@@ -68,7 +68,7 @@ typedef struct vecdet_yolo_postprocess_params {
   int64_t max_candidates;     ///< per image: only the best go to NMS
   int64_t max_detections;     ///< per image
   int64_t extras;             ///< numbers after the scores; -1: none, and scores are checked
-  int64_t classes;            ///< is checked; 0: as many as there are scores
+  int64_t classes;            ///< that the model must have; 0: any. Not with SCORE_AND_CLASS
   int64_t keypoint_size;      ///< 0: extras are copied; 2 or 3: they are key points
 } vecdet_yolo_postprocess_params;
 
@@ -310,15 +310,16 @@ VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(v
   return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::rt_detr());
 }
 
-/// The number of extras (1, 32 or 51) if so many scores per box are rather those of a model with
-/// extras, for which params->extras is not given: rotated boxes of 15 classes (16), masks of 1 or
-/// 80 classes (33, 112), poses of 1 class (52). Otherwise 0.
+/// Tells whether params->extras may have been forgotten. For 16, 33, 52 or 112 scores per box,
+/// which models of rotated boxes, masks and poses seem to have without it, the result is the number
+/// of their extras: 1, 32, 51 or 32. Otherwise it is 0.
 VECDET_C int64_t vecdet_yolo_likely_extras(int64_t scores) { return detail::likely_extras(scores); }
 
 /// The detections of a YOLO model's raw output, of float or bfloat16. `numbers` are images x boxes
 /// x numbers (params->layout VECDET_YOLO_ROWS) or images x numbers x boxes (VECDET_YOLO_CHANNELS):
 /// `rows` counts those of all images, and `stride` is the number of elements from one to the next.
-/// Scores are probabilities; if params->extras is -1, a score outside [0, 1] is an error.
+/// Scores are probabilities; if params->extras is -1, a score or an objectness outside [0, 1] is an
+/// error.
 /// `transforms` has one per image; null: results stay in the input's pixels. `sources` are indices
 /// of boxes in their image's output; `extras` have params->extras numbers per detection. Both may
 /// be null. `params` null: vecdet_yolo_postprocess_params_v8().

@@ -107,7 +107,8 @@ class yolo_call {
                       : "4, 1 for the objectness if any, at least 1 class, and params.extras");
       if (params_.classes != 0)
         check_size(function, "params.classes", params_.classes, classes_,
-                   "the number of scores of a box");
+                   is_unknown() ? "the number of scores of a box, if params.extras is not given"
+                                : "the number of scores of a box");
       check(classes_ < 1 << 24 && boxes_ <= (index_t{1} << 32) / classes_, function,
             "boxes of an image", boxes_,
             "at most 2^32 scores per image and fewer than 2^24 classes");

@@ -42,9 +42,12 @@ class postprocess_yolo_kernel {
       detail::check(params_.extras >= 0 && params_.extras <= detail::most_yolo_extras, name,
                     "extras", params_.extras, "0 to 2^31 - 1");
     node.read("keypoint_size", params_.keypoint_size);
-    if (node.read("classes", classes_))
+    if (node.read("classes", classes_)) {
+      detail::check(params_.scores != yolo_scores::score_and_class, name, "classes", classes_,
+                    "no value, because the model gives one score and its class");
       detail::check(classes_ >= 1, name, "classes", classes_, "1 or more");
-    if (params_.scores != yolo_scores::score_and_class) params_.classes = classes_;
+    }
+    params_.classes = classes_;
     yolo_postprocess_workspace workspace;  // of a call that checks the parameters
     postprocess_yolo(yolo_outputs<float>{{}, 0}, {}, params_, workspace);
   }

@@ -176,12 +176,6 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "_conv3x3_grad(Tensor[] upstream, Tensor[] relu_outputs, Tensor[] inputs, Tensor weight, "
       "bool needs_inputs, bool needs_weight, bool needs_bias) -> (Tensor[], Tensor, Tensor)");
   m.def("_free_cached_memory() -> int", &vecdet::ops::free_cached_memory);
-  // The address is that of the weight's data: a tensor would be dispatched to modes that happen to
-  // be active when a module ends.
-  m.def("_free_transformed_weights(int address) -> int", [](std::int64_t address) {
-    return static_cast<std::int64_t>(
-        aten::kept_weights::get().free_of(reinterpret_cast<const void*>(address)));
-  });
   m.def("_keep_memory() -> bool", [] { return vecdet::keep_memory(); });
 }
 
@@ -201,3 +195,10 @@ TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
 }
 
 }  // namespace
+
+/// Frees the transformed weights of the tensor whose data is at the address. It is not an operator,
+/// because that would be dispatched to modes that happen to be active when a module ends.
+extern "C" __attribute__((visibility("default"))) void vecdet_torch_free_transformed_weights(
+    const void* address) {
+  vecdet::aten::kept_weights::get().free_of(address);
+}

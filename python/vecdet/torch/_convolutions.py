@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import sys
+from ctypes import c_void_p
 from typing import Sequence
 
 import torch
 from torch import Tensor, nn
 from torchvision.ops import misc
 
+from ._library import library
 from ._parts import are_watched, is_own, replaces
 from ._transforms import is_transformed
 
@@ -88,7 +90,7 @@ def free_transformed_weights(convolution: nn.Module) -> None:
     transforms it again."""
     weight = convolution._parameters.get("weight") if "_parameters" in vars(convolution) else None
     if type(weight) in (Tensor, nn.Parameter) and weight.device.type == "cpu":
-        _ops._free_transformed_weights(weight.data_ptr())
+        library.vecdet_torch_free_transformed_weights(c_void_p(weight.data_ptr()))
 
 
 @replaces(nn.Sequential)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 
 try:
@@ -30,6 +31,9 @@ except ImportError:
 _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libvecdet_torch.so")
 
 
+library: ctypes.CDLL
+
+
 def _series(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
@@ -38,8 +42,10 @@ def _load() -> None:
     if _series(TORCH_VERSION) != _series(torch.__version__):
         raise ImportError(f"vecdet.torch was built for PyTorch {TORCH_VERSION}, but this is "
                           f"PyTorch {torch.__version__}: build it again")
+    global library
     try:
         torch.ops.load_library(_FILE)
+        library = ctypes.CDLL(_FILE)
     except OSError as error:
         raise ImportError(f"vecdet.torch was built for PyTorch {TORCH_VERSION}, and does not load "
                           f"into this PyTorch {torch.__version__}: {error}") from error

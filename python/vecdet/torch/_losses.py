@@ -209,8 +209,8 @@ def complete_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none
                           eps: float = EPS) -> Tensor:
     """CIoU loss, otherwise like generalized_box_iou_loss. https://arxiv.org/abs/1911.08287
 
-    torchvision adds ``eps`` only to the denominator of alpha, and 1e-7 to the others. It computes
-    other values than that."""
+    Another ``eps`` than the default is added only to the denominator of alpha, as in torchvision,
+    which then computes the loss."""
     if eps != EPS:
         return torchvisions("complete_box_iou_loss")(boxes1, boxes2, reduction, eps)
     return _ops.iou_loss(boxes1, boxes2, OVERLAPS["ciou"],

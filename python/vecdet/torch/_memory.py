@@ -13,12 +13,12 @@ def keep_memory() -> bool:
     returns large tensors to the system, and each page of a new one faults. Call it once, before
     training. The process then keeps as much memory as it has ever used at one time.
 
-    All threads then share one arena of malloc, and may wait for each other when they allocate. A
-    thread that has allocated before the call keeps its own arena, where arrays above 64 MiB are
-    still returned to the system.
+    All threads then share one arena of malloc, and may wait for each other when they allocate. Call
+    it before other threads allocate: the arena of such a thread stays, and later threads may get
+    it. Arrays above 64 MiB are still returned to the system there.
 
     Returns:
-        Whether it took effect: False if malloc is not glibc's. An allocator that replaces it,
+        Whether glibc has taken the settings: False if malloc is not glibc's. An allocator that replaces it,
         such as jemalloc, is not affected.
     """
     return _ops._keep_memory()

@@ -230,8 +230,9 @@ index_t search_yolo_rows(const yolo_search_args<T>& args, index_t first, index_t
       has_outside |= objectness > detail::greatest_probability;
     }
     const float greatest = greatest_score(scores, args.classes, objectness);
+    // Not the threshold of the records, which rises: the check would depend on the threads' rows.
+    if (looks && greatest > args.threshold) has_outside |= any_outside(scores, args.classes);
     if (!(greatest > found.threshold())) continue;
-    if (looks) has_outside |= any_outside(scores, args.classes);
     for (index_t c = 0; c < args.classes; ++c) {
       const float score = static_cast<float>(scores[c]) * objectness;
       if (args.multi_label) {
