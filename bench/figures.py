@@ -55,9 +55,10 @@ def processor():
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         words = dict(line.split(":", 1) for line in lines if ":" in line)
     words = {key.strip(): value.strip() for key, value in words.items()}
-    if "model name" not in words:  # 64-bit Arm
+    try:
+        return f"{words['model name']}, family {words['cpu family']}, model {words['model']}"
+    except KeyError:  # 64-bit Arm
         return "unknown processor"
-    return f"{words['model name']}, family {words['cpu family']}, model {words['model']}"
 
 
 def is_unsteady(fastest, median):

@@ -198,10 +198,6 @@ inline double cold_call(const std::string& name, const replay_call& call,
   return times.empty() ? 0 : times[times.size() / 2];
 }
 
-}  // namespace detail
-
-namespace detail {
-
 /// Duration of a call in seconds.
 inline double seconds_of(const replay_call& call) {
   const auto begin = std::chrono::steady_clock::now();

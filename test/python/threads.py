@@ -3,6 +3,7 @@
 
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 
 def run_on_threads(count, work):
@@ -13,11 +14,11 @@ def run_on_threads(count, work):
         together.wait()
         work()
 
-    threads = [threading.Thread(target=begin) for _ in range(count)]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    sys.setswitchinterval(interval)
+    try:
+        with ThreadPoolExecutor(count) as pool:
+            for each in [pool.submit(begin) for _ in range(count)]:
+                each.result()
+    finally:
+        sys.setswitchinterval(interval)
