@@ -200,5 +200,5 @@ TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
 /// because that would be dispatched to modes that happen to be active when a module ends.
 extern "C" __attribute__((visibility("default"))) void vecdet_torch_free_transformed_weights(
     const void* address) {
-  vecdet::aten::kept_weights::get().free_of(address);
+  aten::kept_weights::get().free_of(address);
 }
