@@ -18,8 +18,8 @@ def keep_memory() -> bool:
     it. Arrays above 64 MiB are still returned to the system there.
 
     Returns:
-        Whether glibc has taken the settings: False if malloc is not glibc's. An allocator that replaces it,
-        such as jemalloc, is not affected.
+        Whether glibc has taken the settings: False if malloc is not glibc's. An allocator that
+        replaces it, such as jemalloc, is not affected.
     """
     return _ops._keep_memory()
 
