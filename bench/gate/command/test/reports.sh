@@ -40,7 +40,7 @@ with open("history.jsonl", "w") as out:
 END
 expect 0 "$gate" history history.jsonl --html page.html --otava otava
 [ "$(cat out)" = "sum<1>: +10.0% since 2026-01-11T00:00:00Z r20" ] || fail "$(cat out)"
-has page.html 'sum&lt;1&gt;' '2 benchmarks, 1 changes' '+10.0%' 'class="change"'
+has page.html 'sum&lt;1&gt;' '2 benchmarks, 1 change.' '+10.0%' 'class="change"'
 [ "$(grep -c '<svg' page.html)" = 2 ] || fail "two plots"
 if grep -q 'http' page.html; then fail "the page refers to others"; fi
 has otava/otava.yaml '"sum<1>":' 'type: csv' 'file: "otava/2.csv"' 'direction: -1'
