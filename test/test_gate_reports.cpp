@@ -228,7 +228,8 @@ TEST_CASE("gate: the history's page says from how many runs it can tell") {
   const std::string page = out.str();
   CHECK(contains(page, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"));
   CHECK(contains(page, "3 benchmarks, 1 change. "));
-  CHECK(contains(page, "from 5 runs before it and 5 after it, or from 3 runs after"));
+  CHECK(contains(
+      page, "It takes 5 runs before a step and 5 after it to tell it from chance, or 3 after"));
   CHECK(contains(page, "1 benchmark has fewer than 10 runs and no change"));
   CHECK(contains(page, "8 runs: too few to tell a change"));
   CHECK_FALSE(contains(page, "12 runs: too few"));

@@ -88,8 +88,8 @@ inline void write_history_page(std::ostream& out, const std::vector<benchmark_hi
       << ". Points are runs, horizontal lines the medians between changes, dashed lines "
          "changes found by e-divisive means (Matteson &amp; James 2014, permutation test, p &le; "
       << change_point_params{}.significance << "). Changed benchmarks come first.</p>\n";
-  out << "<p>A step can be told from chance from " << least << " runs before it and " << least
-      << " after it, or from " << least_after << " runs after a longer history.";
+  out << "<p>It takes " << least << " runs before a step and " << least
+      << " after it to tell it from chance, or " << least_after << " after a longer history.";
   const auto is_short = [&](const benchmark_history& series) {
     return series.changes.empty() && series.ns.size() < 2 * least;
   };

@@ -31,8 +31,8 @@
 //
 // Accuracy in float: let C be the number of channels that are summed, and M the sum over these
 // channels of (the largest magnitude of the nine weights) x (the largest magnitude that the tile
-// reads), plus |bias|. Unless a number under- or overflows, the error of an output, or of the
-// gradient of the input, is at most (for up to 70,000 channels, or tiles below)
+// reads), plus |bias|. With up to 70,000 channels or tiles, unless a number under- or overflows,
+// the error of an output, or of the gradient of the input, is at most
 //
 //   440 (C + 18) 2^-23 M with f4x4, and 33 (C + 9) 2^-23 M with f2x2.
 //

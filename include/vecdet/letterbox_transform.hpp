@@ -27,7 +27,7 @@ struct letterbox_transform {
 
 namespace detail {
 
-/// Sides are used in float, where those below about 1e-45 would be 0.
+/// Sides are used in float, where those below about 7e-46 would be 0.
 inline bool is_image_side(double side) { return fits_float(side) && static_cast<float>(side) > 0; }
 
 inline void check_sides(const char* function, const char* argument, image_size size) {

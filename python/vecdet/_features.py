@@ -154,9 +154,9 @@ def roi_align_grad(grad: ArrayLike, boxes: Any, input_shape: Sequence[int],
                          + ", expected (N, channels, height, width)")
     try:
         out = result(function, "input_shape", shape, shape, array.dtype)
+    except MemoryError:
+        raise
     except Exception as error:
-        if isinstance(error, MemoryError):
-            raise
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(found(function, "input_shape", shape) + ", expected integers of 0 or more whose "
                    "product fits into memory") from error

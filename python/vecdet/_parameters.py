@@ -139,10 +139,6 @@ def _is_constant(value: Any) -> bool:
     return isinstance(value, _CONSTANTS)
 
 
-class _NotConstant(TypeError):
-    pass
-
-
 def kept(make: Callable[..., Any]) -> Callable[..., Any]:
     """Keeps the results of a function of parameters for later calls with the same ones. Half the
     work of a short call would be to make them. Parameters of different types are different, also
@@ -151,7 +147,7 @@ def kept(make: Callable[..., Any]) -> Callable[..., Any]:
     @functools.lru_cache(maxsize=256, typed=True)
     def known(*values: Any) -> Any:
         if not all(map(_is_constant, values)):
-            raise _NotConstant
+            raise TypeError  # such as an array, which can change in place
         return make(*values)
 
     def look_up(*values: Any) -> Any:

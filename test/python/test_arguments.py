@@ -29,7 +29,7 @@ import vecdet.supervision
 from vecdet import _c
 from vecdet._arrays import TYPES
 from vecdet._packed import bytes_address, joined, packer
-from support import LEVELS, calls, generator, nms, some_boxes
+from support import LEVELS, Remote, calls, generator, nms, some_boxes
 from threads import run_on_threads
 
 try:
@@ -49,14 +49,6 @@ class Exported:
 
     def __dlpack_device__(self):
         return self._values.__dlpack_device__()
-
-
-class Unreadable:
-    def __dlpack__(self, **options):
-        raise BufferError("it is on another device")
-
-    def __dlpack_device__(self):
-        return (2, 0)
 
 
 class Changing:
@@ -208,7 +200,7 @@ class Mistakes(unittest.TestCase):
         self.fails(ValueError, r"idxs has 18446744073709551615", vecdet.batched_nms, boxes, scores,
                    np.array([2**64 - 1, 0, 1], np.uint64), 0.5)
         self.fails(ValueError, r"in_fmt is 'yxyx'", vecdet.box_convert, boxes, "yxyx", "xyxy")
-        self.fails(TypeError, r"boxes is a Unreadable whose DLPack", vecdet.nms, Unreadable(),
+        self.fails(TypeError, r"boxes is a Remote whose DLPack", vecdet.nms, Remote(),
                    scores, 0.5)
         self.fails(ValueError, r"match_threshold", vecdet.merge_boxes, boxes, scores,
                    match_threshold=0)

@@ -19,7 +19,7 @@ import vecdet
 import vecdet.sahi
 import vecdet.supervision
 from vecdet._messages import found
-from support import calls, generator, some_boxes
+from support import Remote, calls, generator, some_boxes
 
 MESSAGE = re.compile(r"vecdet\.(?P<function>[\w.]+): (?P<argument>\w+)(?:\[[\d, ]+\])*"
                      r"(?:\.shape(?:\[-?\d\])?|\.dtype)? (?:is|has) (?P<value>.+?), expected .+",
@@ -41,16 +41,6 @@ class Refusing:
 
     def __repr__(self):
         return "Refusing"
-
-
-class Remote:
-    """An object with DLPack, on another device."""
-
-    def __dlpack__(self, **options):
-        raise BufferError("it is on another device")
-
-    def __dlpack_device__(self):
-        return (2, 0)
 
 
 class Truthless:

@@ -68,7 +68,7 @@ typedef struct vecdet_yolo_postprocess_params {
   int64_t max_candidates;     ///< per image: only the best go to NMS
   int64_t max_detections;     ///< per image
   int64_t extras;             ///< numbers after the scores; -1: none, and scores are checked
-  int64_t classes;            ///< that the model must have; 0: any. Not with SCORE_AND_CLASS
+  int64_t classes;            ///< as many as the model must have; 0: any; not with SCORE_AND_CLASS
   int64_t keypoint_size;      ///< 0: extras are copied; 2 or 3: they are key points
 } vecdet_yolo_postprocess_params;
 

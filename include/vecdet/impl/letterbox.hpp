@@ -77,12 +77,11 @@ inline void check_letterbox(vector_view<const byte_image> images, vector_view<fl
           "params.deviation", deviation,
           "a number other than 0 by which scale and mean can be divided without overflow");
     const pixel_formula formula(params, c);
-    for (const float pixel : {255.0f, static_cast<float>(params.fill)}) {
-      const bool is_fill = pixel < 255 || pixel > 255;
-      check(is_finite(formula(pixel)), function, is_fill ? "params.fill" : "params.scale",
-            is_fill ? params.fill : params.scale,
-            "a number with which (pixel * scale - mean) / deviation fits a float");
-    }
+    constexpr const char* expected =
+        "a number with which (pixel * scale - mean) / deviation fits a float";
+    check(is_finite(formula(255)), function, "params.scale", params.scale, expected);
+    check(is_finite(formula(static_cast<float>(params.fill))), function, "params.fill", params.fill,
+          expected);
   }
 }
 

@@ -31,21 +31,17 @@ except ImportError:
 _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libvecdet_torch.so")
 
 
-library: ctypes.CDLL
-
-
 def _series(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _load() -> None:
+def _load() -> ctypes.CDLL:
     if _series(TORCH_VERSION) != _series(torch.__version__):
         raise ImportError(f"vecdet.torch was built for PyTorch {TORCH_VERSION}, but this is "
                           f"PyTorch {torch.__version__}: build it again")
-    global library
     try:
         torch.ops.load_library(_FILE)
-        library = ctypes.CDLL(_FILE)
+        return ctypes.CDLL(_FILE)
     except OSError as error:
         raise ImportError(f"vecdet.torch was built for PyTorch {TORCH_VERSION}, and does not load "
                           f"into this PyTorch {torch.__version__}: {error}") from error
@@ -124,7 +120,7 @@ def _tell_flops_to_counters() -> None:
         return flops(inputs, weight) * (needs_inputs + needs_weight)
 
 
-_load()
+library = _load()
 if hasattr(torch.library, "register_fake"):  # PyTorch 2.4 and newer
     _tell_shapes_to_compilers()
 if register_flop_formula is not None:
