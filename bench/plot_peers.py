@@ -125,7 +125,8 @@ def machine(run):
     return textwrap.fill(
         f"Measured on {run['date']}: {run['processor']}, {run['processors']} virtual processors, {instruction_set}; "
         f"{run['system']}; PyTorch {versions['torch']}{blas}, torchvision {versions['torchvision']}, ONNX Runtime "
-        f"{versions['onnxruntime']}. Each time is the minimum of {run['rounds']} rounds.", 120) + "\n"
+        f"{versions['onnxruntime']}. Each time is the minimum of {run['rounds']} rounds; "
+        "`~` marks one that is less than three quarters of the median.", 120) + "\n"
 
 
 def put(path, mark, text):
