@@ -152,7 +152,7 @@ function(vecdet_add_c_target include_dir)
   if(TARGET vecdet_c)
     return()
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS "${include_dir}/vecdet/c/*.cpp")
+  file(GLOB sources CONFIGURE_DEPENDS "${include_dir}/vecdet/c/*.cpp" "${include_dir}/vecdet/c/generated/*.cpp")
   add_library(vecdet_c SHARED ${sources})
   add_library(vecdet::c ALIAS vecdet_c)
   set_target_properties(vecdet_c PROPERTIES OUTPUT_NAME vecdet SOVERSION 0

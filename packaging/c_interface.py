@@ -1,25 +1,314 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates files from the definitions of the C interface in include/vecdet/c: the header
-include/vecdet/c.h and the tables of the NumPy package, python/vecdet/_c.py.
+"""Generates the C interface from the public headers and the functions in include/vecdet/c:
 
-    c_interface.py            writes both
+    include/vecdet/c/generated/params.hpp   enumerations and structs of parameters in C, and the
+                                            copies between them and those in C++
+    include/vecdet/c/generated/presets.cpp  functions that return structs of parameters
+    include/vecdet/c.h                      the C header
+    python/vecdet/_c.py                     the tables of the NumPy package
+
+    c_interface.py            writes them
     c_interface.py --check    fails if one of them is out of date
 
-It copies each typedef and each function that begins with VECDET_C, with the comment before it.
+The enumerations and structs of parameters are those of the public headers that a function in
+include/vecdet/c names: vecdet_X for X. The header copies each typedef of these files and each
+function that begins with VECDET_C, with the comment before it.
 """
+
+from __future__ import annotations
 
 import pathlib
 import re
 import sys
 import textwrap
 
+import declarations
+from declarations import Enum, Field, Struct, one_line
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "include/vecdet/c"
 # In the order of the header.
 PARTS = ["types.hpp", "core.cpp", "nms.cpp", "detections.cpp", "boxes.cpp", "targets.cpp",
-         "class_losses.cpp", "softmax_losses.cpp", "box_losses.cpp", "queries.cpp", "features.cpp", "attention.cpp",
-         "letterbox.cpp", "profile.cpp"]
+         "class_losses.cpp", "softmax_losses.cpp", "box_losses.cpp", "queries.cpp", "features.cpp",
+         "attention.cpp", "letterbox.cpp", "profile.cpp"]
+if set(PARTS) != {path.name for path in SOURCES.glob("*.?pp")} - {"support.hpp"}:
+    sys.exit("PARTS does not list the files of include/vecdet/c")
+
+# ---- Enumerations and structs of parameters
+
+# The names of enumerators in C: {} is the one in C++. Without a row, VECDET_<ENUM>_{}.
+ENUMERATORS = {
+    "box_format": "{}", "box_loss": "{}_LOSS", "conv3x3_tile": "{}", "dense_detector": "{}",
+    "empty_iou": "EMPTY_IOU_{}", "feature_layout": "{}", "iou_kind": "{}", "isa": "{}",
+    "nms_format": "NMS_{}", "nms_order": "NMS_BY_{}", "nms_overlap": "NMS_{}",
+    "query_class_cost": "QUERY_COST_{}", "conv3x3_use": "CONV3X3_{}", "reduction": "{}",
+    "score_kind": "{}", "set_class_loss": "SET_LOSS_{}", "size_clamp": "CLAMP_{}",
+    "soft_nms_method": "SOFT_NMS_{}", "yolo_layout": "YOLO_{}", "yolo_scores": "YOLO_{}",
+}
+RENAMED = {"VECDET_NMS_BY_IMAGE_SCORE": "VECDET_NMS_BY_IMAGE",
+           "VECDET_NMS_BY_IMAGE_CLASS_SCORE": "VECDET_NMS_BY_IMAGE_AND_CLASS"}
+
+# Fields that are arguments of the functions in C.
+ARGUMENTS = {("regression_loss_params", "box_weights")}
+
+TYPES = {"double": "double", "bool": "int", "index_t": "int64_t", "std::uint64_t": "uint64_t",
+         "lasting<vector_view<const float>>": "const float*"}
+
+ENUMS, STRUCTS = declarations.read()
+CODE = {name: re.sub(r"//[^\n]*", "", (SOURCES / name).read_text()) for name in PARTS}
+FUNCTIONS = {
+    name: dict(re.findall(r"^VECDET_C [^(]*?\bvecdet_(\w+)\((.*?)\) \{", code, re.M | re.S))
+    for name, code in CODE.items()}
+
+
+def enumerator(enum: Enum, value: str) -> str:
+    pattern = ENUMERATORS.get(enum.name, enum.name + "_{}")
+    name = "VECDET_" + pattern.format(value).upper()
+    return RENAMED.get(name, name)
+
+
+def fields_of(struct: Struct) -> list[Field]:
+    return [field for field in struct.fields if (struct.name, field.name) not in ARGUMENTS]
+
+
+def types_in(code: str) -> list[str]:
+    """The enumerations and structs that the code names, each after those that it contains."""
+    result: list[str] = []
+
+    def add(name: str) -> None:
+        if name in STRUCTS:
+            for field in fields_of(STRUCTS[name]):
+                add(field.type)
+        if (name in STRUCTS or name in ENUMS) and name not in result:
+            result.append(name)
+
+    for name in re.findall(r"\bvecdet_(\w+)", code):
+        add(name)
+    return result
+
+
+def in_c(text: str, struct: Struct | None = None, field: Field | None = None) -> str:
+    """A comment of a public header for C: names in C, 0 for false, null for empty."""
+    own = ENUMS.get(field.type) if field else None
+    others = [ENUMS[f.type] for f in struct.fields if f.type in ENUMS] if struct else []
+    functions = {name for names in FUNCTIONS.values() for name in names}
+
+    def name_of(found: re.Match[str]) -> str:
+        word = found[1]
+        if struct and word in struct.constants:
+            return struct.constants[word]
+        if own and word in own.values:
+            return enumerator(own, word)
+        for enum in others:
+            if "_" in word and word in enum.values:
+                return enumerator(enum, word)
+        if word in functions and ("_" in word or found[2]):
+            return f"vecdet_{word}()"
+        if word in STRUCTS and word in USED:
+            return f"vecdet_{word}"
+        return found[0]
+
+    text = re.sub(r"; see \w+\.hpp[^.]*", "", text)
+    text = re.sub(r"\b(\w+)\b(\(\))?", name_of, text)
+    if field and field.type == "bool":
+        text = re.sub(r"\b([Ii])f false\b", r"\1f 0", text)
+    if field and field.type.startswith("lasting"):
+        text = text.replace("empty: ", "null: ")
+    return text
+
+
+def value_in_c(struct: Struct, field: Field) -> str:
+    """The default of a field; empty if its type has one."""
+    value = struct.constants.get(field.default, field.default).strip("{}")
+    if field.type in ENUMS:
+        return enumerator(ENUMS[field.type], value.split("::")[-1])
+    if field.type in STRUCTS:
+        return f"vecdet_{value.replace('::', '_')}" if value else ""
+    if field.type == "bool":
+        return str(int(value == "true"))
+    return {"-std::numeric_limits<double>::infinity()": "-infinity", "no_limit": "INT64_MAX",
+            }.get(value, re.sub(r"(\d)\.0\b", r"\1", value))
+
+
+def phrase(text: str) -> str:
+    """A single sentence as a phrase: without capital and full stop."""
+    if not re.search(r"\. ", text):
+        text = text.removesuffix(".")
+        text = re.sub(r"^[A-Z](?=[a-z]*\b)", lambda found: found[0].lower(), text)
+    return text
+
+
+def comment_lines(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, 100, initial_indent=indent + "/// ",
+                         subsequent_indent=indent + "/// ", break_long_words=False,
+                         break_on_hyphens=False)
+
+
+def block(head: str, rows: list[tuple[str, str]], tail: str) -> str:
+    """A typedef with its rows of code and comment. A comment stands behind its row if it fits."""
+    lines, run = [head], []
+
+    def end_run() -> None:
+        width = max((len(code) for code, _ in run), default=0)
+        lines.extend(f"  {code:{width}}  ///< {comment}" for code, comment in run)
+        run.clear()
+
+    for code, comment in rows:
+        width = max(len(code), *(len(known) for known, _ in run), 0)
+        fits = (2 + width + 7 + len(comment) <= 100
+                and all(2 + width + 7 + len(known) <= 100 for _, known in run))
+        if comment and not fits:
+            end_run()
+            fits = 2 + len(code) + 7 + len(comment) <= 100
+        if comment and fits:
+            run.append((code, comment))
+            continue
+        end_run()
+        lines += comment_lines(comment, "  ") if comment else []
+        lines.append("  " + code)
+    end_run()
+    return "\n".join([*lines, tail])
+
+
+def functions_with(name: str) -> list[str]:
+    """The functions that take the parameters, without the variants of a loss."""
+    found = [function for functions in FUNCTIONS.values() for function, code in functions.items()
+             if re.search(rf"\bconst vecdet_{name}\*", code)]
+    return [function for function in found
+            if re.sub("_(unreduced|and_grad|grad)$", "", function) not in found
+            or not re.search("_(unreduced|and_grad|grad)$", function)]
+
+
+def definition(name: str) -> str:
+    """The typedef of an enumeration or a struct of parameters."""
+    if name in ENUMS:
+        enum = ENUMS[name]
+        if not enum.comment:
+            sys.exit(f"{enum.header}: {name} has no comment")
+        lines = comment_lines(in_c(enum.comment))
+        names = [enumerator(enum, value) for value in enum.values]
+        line = f"typedef enum vecdet_{name} {{ {', '.join(names)} }} vecdet_{name};"
+        if any(enum.values.values()) or len(line) > 100:
+            codes = [own + "," * (own != names[-1]) for own in names]
+            comments = [in_c(phrase(comment)) for comment in enum.values.values()]
+            line = block(f"typedef enum vecdet_{name} {{", list(zip(codes, comments)),
+                         f"}} vecdet_{name};")
+        return "\n".join([*lines, line]) + "\n"
+    struct = STRUCTS[name]
+    users = [f"vecdet_{function}()" for function in functions_with(name)]
+    comment = f"Parameters of {' and '.join(users)}. " if users else ""
+    rows = []
+    for field in fields_of(struct):
+        own = TYPES.get(field.type) or f"vecdet_{field.type}"
+        if field.type not in TYPES and field.type not in ENUMS and field.type not in STRUCTS:
+            sys.exit(f"{struct.header}: {name}.{field.name} has a type unknown in C: {field.type}")
+        code = f"{own} {field.name}" + (f"[{field.size}]" if field.size else "") + ";"
+        text = in_c(phrase(field.comment), struct, field)
+        if value := value_in_c(struct, field):
+            if not text:
+                text = f"default {value}"
+            else:
+                text += f" Default {value}." if text.endswith(".") else f"; default {value}"
+        rows.append((code, text))
+    return "\n".join([*comment_lines(comment + in_c(struct.comment, struct)), block(
+        f"typedef struct vecdet_{name} {{", rows, f"}} vecdet_{name};")]) + "\n"
+
+
+def presets(name: str) -> str:
+    """The functions that return a struct of parameters: its presets, and its defaults unless a
+    preset returns these."""
+    struct = STRUCTS[name]
+    result = []
+    if not any(preset.is_default for preset in struct.presets):
+        result.append(f"/// The defaults of vecdet_{name}.\n"
+                      f"VECDET_C vecdet_{name} vecdet_{name}_default(void) {{\n"
+                      f"  return c_params_of<vecdet_{name}>({name}());\n}}\n")
+    for preset in struct.presets:
+        if not preset.comment:
+            sys.exit(f"{struct.header}: {name}::{preset.name} has no comment")
+        text = in_c(preset.comment, struct) + " These are the defaults." * preset.is_default
+        arguments = ", ".join(f"{TYPES[own.type]} {own.name}" for own in preset.parameters)
+        values = ", ".join(own.name + " != 0" * (own.type == "bool") for own in preset.parameters)
+        result.append("\n".join(comment_lines(text)) +
+                      f"\nVECDET_C vecdet_{name} vecdet_{name}_{preset.name}({arguments or 'void'})"
+                      f" {{\n  return c_params_of<vecdet_{name}>({name}::{preset.name}({values}));"
+                      "\n}\n")
+    return "\n".join(result)
+
+
+def copies(name: str) -> str:
+    """The trait of a type in C that copies and checks need."""
+    if name in ENUMS:
+        return ("template <>\ninline constexpr int enumerators<vecdet_"
+                f"{name}> = {len(ENUMS[name].values)};\n")
+    rows = "".join(f'    copy(p.{field.name}, c.{field.name}, "params.{field.name}");\n'
+                   for field in fields_of(STRUCTS[name]))
+    has_arrays = any(field.type.startswith("lasting") for field in fields_of(STRUCTS[name]))
+    return (f"template <>\nstruct fields_of<vecdet_{name}> {{\n"
+            f"  static constexpr bool has_arrays = {str(has_arrays).lower()};\n"
+            "  template <class Params, class C, class Copy>\n"
+            f"  static void each(Params& p, C& c, const Copy& copy) {{\n{rows}  }}\n}};\n")
+
+
+USED: list[str] = []
+USED += types_in("".join(CODE.values()))
+# Of each part: the types that only its functions use. Those of several parts are in types.hpp.
+OWN = {part: [name for name in types_in(code)
+              if not any(name in types_in(other) for part2, other in CODE.items() if part2 != part)]
+       for part, code in CODE.items()}
+OWN["types.hpp"] += [name for name in USED if not any(name in own for own in OWN.values())]
+
+PARAMS = """\
+// SPDX-License-Identifier: Apache-2.0
+// Enumerations and structs of parameters in C, and what copies between them and those in C++.
+//
+// Generated by packaging/c_interface.py from the public headers.
+// clang-format off
+#pragma once
+
+#include <cstdint>
+
+{types}
+namespace vecdet_c {{
+
+/// The number of enumerators, which have the same order in C and in C++.
+template <class CEnum>
+inline constexpr int enumerators = 0;
+/// each(p, c, copy) calls copy for each field of a struct in C++ and in C.
+template <class C>
+struct fields_of;
+
+{copies}
+}}  // namespace vecdet_c
+"""
+
+PRESETS = """\
+// SPDX-License-Identifier: Apache-2.0
+// The functions that return structs of parameters.
+//
+// Generated by packaging/c_interface.py from the public headers.
+// clang-format off
+{includes}
+using namespace vecdet_c;
+
+{functions}"""
+
+
+def params_file() -> str:
+    types = [name for part in PARTS for name in OWN[part]]
+    return PARAMS.format(types="\n".join(map(definition, types)),
+                         copies="\n".join(map(copies, types)))
+
+
+def presets_file() -> str:
+    names = [name for part in PARTS for name in OWN[part] if name in STRUCTS]
+    headers = sorted({f"#include <vecdet/{STRUCTS[name].header}>\n" for name in names}
+                     | {"#include <vecdet/c/support.hpp>\n"})
+    return PRESETS.format(includes="".join(headers), functions="\n".join(map(presets, names)))
+
+
+# ---- The header
 
 ITEM = re.compile(
     r"(?P<comment>(?:^///[^\n]*\n)*)"
@@ -39,7 +328,7 @@ HEADER = """\
 //
 // Before version 1.0, a release with a new minor number may change the layout of a struct.
 //
-// Generated by packaging/c_interface.py from include/vecdet/c.
+// Generated by packaging/c_interface.py from the public headers and include/vecdet/c.
 #ifndef VECDET_C_H
 #define VECDET_C_H
 
@@ -59,25 +348,37 @@ FOOTER = """
 """
 
 
-def one_line(text):
-    return re.sub(r"\s+", " ", text).strip()
-
-
 def declaration(item):
     text = f"{one_line(item['result'])} {item['function']}({one_line(item['arguments'])});"
     return "\n".join(textwrap.wrap(text, 100, subsequent_indent="    ", break_long_words=False))
 
 
 def parts():
+    """The title and the items of each part. Its own types come before its functions, or before a
+    struct that contains them, and presets before the first function that takes them."""
+    with_presets = {name: functions_with(name)[:1] for name in USED if name in STRUCTS}
     for name in PARTS:
         text = (SOURCES / name).read_text()
         title = re.match(r"// SPDX[^\n]*\n((?://[^\n]*\n)*)", text)[1]
         if name == "types.hpp":
             title = title.split("//\n")[0]
-        items = list(ITEM.finditer(text))
-        for item in items:
+        items, types = [], list(OWN[name])
+
+        def add(names):
+            for own in names:
+                types.remove(own)
+                items.extend(ITEM.finditer(definition(own)))
+
+        for item in ITEM.finditer(text):
             if not item["comment"]:
                 sys.exit(f"{name}: {item['function'] or item['type']} has no comment")
+            add([own for own in types_in(item["typedef"] or "") if own in types]
+                if item["typedef"] else list(types))
+            for own, first in with_presets.items():
+                if first == [short(item["function"] or "")]:
+                    items.extend(ITEM.finditer(presets(own)))
+            items.append(item)
+        add(list(types))
         yield title, items
 
 
@@ -100,7 +401,7 @@ TABLE = '''\
 # SPDX-License-Identifier: Apache-2.0
 """The types and functions of include/vecdet/c.h for ctypes.
 
-Generated by packaging/c_interface.py from include/vecdet/c."""
+Generated by packaging/c_interface.py from the public headers and include/vecdet/c."""
 
 from ctypes import Structure, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
 '''
@@ -138,7 +439,7 @@ def table():
     for _, items in parts():
         for item in items:
             if item["typedef"] and item["body"] and item["typedef"].startswith("typedef enum"):
-                body = re.sub(r"///<[^\n]*", "", item["body"])
+                body = re.sub(r"///[^\n]*", "", item["body"])
                 names = [short_constant(name.strip()) for name in body.split(",")]
                 enums.append(f"{', '.join(names)} = range({len(names)})")
             elif item["typedef"] and item["body"]:
@@ -167,7 +468,9 @@ def short_constant(name):
 
 
 def main():
-    for path, text in ((ROOT / "include/vecdet/c.h", header()),
+    for path, text in ((SOURCES / "generated/params.hpp", params_file()),
+                       (SOURCES / "generated/presets.cpp", presets_file()),
+                       (ROOT / "include/vecdet/c.h", header()),
                        (ROOT / "python/vecdet/_c.py", table())):
         if sys.argv[1:] != ["--check"]:
             path.write_text(text)

@@ -33,10 +33,10 @@ inline namespace VECDET_ABI {
 /// Usual values: for an RPN, 256 with half of them positive; for a box head, 512 with a quarter of
 /// them positive.
 struct balanced_sample_params {
-  index_t size = 256;           ///< sample size per image; 0 or more
-  double positive_share = 0.5;  ///< greatest share of positives; in [0, 1]
-  std::uint64_t seed = 0;
-  index_t background = -1, ignore = -2;
+  index_t size = 256;                    ///< sample size per image; 0 or more
+  double positive_share = 0.5;           ///< greatest share of positives; in [0, 1]
+  std::uint64_t seed = 0;                ///< the same seed gives the same sample
+  index_t background = -1, ignore = -2;  ///< labels, as in the focal loss
 };
 
 /// The sample of image k is [offsets[k], offsets[k + 1]) of `indices`, which index the labels. The

@@ -55,6 +55,8 @@ enum class size_clamp {
   none    ///< unbounded: SSD
 };
 
+/// The coder of boxes: dx = weight_x (gx - ax) / aw, dw = weight_w log(gw / aw), and so on. The
+/// defaults are those of dense detectors.
 struct coder_params {
   double weight_x = 1, weight_y = 1, weight_w = 1, weight_h = 1;  ///< positive
   size_clamp clamp = size_clamp::above;

@@ -7,6 +7,7 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
+/// The meaning of a box's four numbers.
 enum class box_format {
   xyxy,    ///< two corners
   xywh,    ///< top left corner, width and height, as in COCO's files

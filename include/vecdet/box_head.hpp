@@ -19,6 +19,7 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
+/// The defaults are those of torchvision's Faster R-CNN.
 struct box_head_params {
   double score_threshold = 0.05;  ///< In [0, 1]; scores above it count.
   double iou_threshold = 0.5;     ///< In [0, 1].

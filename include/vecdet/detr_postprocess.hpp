@@ -26,7 +26,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct detr_postprocess_params {
-  bool softmax = false;          ///< Softmax instead of sigmoid.
+  /// Softmax, whose last column is "no object", instead of sigmoid.
+  bool softmax = false;
   double score_threshold = 0.5;  ///< In [0, 1]; scores above it count.
   index_t max_detections = 300;  ///< Per image.
   box_format results = box_format::xyxy;

@@ -24,7 +24,7 @@ inline namespace VECDET_ABI {
 
 /// The kind of numbers that filter_topk searches.
 enum class score_kind {
-  logits,        ///< compared with logit_of(score_threshold)
+  logits,        ///< compared with the logit of score_threshold
   probabilities  ///< compared with score_threshold itself
 };
 

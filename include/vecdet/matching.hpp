@@ -39,7 +39,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct matcher_params {
-  double high_threshold = 0.5;
+  double high_threshold = 0.5;  ///< Anchors with at least this IoU are matched.
+  /// Anchors with a lower IoU are background; those between the thresholds are ignored.
   double low_threshold = 0.4;
   /// Every anchor with the greatest IoU of some box, ties included, is matched with the anchor's
   /// own best box.
@@ -62,7 +63,9 @@ struct matcher_params {
   coder_params coder;                    ///< For the deltas; anchors are corners.
 
   // Presets for torchvision's detectors, with the weights of their coders.
+  /// RetinaNet's matcher.
   static matcher_params retinanet() { return {}; }
+  /// The RPN's matcher: thresholds 0.7 and 0.3.
   static matcher_params rpn() {
     matcher_params params;
     params.high_threshold = 0.7;
@@ -77,6 +80,7 @@ struct matcher_params {
     params.coder = coder_params::roi();
     return params;
   }
+  /// SSD's matcher: every box takes its best anchor.
   static matcher_params ssd() {
     matcher_params params = roi();
     params.force_best = true;

@@ -28,15 +28,16 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct merge_params {
-  nms_overlap overlap = nms_overlap::smaller_area;  ///< IoS; positive_area is IoU.
+  nms_overlap overlap = nms_overlap::smaller_area;  ///< Or positive_area, the IoU.
   double match_threshold = 0.5;                     ///< In (0, 1].
-  bool transitive = false;
+  bool transitive = false;                          ///< A taken box takes its own matches, too.
   /// A member extends its group's box only if the two still overlap by more than the threshold,
   /// computed in double with the box as extended so far.
   bool rechecks = true;
 
-  /// SAHI's GREEDYNMM (its default) and NMM.
+  /// SAHI's GREEDYNMM, its default.
   static merge_params sahi_greedy_nmm(double match_threshold = 0.5);
+  /// SAHI's NMM.
   static merge_params sahi_nmm(double match_threshold = 0.5);
   /// The groups of supervision's box_non_max_merge; all members extend the box.
   static merge_params supervision(double match_threshold = 0.5);

@@ -49,6 +49,8 @@ enum class nms_order {
 
 constexpr index_t no_limit = std::numeric_limits<index_t>::max();
 
+/// Going down the scores, a box is kept unless a kept box of its class and image overlaps it by
+/// more than the threshold. The defaults are those of torchvision's NMS with a threshold of 0.5.
 struct nms_params {
   nms_params() = default;
   /// torchvision's NMS: nms(boxes, scores, 0.5).
@@ -69,6 +71,7 @@ struct nms_params {
   index_t max_per_image = no_limit;
   index_t max_total = no_limit;
 
+  /// torchvision.ops.nms.
   static nms_params torchvision(double iou_threshold) {
     nms_params params;
     params.iou_threshold = iou_threshold;
@@ -83,6 +86,7 @@ struct nms_params {
     return params;
   }
 
+  /// IPEX's NMS.
   static nms_params ipex(double iou_threshold) {
     nms_params params = mmcv(iou_threshold, true);
     params.suppress_equal = true;
@@ -90,13 +94,14 @@ struct nms_params {
     return params;
   }
 
-  static nms_params onnx(double iou_threshold, index_t max_output_boxes_per_class,
-                         bool centre_format = false) {
+  /// ONNX Runtime's NonMaxSuppression; `max_per_class` is its max_output_boxes_per_class, and
+  /// `centre_format` its center_point_box.
+  static nms_params onnx(double iou_threshold, index_t max_per_class, bool centre_format = false) {
     nms_params params = mmcv(iou_threshold);
     params.format = centre_format ? nms_format::centre : nms_format::any_corners;
     params.overlap = nms_overlap::positive_area;
     params.order = nms_order::image_class_score;
-    params.max_per_class = max_output_boxes_per_class;
+    params.max_per_class = max_per_class;
     params.drop_nan_scores = true;
     return params;
   }

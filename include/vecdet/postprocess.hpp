@@ -45,8 +45,9 @@ struct postprocess_params {
   coder_params coder;             ///< For the deltas; anchors are corners. FCOS does not use it.
   double min_size = 0;  ///< At most 1e35. Boxes with a smaller side are removed; 0 removes none.
 
-  // The defaults of torchvision's detectors.
+  /// torchvision's RetinaNet.
   static postprocess_params retinanet() { return {}; }
+  /// torchvision's FCOS.
   static postprocess_params fcos() {
     postprocess_params params;
     params.detector = dense_detector::fcos;
@@ -55,6 +56,7 @@ struct postprocess_params {
     params.max_detections = 100;
     return params;
   }
+  /// torchvision's SSD.
   static postprocess_params ssd() {
     postprocess_params params;
     params.detector = dense_detector::ssd;
@@ -65,7 +67,8 @@ struct postprocess_params {
     params.coder = coder_params::roi();
     return params;
   }
-  /// For training: 2000 per level and 2000 per image. In evaluation, torchvision uses 1000 each.
+  /// torchvision's RPN in training: 2000 per level and 2000 per image. In evaluation, torchvision
+  /// uses 1000 each.
   static postprocess_params rpn() {
     postprocess_params params;
     params.detector = dense_detector::rpn;

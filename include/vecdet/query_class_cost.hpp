@@ -7,9 +7,10 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
+/// The class cost of a query and a box.
 enum class query_class_cost {
-  focal,    ///< Deformable DETR, DINO, RT-DETR
-  softmax,  ///< DETR
+  focal,    ///< the focal cost, as in Deformable DETR, DINO and RT-DETR
+  softmax,  ///< minus the softmax probability, where the last column is "no object", as in DETR
 };
 
 }  // namespace VECDET_ABI

@@ -57,6 +57,7 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
+/// The defaults are torchvision's.
 struct roi_align_params {
   double spatial_scale = 1;    ///< locations per pixel: 1 / stride
   index_t sampling_ratio = 0;  ///< samples per bin and axis, at most 1024; below 1: adaptive

@@ -7,6 +7,7 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
+/// The class loss of all queries.
 enum class set_class_loss {
   focal,          ///< sigmoid focal loss, as in Deformable DETR and DINO
   varifocal,      ///< varifocal loss whose targets are IoUs, as in RT-DETR

@@ -75,7 +75,7 @@ struct yolo_postprocess_params {
   index_t max_candidates = 30000;         ///< Per image: only the best go to NMS.
   index_t max_detections = 300;           ///< Per image.
   /// Number of values after the scores. Rotated boxes have 1 (the angle), masks 32, poses 51. With
-  /// unknown_extras there are none, and scores that are no probabilities throw. At most 2^31 - 1.
+  /// unknown_extras there are none, and scores outside [0, 1] are an error. At most 2^31 - 1.
   index_t extras = unknown_extras;
   /// The number of classes that the model must have; 0: any. Not with score_and_class.
   index_t classes = 0;
@@ -83,11 +83,13 @@ struct yolo_postprocess_params {
   /// pixels.
   index_t keypoint_size = 0;
 
-  /// YOLOv5 and YOLOX. YOLOX exports decode boxes only with --decode_in_inference.
+  /// YOLOv5 and YOLOX: rows of cx cy w h, objectness, and a score per class. YOLOX exports decode
+  /// boxes only with --decode_in_inference.
   static yolo_postprocess_params v5();
-  /// YOLOv8 to v12 with their anchor-free heads, as in ultralytics' predictor.
+  /// YOLOv8 to v12 with their anchor-free heads, as in ultralytics' predictor: channels first,
+  /// cx cy w h and a score per class.
   static yolo_postprocess_params v8();
-  /// YOLOv10 and YOLO26, end to end.
+  /// YOLOv10 and YOLO26, end to end: rows of x1 y1 x2 y2, score, class.
   static yolo_postprocess_params v10();
   /// RT-DETR as exported by ultralytics.
   static yolo_postprocess_params rt_detr();

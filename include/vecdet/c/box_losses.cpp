@@ -7,37 +7,7 @@
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 
-/// Smooth L1 of the deltas, or an IoU loss of the decoded boxes.
-typedef enum vecdet_box_loss {
-  VECDET_SMOOTH_L1_LOSS,
-  VECDET_GIOU_LOSS,
-  VECDET_DIOU_LOSS,
-  VECDET_CIOU_LOSS
-} vecdet_box_loss;
-
-/// Parameters of vecdet_regression_loss().
-typedef struct vecdet_regression_loss_params {
-  vecdet_box_loss loss;
-  double beta;     ///< of smooth L1; 0 or more
-  double epsilon;  ///< of the IoU losses; 0 or more
-  double scale;    ///< factor on loss and gradient
-  vecdet_coder_params coder;
-} vecdet_regression_loss_params;
-
 namespace vecdet_c {
-
-template <>
-inline constexpr int enumerators<box_loss> = 4;
-
-template <class C, class Copy>
-void each_field(regression_loss_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(loss);
-  VECDET_FIELD(beta);
-  VECDET_FIELD(epsilon);
-  VECDET_FIELD(scale);
-  VECDET_FIELD(coder);
-}
-
 namespace {
 
 template <class Params>
@@ -181,11 +151,6 @@ VECDET_C vecdet_status vecdet_iou_loss_and_grad(vecdet_dtype type, const void* p
       });
     });
   });
-}
-
-/// Smooth L1 with beta 1/9; coder weights of 1.
-VECDET_C vecdet_regression_loss_params vecdet_regression_loss_params_default(void) {
-  return c_params_of<vecdet_regression_loss_params>(regression_loss_params());
 }
 
 /// The box loss of deltas relative to anchors, in one pass: encoded targets or decoded boxes are

@@ -9,7 +9,6 @@
 #include <vecdet/iou.hpp>
 
 namespace vecdet_c {
-
 namespace {
 
 iou_params iou_params_of(vecdet_iou_kind kind, vecdet_empty_iou empty, const char* function) {
@@ -209,19 +208,6 @@ VECDET_C vecdet_status vecdet_join_boxes(vecdet_dtype type, const void* x1, cons
       });
     });
   });
-}
-
-/// Weights of 1, as in dense detectors.
-VECDET_C vecdet_coder_params vecdet_coder_params_default(void) {
-  return c_params_of<vecdet_coder_params>(coder_params());
-}
-/// The coder of box heads and of torchvision's SSD: weights 10, 10, 5, 5.
-VECDET_C vecdet_coder_params vecdet_coder_params_roi(void) {
-  return c_params_of<vecdet_coder_params>(coder_params::roi());
-}
-/// SSD's coder: priors as centre and size, no clamp.
-VECDET_C vecdet_coder_params vecdet_coder_params_ssd(double centre_variance, double size_variance) {
-  return c_params_of<vecdet_coder_params>(coder_params::ssd(centre_variance, size_variance));
 }
 
 /// The deltas that decode to `targets` from `anchors`. `params` null: the defaults.

@@ -16,94 +16,8 @@ typedef struct vecdet_focal_targets {
   const void* dense;
 } vecdet_focal_targets;
 
-/// Parameters of the sigmoid focal loss.
-typedef struct vecdet_focal_loss_params {
-  double alpha;  ///< weight of positives; negatives weigh 1 - alpha; if negative, both weigh 1
-  double gamma;  ///< focusing exponent, 0 or more
-  double scale;  ///< factor on loss and gradient
-  vecdet_reduction reduction;
-  int64_t background;        ///< label of rows in which every class is negative
-  int64_t ignore;            ///< label of rows that do not count
-  const float* row_weights;  ///< a further factor per row; null: all 1
-} vecdet_focal_loss_params;
-
-/// Parameters of the quality focal loss.
-typedef struct vecdet_quality_focal_params {
-  double beta;   ///< focusing exponent, 0 or more
-  double scale;  ///< factor on loss and gradient
-  vecdet_reduction reduction;
-  int64_t background;        ///< label of rows in which every class is negative
-  int64_t ignore;            ///< label of rows that do not count
-  const float* row_weights;  ///< a further factor per row; null: all 1
-} vecdet_quality_focal_params;
-
-/// Parameters of the varifocal loss.
-typedef struct vecdet_varifocal_params {
-  double alpha;             ///< weight of negatives, 0 or more
-  double gamma;             ///< focusing exponent of negatives, 0 or more
-  int grad_through_factor;  ///< whether the gradient differentiates p^gamma
-  double scale;             ///< factor on loss and gradient
-  vecdet_reduction reduction;
-  int64_t background;        ///< label of rows in which every class is negative
-  int64_t ignore;            ///< label of rows that do not count
-  const float* row_weights;  ///< a further factor per row; null: all 1
-} vecdet_varifocal_params;
-
-/// Parameters of binary cross entropy.
-typedef struct vecdet_bce_params {
-  double scale;  ///< factor on loss and gradient
-  vecdet_reduction reduction;
-  int64_t background;        ///< label of rows in which every class is negative
-  int64_t ignore;            ///< label of rows that do not count
-  const float* row_weights;  ///< a further factor per row; null: all 1
-} vecdet_bce_params;
-
 namespace vecdet_c {
-
-template <class C, class Copy>
-void each_field(focal_loss_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(alpha);
-  VECDET_FIELD(gamma);
-  VECDET_FIELD(scale);
-  VECDET_FIELD(reduction);
-  VECDET_FIELD(background);
-  VECDET_FIELD(ignore);
-}
-template <class C, class Copy>
-void each_field(quality_focal_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(beta);
-  VECDET_FIELD(scale);
-  VECDET_FIELD(reduction);
-  VECDET_FIELD(background);
-  VECDET_FIELD(ignore);
-}
-template <class C, class Copy>
-void each_field(varifocal_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(alpha);
-  VECDET_FIELD(gamma);
-  VECDET_FIELD(grad_through_factor);
-  VECDET_FIELD(scale);
-  VECDET_FIELD(reduction);
-  VECDET_FIELD(background);
-  VECDET_FIELD(ignore);
-}
-template <class C, class Copy>
-void each_field(bce_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(scale);
-  VECDET_FIELD(reduction);
-  VECDET_FIELD(background);
-  VECDET_FIELD(ignore);
-}
 namespace {
-
-/// Parameters with a weight per row.
-template <class Params, class C>
-Params weighted(const C* c, int64_t rows, const char* function) {
-  detail::check(rows >= 0, function, "rows", rows, "0 or more");
-  Params params = params_of<Params>(c, function);
-  if (c != nullptr) params.row_weights = optional_view(c->row_weights, rows);
-  return params;
-}
 
 scored_labels scored_labels_of(const int64_t* labels, const float* scores, int64_t rows) {
   return {labels_view(labels, rows), vector_view<const float>(scores, rows)};
@@ -159,11 +73,6 @@ VECDET_C vecdet_status vecdet_count_foreground(const int64_t* labels, int64_t co
   });
 }
 
-/// alpha 0.25, gamma 2, the sum; background -1, ignore -2.
-VECDET_C vecdet_focal_loss_params vecdet_focal_loss_params_default(void) {
-  return c_params_of<vecdet_focal_loss_params>(focal_loss_params());
-}
-
 /// Sigmoid focal loss, arXiv 1708.02002: writes the sum or mean to `loss`.
 VECDET_C vecdet_status vecdet_sigmoid_focal_loss(vecdet_dtype type, const void* logits,
                                                  int64_t rows, int64_t classes, int64_t stride,
@@ -173,7 +82,7 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss(vecdet_dtype type, const void* 
   constexpr const char* function = "sigmoid_focal_loss";
   return guarded([&] {
     check_pointer(loss, function, "loss");
-    const auto p = weighted<focal_loss_params>(params, rows, function);
+    const auto p = params_of<focal_loss_params>(params, function, rows);
     on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
       *loss = sigmoid_focal_loss(in, focal_targets_of(targets, in, function), p, policy);
     });
@@ -186,7 +95,7 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss_unreduced(
     const vecdet_focal_targets* targets, const vecdet_focal_loss_params* params, void* losses) {
   constexpr const char* function = "sigmoid_focal_loss_unreduced";
   return guarded([&] {
-    const auto p = weighted<focal_loss_params>(params, rows, function);
+    const auto p = params_of<focal_loss_params>(params, function, rows);
     on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
       sigmoid_focal_loss_unreduced(in, focal_targets_of(targets, in, function), like(in, losses), p,
                                    policy);
@@ -204,7 +113,7 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss_and_grad(vecdet_dtype type, con
   constexpr const char* function = "sigmoid_focal_loss_and_grad";
   return guarded([&] {
     check_pointer(loss, function, "loss");
-    const auto p = weighted<focal_loss_params>(params, rows, function);
+    const auto p = params_of<focal_loss_params>(params, function, rows);
     on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
       *loss = sigmoid_focal_loss_and_grad(in, focal_targets_of(targets, in, function),
                                           like(in, grad), p, policy);
@@ -222,17 +131,12 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss_grad(vecdet_dtype type, const v
                                                       void* grad) {
   constexpr const char* function = "sigmoid_focal_loss_grad";
   return guarded([&] {
-    const auto p = weighted<focal_loss_params>(params, rows, function);
+    const auto p = params_of<focal_loss_params>(params, function, rows);
     on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
       sigmoid_focal_loss_grad(in, focal_targets_of(targets, in, function), like(in, upstream),
                               like(in, grad), p, policy);
     });
   });
-}
-
-/// beta 2, the sum; background -1, ignore -2.
-VECDET_C vecdet_quality_focal_params vecdet_quality_focal_params_default(void) {
-  return c_params_of<vecdet_quality_focal_params>(quality_focal_params());
 }
 
 /// Quality focal loss, arXiv 2006.04388. Each row has a label and a score, which is the target of
@@ -245,7 +149,7 @@ VECDET_C vecdet_status vecdet_quality_focal_loss(vecdet_dtype type, const void* 
   constexpr const char* function = "quality_focal_loss";
   return guarded([&] {
     check_pointer(loss, function, "loss");
-    const auto p = weighted<quality_focal_params>(params, rows, function);
+    const auto p = params_of<quality_focal_params>(params, function, rows);
     const auto targets = scored_labels_of(labels, scores, rows);
     on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
       *loss = quality_focal_loss(in, targets, p, policy);
@@ -259,7 +163,7 @@ VECDET_C vecdet_status vecdet_quality_focal_loss_unreduced(
     void* losses) {
   constexpr const char* function = "quality_focal_loss_unreduced";
   return guarded([&] {
-    const auto p = weighted<quality_focal_params>(params, rows, function);
+    const auto p = params_of<quality_focal_params>(params, function, rows);
     const auto targets = scored_labels_of(labels, scores, rows);
     on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
       quality_focal_loss_unreduced(in, targets, like(in, losses), p, policy);
@@ -276,17 +180,12 @@ VECDET_C vecdet_status vecdet_quality_focal_loss_and_grad(vecdet_dtype type, con
   constexpr const char* function = "quality_focal_loss_and_grad";
   return guarded([&] {
     check_pointer(loss, function, "loss");
-    const auto p = weighted<quality_focal_params>(params, rows, function);
+    const auto p = params_of<quality_focal_params>(params, function, rows);
     const auto targets = scored_labels_of(labels, scores, rows);
     on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
       *loss = quality_focal_loss_and_grad(in, targets, like(in, grad), p, policy);
     });
   });
-}
-
-/// alpha 0.75, gamma 2, the sum; background -1, ignore -2.
-VECDET_C vecdet_varifocal_params vecdet_varifocal_params_default(void) {
-  return c_params_of<vecdet_varifocal_params>(varifocal_params());
 }
 
 /// Varifocal loss, arXiv 2008.13367; otherwise as vecdet_quality_focal_loss().
@@ -297,7 +196,7 @@ VECDET_C vecdet_status vecdet_varifocal_loss(vecdet_dtype type, const void* logi
   constexpr const char* function = "varifocal_loss";
   return guarded([&] {
     check_pointer(loss, function, "loss");
-    const auto p = weighted<varifocal_params>(params, rows, function);
+    const auto p = params_of<varifocal_params>(params, function, rows);
     const auto targets = scored_labels_of(labels, scores, rows);
     on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
       *loss = varifocal_loss(in, targets, p, policy);
@@ -313,7 +212,7 @@ VECDET_C vecdet_status vecdet_varifocal_loss_unreduced(vecdet_dtype type, const 
                                                        void* losses) {
   constexpr const char* function = "varifocal_loss_unreduced";
   return guarded([&] {
-    const auto p = weighted<varifocal_params>(params, rows, function);
+    const auto p = params_of<varifocal_params>(params, function, rows);
     const auto targets = scored_labels_of(labels, scores, rows);
     on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
       varifocal_loss_unreduced(in, targets, like(in, losses), p, policy);
@@ -329,17 +228,12 @@ VECDET_C vecdet_status vecdet_varifocal_loss_and_grad(vecdet_dtype type, const v
   constexpr const char* function = "varifocal_loss_and_grad";
   return guarded([&] {
     check_pointer(loss, function, "loss");
-    const auto p = weighted<varifocal_params>(params, rows, function);
+    const auto p = params_of<varifocal_params>(params, function, rows);
     const auto targets = scored_labels_of(labels, scores, rows);
     on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
       *loss = varifocal_loss_and_grad(in, targets, like(in, grad), p, policy);
     });
   });
-}
-
-/// The sum; background -1, ignore -2.
-VECDET_C vecdet_bce_params vecdet_bce_params_default(void) {
-  return c_params_of<vecdet_bce_params>(bce_params());
 }
 
 /// Binary cross entropy with logits; otherwise as vecdet_quality_focal_loss().
@@ -350,7 +244,7 @@ VECDET_C vecdet_status vecdet_bce_loss(vecdet_dtype type, const void* logits, in
   constexpr const char* function = "bce_loss";
   return guarded([&] {
     check_pointer(loss, function, "loss");
-    const auto p = weighted<bce_params>(params, rows, function);
+    const auto p = params_of<bce_params>(params, function, rows);
     const auto targets = scored_labels_of(labels, scores, rows);
     on_logits(type, logits, rows, classes, stride, function,
               [&](const auto& in, threading policy) { *loss = bce_loss(in, targets, p, policy); });
@@ -363,7 +257,7 @@ VECDET_C vecdet_status vecdet_bce_loss_unreduced(vecdet_dtype type, const void* 
                                                  const vecdet_bce_params* params, void* losses) {
   constexpr const char* function = "bce_loss_unreduced";
   return guarded([&] {
-    const auto p = weighted<bce_params>(params, rows, function);
+    const auto p = params_of<bce_params>(params, function, rows);
     const auto targets = scored_labels_of(labels, scores, rows);
     on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
       bce_loss_unreduced(in, targets, like(in, losses), p, policy);
@@ -379,7 +273,7 @@ VECDET_C vecdet_status vecdet_bce_loss_and_grad(vecdet_dtype type, const void* l
   constexpr const char* function = "bce_loss_and_grad";
   return guarded([&] {
     check_pointer(loss, function, "loss");
-    const auto p = weighted<bce_params>(params, rows, function);
+    const auto p = params_of<bce_params>(params, function, rows);
     const auto targets = scored_labels_of(labels, scores, rows);
     on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
       *loss = bce_loss_and_grad(in, targets, like(in, grad), p, policy);

@@ -118,10 +118,6 @@ VECDET_C vecdet_workspace* vecdet_workspace_create(void) {
 /// Frees a workspace; null is allowed.
 VECDET_C void vecdet_workspace_free(vecdet_workspace* workspace) { delete workspace; }
 
-/// The instruction sets that kernels are compiled for; each includes the one before. Off x86-64
-/// there is only the baseline.
-typedef enum vecdet_isa { VECDET_BASELINE, VECDET_AVX2, VECDET_AVX512 } vecdet_isa;
-
 /// Writes the active instruction set to `set`. It is the best one that the processor supports, or
 /// that of the environment variable VECDET_ISA.
 VECDET_C vecdet_status vecdet_active_isa(vecdet_isa* set) {
@@ -133,11 +129,7 @@ VECDET_C vecdet_status vecdet_active_isa(vecdet_isa* set) {
 
 /// Makes `set` active for all later calls, on every thread.
 VECDET_C vecdet_status vecdet_set_isa(vecdet_isa set) {
-  return guarded([&] {
-    detail::check(set >= VECDET_BASELINE && set <= VECDET_AVX512, "set_isa", "set",
-                  static_cast<int>(set), "one of the enumerators");
-    set_isa(static_cast<isa>(set));
-  });
+  return guarded([&] { set_isa(enum_of<isa>(set, "set_isa", "set")); });
 }
 
 /// The best instruction set that the processor supports.

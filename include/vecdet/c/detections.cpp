@@ -11,133 +11,7 @@
 #include <vecdet/postprocess.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
-/// The kind of numbers that vecdet_filter_topk() searches.
-typedef enum vecdet_score_kind { VECDET_LOGITS, VECDET_PROBABILITIES } vecdet_score_kind;
-
-/// The detectors of vecdet_postprocess().
-typedef enum vecdet_dense_detector {
-  VECDET_RETINANET,
-  VECDET_FCOS,
-  VECDET_SSD,
-  VECDET_RPN
-} vecdet_dense_detector;
-
-/// Parameters of vecdet_postprocess().
-typedef struct vecdet_postprocess_params {
-  vecdet_dense_detector detector;
-  double score_threshold;     ///< in [0, 1]; scores above it count
-  int64_t max_candidates;     ///< per level; SSD: per class
-  double iou_threshold;       ///< in [0, 1]
-  int64_t max_detections;     ///< per image
-  vecdet_coder_params coder;  ///< of the deltas; FCOS does not use it
-  double min_size;            ///< boxes with a smaller side are removed; 0 removes none
-} vecdet_postprocess_params;
-
-/// Parameters of vecdet_postprocess_box_head().
-typedef struct vecdet_box_head_params {
-  double score_threshold;  ///< in [0, 1]; scores above it count
-  double iou_threshold;    ///< in [0, 1]
-  int64_t max_detections;  ///< per image
-  vecdet_coder_params coder;
-  double min_size;  ///< boxes with a smaller side are removed; 0 removes none
-} vecdet_box_head_params;
-
-/// The order of an image's numbers in memory: numbers x boxes, or boxes x numbers.
-typedef enum vecdet_yolo_layout { VECDET_YOLO_CHANNELS, VECDET_YOLO_ROWS } vecdet_yolo_layout;
-
-/// The scores that follow the four coordinates of a box: a score per class; the objectness, then a
-/// score per class; one score, then the index of its class. The last two are for rows only.
-typedef enum vecdet_yolo_scores {
-  VECDET_YOLO_CLASSES,
-  VECDET_YOLO_OBJECTNESS,
-  VECDET_YOLO_SCORE_AND_CLASS
-} vecdet_yolo_scores;
-
-/// Parameters of vecdet_postprocess_yolo().
-typedef struct vecdet_yolo_postprocess_params {
-  vecdet_yolo_layout layout;
-  vecdet_yolo_scores scores;
-  vecdet_box_format boxes;    ///< of the model's output
-  int normalised;             ///< coordinates are fractions of the image's size
-  vecdet_box_format results;  ///< of the detections
-  double score_threshold;     ///< in [0, 1]; scores above it count
-  int multi_label;            ///< one detection per class above the threshold
-  int suppresses;             ///< applies NMS
-  int class_agnostic;         ///< boxes of different classes suppress each other, too
-  double iou_threshold;       ///< in [0, 1]
-  int64_t max_candidates;     ///< per image: only the best go to NMS
-  int64_t max_detections;     ///< per image
-  int64_t extras;             ///< numbers after the scores; -1: none, and scores are checked
-  int64_t classes;            ///< as many as the model must have; 0: any; not with SCORE_AND_CLASS
-  int64_t keypoint_size;      ///< 0: extras are copied; 2 or 3: they are key points
-} vecdet_yolo_postprocess_params;
-
-/// Parameters of vecdet_postprocess_detr().
-typedef struct vecdet_detr_postprocess_params {
-  int softmax;             ///< softmax with "no object" as last column, instead of sigmoid
-  double score_threshold;  ///< in [0, 1]; scores above it count
-  int64_t max_detections;  ///< per image
-  vecdet_box_format results;
-} vecdet_detr_postprocess_params;
-
 namespace vecdet_c {
-
-template <>
-inline constexpr int enumerators<dense_detector> = 4;
-template <>
-inline constexpr int enumerators<yolo_layout> = 2;
-template <>
-inline constexpr int enumerators<yolo_scores> = 3;
-template <>
-inline constexpr int enumerators<score_kind> = 2;
-
-template <class C, class Copy>
-void each_field(postprocess_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(detector);
-  VECDET_FIELD(score_threshold);
-  VECDET_FIELD(max_candidates);
-  VECDET_FIELD(iou_threshold);
-  VECDET_FIELD(max_detections);
-  VECDET_FIELD(coder);
-  VECDET_FIELD(min_size);
-}
-
-template <class C, class Copy>
-void each_field(box_head_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(score_threshold);
-  VECDET_FIELD(iou_threshold);
-  VECDET_FIELD(max_detections);
-  VECDET_FIELD(coder);
-  VECDET_FIELD(min_size);
-}
-
-template <class C, class Copy>
-void each_field(yolo_postprocess_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(layout);
-  VECDET_FIELD(scores);
-  VECDET_FIELD(boxes);
-  VECDET_FIELD(normalised);
-  VECDET_FIELD(results);
-  VECDET_FIELD(score_threshold);
-  VECDET_FIELD(multi_label);
-  VECDET_FIELD(suppresses);
-  VECDET_FIELD(class_agnostic);
-  VECDET_FIELD(iou_threshold);
-  VECDET_FIELD(max_candidates);
-  VECDET_FIELD(max_detections);
-  VECDET_FIELD(extras);
-  VECDET_FIELD(classes);
-  VECDET_FIELD(keypoint_size);
-}
-
-template <class C, class Copy>
-void each_field(detr_postprocess_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(softmax);
-  VECDET_FIELD(score_threshold);
-  VECDET_FIELD(max_detections);
-  VECDET_FIELD(results);
-}
-
 namespace {
 
 std::vector<image_size> sizes_of(const vecdet_image_size* sizes, int64_t count,
@@ -207,23 +81,6 @@ VECDET_C vecdet_status vecdet_filter_topk(vecdet_dtype type, const void* logits,
   });
 }
 
-/// The defaults of torchvision's detectors.
-VECDET_C vecdet_postprocess_params vecdet_postprocess_params_retinanet(void) {
-  return c_params_of<vecdet_postprocess_params>(postprocess_params::retinanet());
-}
-/// The same for FCOS.
-VECDET_C vecdet_postprocess_params vecdet_postprocess_params_fcos(void) {
-  return c_params_of<vecdet_postprocess_params>(postprocess_params::fcos());
-}
-/// The same for SSD.
-VECDET_C vecdet_postprocess_params vecdet_postprocess_params_ssd(void) {
-  return c_params_of<vecdet_postprocess_params>(postprocess_params::ssd());
-}
-/// The same for RPNs in training: 2000 proposals per image.
-VECDET_C vecdet_postprocess_params vecdet_postprocess_params_rpn(void) {
-  return c_params_of<vecdet_postprocess_params>(postprocess_params::rpn());
-}
-
 /// The detections of a dense detector: threshold and top-k per level, decoding, clipping, NMS per
 /// class. `logits` are images x anchor_count x classes, `deltas` images x anchor_count x 4, and
 /// `centerness`, for FCOS only, images x anchor_count; all of float or bfloat16. `level_sizes` has
@@ -258,11 +115,6 @@ VECDET_C vecdet_status vecdet_postprocess(vecdet_dtype type, const void* logits,
   });
 }
 
-/// torchvision's Faster R-CNN.
-VECDET_C vecdet_box_head_params vecdet_box_head_params_default(void) {
-  return c_params_of<vecdet_box_head_params>(box_head_params());
-}
-
 /// The detections of a two-stage detector's box head. `logits` are proposals x classes with
 /// background first, `deltas` proposals x classes x 4, of float or bfloat16. The proposals (x1 y1
 /// x2 y2) of image k are [image_offsets[k], image_offsets[k + 1]), and its boxes are clipped to
@@ -291,23 +143,6 @@ VECDET_C vecdet_status vecdet_postprocess_box_head(
       });
     });
   });
-}
-
-/// YOLOv5 and YOLOX: rows of cx cy w h, objectness, and a score per class.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v5(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v5());
-}
-/// YOLOv8 to v12: channels first, cx cy w h and a score per class.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v8(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v8());
-}
-/// YOLOv10 and YOLO26, end to end: rows of x1 y1 x2 y2, score, class.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v10(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v10());
-}
-/// RT-DETR as exported by ultralytics.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::rt_detr());
 }
 
 /// Tells whether params->extras may have been forgotten. For 16, 33, 52 or 112 scores per box,
@@ -359,15 +194,6 @@ VECDET_C vecdet_status vecdet_postprocess_yolo(vecdet_dtype type, const void* nu
   });
 }
 
-/// DETR: softmax, 100 queries.
-VECDET_C vecdet_detr_postprocess_params vecdet_detr_postprocess_params_detr(void) {
-  return c_params_of<vecdet_detr_postprocess_params>(detr_postprocess_params::detr());
-}
-/// RT-DETR, DINO, Deformable DETR: sigmoid, 300 detections.
-VECDET_C vecdet_detr_postprocess_params vecdet_detr_postprocess_params_rt_detr(void) {
-  return c_params_of<vecdet_detr_postprocess_params>(detr_postprocess_params::rt_detr());
-}
-
 /// The detections of a DETR's raw output, of float or bfloat16: `logits` are images x queries x
 /// classes, `centres` images x queries x 4: cx cy w h in fractions of the image. `sources` are
 /// queries; it may be null. `params` null: vecdet_detr_postprocess_params_rt_detr().
@@ -377,8 +203,7 @@ VECDET_C vecdet_status vecdet_postprocess_detr(
     const vecdet_detr_postprocess_params* params, vecdet_workspace* workspace, float* boxes,
     float* scores, int64_t* labels, int64_t* sources, int64_t* offsets) {
   return guarded([&] {
-    const auto p = params_of<detr_postprocess_params>(params, "postprocess_detr",
-                                                      detr_postprocess_params::rt_detr());
+    const auto p = params_of<detr_postprocess_params>(params, "postprocess_detr");
     const detection_outputs out{boxes, scores, labels, offsets};
     out.check("postprocess_detr", images, p.max_detections);
     const index_t rows = product(images, queries, "postprocess_detr", "images");

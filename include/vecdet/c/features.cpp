@@ -22,24 +22,6 @@ typedef struct vecdet_roi_boxes {
   const int64_t* images;  ///< one per box; null: all belong to image 0
 } vecdet_roi_boxes;
 
-/// Parameters of RoIAlign.
-typedef struct vecdet_roi_align_params {
-  double spatial_scale;    ///< locations per pixel; ignored on several levels
-  int64_t sampling_ratio;  ///< samples per bin and axis, at most 1024; below 1: adaptive
-  int aligned;             ///< shifts boxes by half a location
-  int add_to_grad;         ///< adds to the gradient instead of overwriting it
-} vecdet_roi_align_params;
-
-/// The tiles of a 3x3 convolution: 4 x 4 outputs, with the fewest multiplications; or 2 x 2
-/// outputs, which are more accurate.
-typedef enum vecdet_conv3x3_tile { VECDET_F4X4, VECDET_F2X2 } vecdet_conv3x3_tile;
-
-/// The function that weights are transformed for.
-typedef enum vecdet_conv3x3_use {
-  VECDET_CONV3X3_FORWARD,
-  VECDET_CONV3X3_INPUT_GRAD
-} vecdet_conv3x3_use;
-
 /// Transformed weights of a 3x3 convolution of float.
 typedef struct vecdet_conv3x3_weights vecdet_conv3x3_weights;
 
@@ -48,22 +30,6 @@ struct vecdet_conv3x3_weights {
 };
 
 namespace vecdet_c {
-
-template <>
-inline constexpr int enumerators<feature_layout> = 2;
-template <>
-inline constexpr int enumerators<conv3x3_tile> = 2;
-template <>
-inline constexpr int enumerators<conv3x3_use> = 2;
-
-template <class C, class Copy>
-void each_field(roi_align_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(spatial_scale);
-  VECDET_FIELD(sampling_ratio);
-  VECDET_FIELD(aligned);
-  VECDET_FIELD(add_to_grad);
-}
-
 namespace {
 
 template <class T>
@@ -127,11 +93,6 @@ std::vector<feature_view<T>> levels_of(const vecdet_features* levels, int64_t co
 }  // namespace vecdet_c
 
 using namespace vecdet_c;
-
-/// A scale of 1, adaptive sampling, not aligned, as in torchvision.
-VECDET_C vecdet_roi_align_params vecdet_roi_align_params_default(void) {
-  return c_params_of<vecdet_roi_align_params>(roi_align_params());
-}
 
 /// RoIAlign, arXiv 1703.06870: pools the features of each box to the height and width of `out`,
 /// whose images are the boxes. `type` is that of features and output.

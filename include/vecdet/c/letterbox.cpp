@@ -11,32 +11,7 @@ typedef struct vecdet_byte_image {
   int64_t stride;  ///< bytes from one row to the next; 0 means 3 * width
 } vecdet_byte_image;
 
-/// Parameters of vecdet_letterbox().
-typedef struct vecdet_letterbox_params {
-  int swaps_channels;  ///< BGR images to an RGB input, or RGB to BGR
-  int is_centred;      ///< if 0, the image is in the upper left corner
-  int upscales;        ///< if 0, images smaller than the input keep their size
-  double fill;         ///< pixel value of the padding
-  double scale;        ///< input = (pixel scale - mean) / deviation
-  double mean[3];
-  double deviation[3];
-} vecdet_letterbox_params;
-
 namespace vecdet_c {
-
-template <class C, class Copy>
-void each_field(letterbox_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(swaps_channels);
-  VECDET_FIELD(is_centred);
-  VECDET_FIELD(upscales);
-  VECDET_FIELD(fill);
-  VECDET_FIELD(scale);
-  for (int k = 0; k < 3; ++k) {
-    copy(p.mean[k], c.mean[k], "params.mean");
-    copy(p.deviation[k], c.deviation[k], "params.deviation");
-  }
-}
-
 namespace {
 
 vecdet_letterbox_transform c_transform(const letterbox_transform& t) {
@@ -75,15 +50,6 @@ VECDET_C vecdet_status vecdet_letterbox_transform_top_left(vecdet_image_size ima
                         input, transform);
 }
 
-/// For ultralytics' models.
-VECDET_C vecdet_letterbox_params vecdet_letterbox_params_yolo(void) {
-  return c_params_of<vecdet_letterbox_params>(letterbox_params::yolo());
-}
-/// For YOLOX.
-VECDET_C vecdet_letterbox_params vecdet_letterbox_params_yolox(void) {
-  return c_params_of<vecdet_letterbox_params>(letterbox_params::yolox());
-}
-
 /// Fills `batch`, images x 3 x input.height x input.width, with the images: resized to fit, padded,
 /// scaled and normalised. Pixels are those of OpenCV's INTER_LINEAR. Writes one transform per
 /// image, for vecdet_postprocess_yolo(). `params` null: vecdet_letterbox_params_yolo().
@@ -98,7 +64,7 @@ VECDET_C vecdet_status vecdet_letterbox(const vecdet_byte_image* images, int64_t
     std::vector<byte_image> all;
     for (int64_t i = 0; i < count; ++i)
       all.push_back({images[i].data, images[i].height, images[i].width, images[i].stride});
-    const auto p = params_of<letterbox_params>(params, "letterbox", letterbox_params::yolo());
+    const auto p = params_of<letterbox_params>(params, "letterbox");
     const auto check_side = [](const char* side, int64_t size) {
       detail::check(size >= 0 && size <= 1 << 15, "letterbox", side, size, "0 to 32768 pixels");
     };

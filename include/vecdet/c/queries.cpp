@@ -13,46 +13,6 @@ typedef struct vecdet_detr_outputs {
   int64_t classes;
 } vecdet_detr_outputs;
 
-/// Class costs: the focal cost of Deformable DETR, DINO and RT-DETR, or minus the softmax
-/// probability, as in DETR, where the last column is "no object".
-typedef enum vecdet_query_class_cost {
-  VECDET_QUERY_COST_FOCAL,
-  VECDET_QUERY_COST_SOFTMAX
-} vecdet_query_class_cost;
-
-/// Parameters of vecdet_match_queries().
-typedef struct vecdet_query_match_params {
-  vecdet_query_class_cost class_cost;
-  double alpha;    ///< focal: weight of positives, in [0, 1]
-  double gamma;    ///< focal: focusing exponent, 0 or more
-  double epsilon;  ///< focal: added to probabilities before the log, in [1e-18, 1]
-  double class_weight;
-  double l1_weight;
-  double giou_weight;
-  int64_t groups;  ///< query groups per image, each matched on its own; 1
-} vecdet_query_match_params;
-
-/// Class losses: the sigmoid focal loss; the varifocal loss, whose targets are IoUs; softmax cross
-/// entropy, where the last column is "no object".
-typedef enum vecdet_set_class_loss {
-  VECDET_SET_LOSS_FOCAL,
-  VECDET_SET_LOSS_VARIFOCAL,
-  VECDET_SET_LOSS_CROSS_ENTROPY
-} vecdet_set_class_loss;
-
-/// Parameters of vecdet_set_loss_and_grad().
-typedef struct vecdet_set_loss_params {
-  vecdet_set_class_loss class_loss;
-  double alpha;             ///< focal: weight of positives; varifocal: weight of negatives
-  double gamma;             ///< focal and varifocal: focusing exponent, 0 or more
-  double no_object_weight;  ///< cross entropy: weight of queries without a box, 0 or more
-  double class_weight;
-  double l1_weight;
-  double giou_weight;
-  double boxes;  ///< divides sums; 0: the number of ground-truth boxes
-  double scale;  ///< factor on losses and gradients
-} vecdet_set_loss_params;
-
 /// A decoder layer or the denoising queries: outputs, matches and gradients.
 typedef struct vecdet_set_loss_layer {
   vecdet_detr_outputs outputs;
@@ -70,37 +30,6 @@ typedef struct vecdet_set_losses {
 } vecdet_set_losses;
 
 namespace vecdet_c {
-
-template <>
-inline constexpr int enumerators<query_class_cost> = 2;
-template <>
-inline constexpr int enumerators<set_class_loss> = 3;
-
-template <class C, class Copy>
-void each_field(query_match_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(class_cost);
-  VECDET_FIELD(alpha);
-  VECDET_FIELD(gamma);
-  VECDET_FIELD(epsilon);
-  VECDET_FIELD(class_weight);
-  VECDET_FIELD(l1_weight);
-  VECDET_FIELD(giou_weight);
-  VECDET_FIELD(groups);
-}
-
-template <class C, class Copy>
-void each_field(set_loss_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(class_loss);
-  VECDET_FIELD(alpha);
-  VECDET_FIELD(gamma);
-  VECDET_FIELD(no_object_weight);
-  VECDET_FIELD(class_weight);
-  VECDET_FIELD(l1_weight);
-  VECDET_FIELD(giou_weight);
-  VECDET_FIELD(boxes);
-  VECDET_FIELD(scale);
-}
-
 namespace {
 
 template <class T>
@@ -130,15 +59,6 @@ set_loss_layer<T> loss_layer_of(const vecdet_set_loss_layer& layer, int64_t imag
 }  // namespace vecdet_c
 
 using namespace vecdet_c;
-
-/// RT-DETR, DINO, Deformable DETR: focal cost, weights 2, 5, 2.
-VECDET_C vecdet_query_match_params vecdet_query_match_params_rt_detr(void) {
-  return c_params_of<vecdet_query_match_params>(query_match_params::rt_detr());
-}
-/// DETR: softmax cost, weights 1, 5, 2.
-VECDET_C vecdet_query_match_params vecdet_query_match_params_detr(void) {
-  return c_params_of<vecdet_query_match_params>(query_match_params::detr());
-}
 
 /// Bipartite matching of queries with the ground-truth boxes of their image, arXiv 2005.12872, for
 /// all layers and query groups. `matches` has layers x params->groups x ground-truth boxes
@@ -188,19 +108,6 @@ VECDET_C vecdet_status vecdet_assign_least_cost(vecdet_dtype type, const void* c
                                  memory.get<assignment_workspace>());
     });
   });
-}
-
-/// RT-DETR: varifocal, weights 1, 5, 2.
-VECDET_C vecdet_set_loss_params vecdet_set_loss_params_rt_detr(void) {
-  return c_params_of<vecdet_set_loss_params>(set_loss_params::rt_detr());
-}
-/// Deformable DETR: focal with alpha 0.25, weights 2, 5, 2.
-VECDET_C vecdet_set_loss_params vecdet_set_loss_params_deformable_detr(void) {
-  return c_params_of<vecdet_set_loss_params>(set_loss_params::deformable_detr());
-}
-/// DETR: cross entropy, weights 1, 5, 2.
-VECDET_C vecdet_set_loss_params vecdet_set_loss_params_detr(void) {
-  return c_params_of<vecdet_set_loss_params>(set_loss_params::detr());
 }
 
 /// Writes the losses of each layer to `losses`, and the gradients of their sum to the layers'

@@ -6,12 +6,6 @@
 #include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/softmax_cross_entropy.hpp>
 
-/// Parameters of softmax cross entropy.
-typedef struct vecdet_softmax_cross_entropy_params {
-  double scale;    ///< factor on losses, sum and gradient
-  int64_t ignore;  ///< label of rows that do not count; -100 in torch
-} vecdet_softmax_cross_entropy_params;
-
 /// SSD's mining, arXiv 1512.02325: each image counts its foreground rows and a multiple of hard
 /// negatives.
 typedef struct vecdet_hard_negative_mining {
@@ -20,22 +14,7 @@ typedef struct vecdet_hard_negative_mining {
   int64_t background;                ///< a class
 } vecdet_hard_negative_mining;
 
-namespace vecdet_c {
-
-template <class C, class Copy>
-void each_field(softmax_cross_entropy_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(scale);
-  VECDET_FIELD(ignore);
-}
-
-}  // namespace vecdet_c
-
 using namespace vecdet_c;
-
-/// A scale of 1; ignore -2.
-VECDET_C vecdet_softmax_cross_entropy_params vecdet_softmax_cross_entropy_params_default(void) {
-  return c_params_of<vecdet_softmax_cross_entropy_params>(softmax_cross_entropy_params());
-}
 
 /// The sum of the softmax cross entropies of the rows.
 VECDET_C vecdet_status vecdet_softmax_cross_entropy_loss(

@@ -5,6 +5,7 @@
 
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_selection.hpp>
+#include <vecdet/c/generated/params.hpp>
 #include <vecdet/c/types.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dtype.hpp>
@@ -15,6 +16,7 @@
 #include <vecdet/views.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -158,52 +160,30 @@ void copy_view(const vector_view<From>& from, To* to) {
   std::copy(from.begin(), from.end(), to);
 }
 
-// ---- Parameters. each_field() lists the fields that a C++ struct and its C struct share.
-
-/// The number of enumerators, which have the same order in C and in C++.
-template <class Enum>
-constexpr int enumerators = 0;
-template <>
-inline constexpr int enumerators<box_format> = 3;
-template <>
-inline constexpr int enumerators<size_clamp> = 3;
-template <>
-inline constexpr int enumerators<reduction> = 2;
-template <>
-inline constexpr int enumerators<iou_kind> = 4;
-template <>
-inline constexpr int enumerators<empty_iou> = 2;
+// ---- Parameters
 
 template <class Enum, class CEnum>
 Enum enum_of(CEnum value, const char* function, const char* argument) {
-  static_assert(enumerators<Enum> > 0, "add it to `enumerators`");
+  static_assert(enumerators<CEnum> > 0, "not an enumeration of the C interface");
   const int number = static_cast<int>(value);
-  detail::check(number >= 0 && number < enumerators<Enum>, function, argument, number,
+  detail::check(number >= 0 && number < enumerators<CEnum>, function, argument, number,
                 "one of the enumerators");
   return static_cast<Enum>(number);
-}
-
-#define VECDET_FIELD(name) copy(p.name, c.name, "params." #name)
-
-template <class C, class Copy>
-void each_field(coder_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(weight_x);
-  VECDET_FIELD(weight_y);
-  VECDET_FIELD(weight_w);
-  VECDET_FIELD(weight_h);
-  VECDET_FIELD(clamp);
-  VECDET_FIELD(size_limit);
-  VECDET_FIELD(anchors);
 }
 
 /// Copies a field from C.
 struct from_c_field {
   const char* function;
+  index_t rows;  // of the arrays
 
   template <class Field, class CField>
   void operator()(Field& field, const CField& c, const char* name) const {
     if constexpr (std::is_class<CField>::value)
-      each_field(field, c, *this);
+      fields_of<CField>::each(field, c, *this);
+    else if constexpr (std::is_array<CField>::value)
+      std::copy(std::begin(c), std::end(c), field);
+    else if constexpr (std::is_pointer<CField>::value)
+      field = optional_view(c, rows);
     else if constexpr (std::is_same<Field, bool>::value)
       field = c != 0;
     else if constexpr (std::is_enum<Field>::value)
@@ -212,26 +192,39 @@ struct from_c_field {
       field = c;
   }
 };
+/// Copies a field to C.
 struct to_c_field {
   template <class Field, class CField>
-  void operator()(Field& field, CField& c, const char*) const {
+  void operator()(const Field& field, CField& c, const char*) const {
     if constexpr (std::is_class<CField>::value)
-      each_field(field, c, *this);
+      fields_of<CField>::each(field, c, *this);
+    else if constexpr (std::is_array<CField>::value)
+      std::copy(std::begin(field), std::end(field), c);
+    else if constexpr (std::is_pointer<CField>::value)
+      c = nullptr;  // presets have no arrays
     else
       c = static_cast<CField>(field);
   }
 };
 
-/// The parameters of a call; null: the defaults.
+/// The parameters of a call, whose arrays have `rows` elements; null: the defaults.
 template <class Params, class C>
-Params params_of(const C* c, const char* function, Params defaults = {}) {
-  if (c != nullptr) each_field(defaults, *c, from_c_field{function});
-  return defaults;
+Params params_of(const C* c, const char* function, index_t rows) {
+  detail::check(rows >= 0, function, "rows", rows, "0 or more");
+  Params params;
+  if (c != nullptr) fields_of<C>::each(params, *c, from_c_field{function, rows});
+  return params;
+}
+/// The same for parameters without arrays.
+template <class Params, class C>
+Params params_of(const C* c, const char* function) {
+  static_assert(!fields_of<C>::has_arrays, "pass the number of rows");
+  return params_of<Params>(c, function, 0);
 }
 template <class C, class Params>
-C c_params_of(Params params) {
+C c_params_of(const Params& params) {
   C c{};
-  each_field(params, c, to_c_field{});
+  fields_of<C>::each(params, c, to_c_field{});
   return c;
 }
 

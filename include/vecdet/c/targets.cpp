@@ -28,63 +28,14 @@ typedef struct vecdet_ssd_shapes {
   int clip;  ///< clips widths and heights to the image's
 } vecdet_ssd_shapes;
 
-/// Parameters of vecdet_match_anchors().
-typedef struct vecdet_matcher_params {
-  double high_threshold;      ///< anchors with at least this IoU are matched
-  double low_threshold;       ///< anchors with a lower IoU are background; others are ignored
-  int allow_low_quality;      ///< an anchor that is the best of some box is matched
-  int skip_untouched;         ///< a box that touches no anchor matches nothing
-  int force_best;             ///< every box is matched with its best anchor, as in SSD
-  vecdet_empty_iou empty;     ///< the IoU of two boxes without area
-  double region_threshold;    ///< fraction of an anchor's area in an ignore region
-  int ignore_matched;         ///< anchors in ignore regions are never matched
-  int64_t background;         ///< label of anchors without a box; -1
-  int64_t ignore;             ///< label of ignored anchors; -2
-  vecdet_coder_params coder;  ///< for the deltas
-} vecdet_matcher_params;
-
 /// Anchors in the form that matching needs. Create it once and use it in many calls, on any thread.
 typedef struct vecdet_anchor_index vecdet_anchor_index;
-
-/// Parameters of vecdet_sample_balanced().
-typedef struct vecdet_balanced_sample_params {
-  int64_t size;           ///< per image; 256
-  double positive_share;  ///< greatest share of positives; 0.5
-  uint64_t seed;          ///< the same seed gives the same sample
-  int64_t background;     ///< -1
-  int64_t ignore;         ///< -2
-} vecdet_balanced_sample_params;
 
 struct vecdet_anchor_index {
   vecdet::anchor_index index;
 };
 
 namespace vecdet_c {
-
-template <class C, class Copy>
-void each_field(matcher_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(high_threshold);
-  VECDET_FIELD(low_threshold);
-  VECDET_FIELD(allow_low_quality);
-  VECDET_FIELD(skip_untouched);
-  VECDET_FIELD(force_best);
-  VECDET_FIELD(empty);
-  VECDET_FIELD(region_threshold);
-  VECDET_FIELD(ignore_matched);
-  VECDET_FIELD(background);
-  VECDET_FIELD(ignore);
-  VECDET_FIELD(coder);
-}
-
-template <class C, class Copy>
-void each_field(balanced_sample_params& p, C& c, const Copy& copy) {
-  VECDET_FIELD(size);
-  VECDET_FIELD(positive_share);
-  VECDET_FIELD(seed);
-  VECDET_FIELD(background);
-  VECDET_FIELD(ignore);
-}
-
 namespace {
 
 std::vector<grid_size> grids_of(const vecdet_grid_size* sizes, int64_t count,
@@ -248,23 +199,6 @@ VECDET_C vecdet_status vecdet_anchor_index_create(const float* anchors, int64_t 
 /// Frees an index; null is allowed.
 VECDET_C void vecdet_anchor_index_free(vecdet_anchor_index* index) { delete index; }
 
-/// RetinaNet's matcher.
-VECDET_C vecdet_matcher_params vecdet_matcher_params_retinanet(void) {
-  return c_params_of<vecdet_matcher_params>(matcher_params::retinanet());
-}
-/// The RPN's matcher: thresholds 0.7 and 0.3.
-VECDET_C vecdet_matcher_params vecdet_matcher_params_rpn(void) {
-  return c_params_of<vecdet_matcher_params>(matcher_params::rpn());
-}
-/// Matches proposals with ground truth for a box head.
-VECDET_C vecdet_matcher_params vecdet_matcher_params_roi(void) {
-  return c_params_of<vecdet_matcher_params>(matcher_params::roi());
-}
-/// SSD's matcher: every box takes its best anchor.
-VECDET_C vecdet_matcher_params vecdet_matcher_params_ssd(void) {
-  return c_params_of<vecdet_matcher_params>(matcher_params::ssd());
-}
-
 /// Matches the anchors with the ground truth of each image by IoU. Outputs may be null, and have
 /// one element per image and anchor: `matches` is the index among all ground-truth boxes, -1
 /// (background) or -2 (ignored); `labels` the class of that box, params->background or
@@ -361,11 +295,6 @@ VECDET_C vecdet_status vecdet_assign_task_aligned(const float* scores, const flo
           memory.get<assigner_workspace>(), policy);
     });
   });
-}
-
-/// An RPN's sample: 256 per image, half of them positive.
-VECDET_C vecdet_balanced_sample_params vecdet_balanced_sample_params_default(void) {
-  return c_params_of<vecdet_balanced_sample_params>(balanced_sample_params());
 }
 
 /// Draws a sample of labels per image. The labels of image k are [image_offsets[k],

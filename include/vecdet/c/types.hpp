@@ -2,7 +2,8 @@
 // Types that several families share.
 //
 // packaging/c_interface.py copies the types and functions of this folder into vecdet/c.h: every
-// typedef and every function that begins with VECDET_C, with the comment before it.
+// typedef and every function that begins with VECDET_C, with the comment before it. From the public
+// headers it takes each enumeration and struct of parameters X that a function names: vecdet_X.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +24,6 @@ typedef enum vecdet_dtype { VECDET_FLOAT32, VECDET_FLOAT64, VECDET_BFLOAT16 } ve
 /// Scratch memory that grows and is reused. Only one call at a time may use it.
 typedef struct vecdet_workspace vecdet_workspace;
 
-/// The meaning of a box's four numbers: two corners; top left corner, width and height; centre,
-/// width and height.
-typedef enum vecdet_box_format { VECDET_XYXY, VECDET_XYWH, VECDET_CXCYWH } vecdet_box_format;
-
 /// The size of an image in pixels.
 typedef struct vecdet_image_size {
   double height;
@@ -38,37 +35,6 @@ typedef struct vecdet_grid_size {
   int64_t height;
   int64_t width;
 } vecdet_grid_size;
-
-/// The layout of feature maps: images x channels x height x width, or channels last.
-typedef enum vecdet_feature_layout { VECDET_NCHW, VECDET_NHWC } vecdet_feature_layout;
-
-/// The reduction of a loss: the sum, or the sum divided by the number of elements.
-typedef enum vecdet_reduction { VECDET_SUM, VECDET_MEAN } vecdet_reduction;
-
-/// Measures of overlap.
-typedef enum vecdet_iou_kind { VECDET_IOU, VECDET_GIOU, VECDET_DIOU, VECDET_CIOU } vecdet_iou_kind;
-
-/// The IoU of two boxes without area, which is 0/0: NaN as in torchvision, or 0 as in detectron2.
-typedef enum vecdet_empty_iou { VECDET_EMPTY_IOU_NAN, VECDET_EMPTY_IOU_ZERO } vecdet_empty_iou;
-
-/// How dw and dh, divided by their weights, are clamped before exp: at most size_limit, within
-/// +-size_limit, or not.
-typedef enum vecdet_size_clamp {
-  VECDET_CLAMP_ABOVE,
-  VECDET_CLAMP_BOTH,
-  VECDET_CLAMP_NONE
-} vecdet_size_clamp;
-
-/// The coder of boxes: dx = weight_x (gx - ax) / aw, dw = weight_w log(gw / aw), and so on.
-typedef struct vecdet_coder_params {
-  double weight_x;  ///< positive; 1
-  double weight_y;
-  double weight_w;
-  double weight_h;
-  vecdet_size_clamp clamp;    ///< VECDET_CLAMP_ABOVE
-  double size_limit;          ///< log(1000 / 16); 0 or more
-  vecdet_box_format anchors;  ///< VECDET_XYXY, or VECDET_CXCYWH
-} vecdet_coder_params;
 
 /// Selects the boxes that count in a loss: those whose label is neither `background` nor `ignore`,
 /// or those in a list of indices. A null pointer instead of a selection selects all boxes.
