@@ -7,6 +7,7 @@
     include/vecdet/c/generated/presets.cpp  functions that return structs of parameters
     include/vecdet/c.h                      the C header
     python/vecdet/_c.py                     the tables of the NumPy package
+    python/vecdet                           keywords of functions: see python_keywords.py
 
     c_interface.py            writes them
     c_interface.py --check    fails if one of them is out of date
@@ -24,6 +25,7 @@ import sys
 import textwrap
 
 import declarations
+import python_keywords
 from declarations import Enum, Field, Struct, one_line
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -458,7 +460,10 @@ def table():
                 rows = textwrap.fill(", ".join(arguments) + "]),", 96, initial_indent=" " * 8,
                                      subsequent_indent=" " * 8)
                 functions.append(head + "\n" + rows if arguments else head + "]),")
-    return (TABLE + "\n" + "\n".join(enums) + "\n\n\n" + "\n\n".join(classes)
+    names = [f"{name} = {tuple(ENUMS[name].values)}".replace("'", '"') for name in USED
+             if name in ENUMS]
+    return (TABLE + "\n" + "\n".join(enums) + "\n\n# The names of enumerators.\n"
+            + "\n".join(names) + "\n\n\n" + "\n\n".join(classes)
             + "\n\n# The result and the arguments of each function.\nFUNCTIONS = {\n"
             + "\n".join(functions) + "\n}\n")
 
@@ -468,10 +473,13 @@ def short_constant(name):
 
 
 def main():
-    for path, text in ((SOURCES / "generated/params.hpp", params_file()),
-                       (SOURCES / "generated/presets.cpp", presets_file()),
-                       (ROOT / "include/vecdet/c.h", header()),
-                       (ROOT / "python/vecdet/_c.py", table())):
+    files = [(SOURCES / "generated/params.hpp", params_file()),
+             (SOURCES / "generated/presets.cpp", presets_file()),
+             (ROOT / "include/vecdet/c.h", header()),
+             (ROOT / "python/vecdet/_c.py", table())]
+    files += [(path, python_keywords.written(path.read_text(), STRUCTS, ENUMS))
+              for path in python_keywords.modules(ROOT / "python/vecdet")]
+    for path, text in files:
         if sys.argv[1:] != ["--check"]:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:

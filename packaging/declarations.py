@@ -38,6 +38,7 @@ class Preset:
     name: str
     comment: str
     parameters: list[Field]
+    values: dict[str, str]  # that the function sets
     is_default: bool  # another name of the struct's defaults
 
 
@@ -129,8 +130,9 @@ def _struct(name: str, header: str, comment: str, body: str, bodies: str) -> Str
                     rf"inline {name} {name}::{found[1]}\([^)]*\) \{{(.*?)\}}\n", bodies, re.S)[0]
                 parameters = [field for part in _split(one_line(arguments))
                               for field in _fields(part, "")]
+                values = dict(re.findall(r"params\.(\w+) = ([^;=]+);", own))
                 result.presets.append(Preset(
-                    found[1], pending, parameters,
+                    found[1], pending, parameters, values,
                     not parameters and own.strip() == "return {};"))
         else:
             end = body.index(";", position)

@@ -40,7 +40,7 @@ struct query_match_params {
   double alpha = 0.25;    ///< focal: weight of positives, in [0, 1]
   double gamma = 2;       ///< focal: focusing exponent, 0 or more; 2 is fast
   double epsilon = 1e-8;  ///< focal: added to probabilities before the log, in [1e-18, 1]
-  double class_weight = 2, l1_weight = 5, giou_weight = 2;
+  double class_weight = 2, l1_weight = 5, giou_weight = 2;  ///< weights of the costs
   /// The number of consecutive groups of equal size into which the queries of an image are divided;
   /// 1 or more. Each group is matched separately, as in Group DETR.
   index_t groups = 1;

@@ -41,7 +41,7 @@ struct set_loss_params {
   double alpha = 0.75;
   double gamma = 2;               ///< focal and varifocal: focusing exponent, 0 or more
   double no_object_weight = 0.1;  ///< cross entropy: weight of queries without a box, 0 or more
-  double class_weight = 1, l1_weight = 5, giou_weight = 2;
+  double class_weight = 1, l1_weight = 5, giou_weight = 2;  ///< weights of the losses
   /// If above 0, sums are divided by this number of boxes instead of the ground truth's. Trainers
   /// with several ranks use the mean over ranks. This number is multiplied by the number of groups,
   /// which follows from the matches; without ground-truth boxes, the number of groups counts as 1.

@@ -67,13 +67,15 @@ struct yolo_postprocess_params {
   bool normalised = false;
   box_format results = box_format::xyxy;  ///< Format of the detections.
   double score_threshold = 0.25;          ///< In [0, 1]; scores above it count.
-  bool multi_label = false;               ///< One detection per class above the threshold; not with
-                                          ///< score_and_class.
-  bool suppresses = true;                 ///< Applies NMS.
-  bool class_agnostic = false;            ///< Boxes of different classes suppress each other, too.
-  double iou_threshold = 0.7;             ///< In [0, 1].
-  index_t max_candidates = 30000;         ///< Per image: only the best go to NMS.
-  index_t max_detections = 300;           ///< Per image.
+  /// One detection per class above the threshold, not only the best one. An error if a box has one
+  /// score and its class.
+  bool multi_label = false;
+  bool suppresses = true;       ///< Applies NMS.
+  bool class_agnostic = false;  ///< Boxes of different classes suppress each other, too.
+  /// In [0, 1]. NMS removes a box if its IoU with a better one is above it.
+  double iou_threshold = 0.7;
+  index_t max_candidates = 30000;  ///< Per image: only the best go to NMS.
+  index_t max_detections = 300;    ///< Per image.
   /// Number of values after the scores. Rotated boxes have 1 (the angle), masks 32, poses 51. With
   /// unknown_extras there are none, and scores outside [0, 1] are an error. At most 2^31 - 1.
   index_t extras = unknown_extras;

@@ -28,6 +28,28 @@ NCHW, NHWC = range(2)
 CONV3X3_FORWARD, CONV3X3_INPUT_GRAD = range(2)
 F4X4, F2X2 = range(2)
 
+# The names of enumerators.
+isa = ("baseline", "avx2", "avx512")
+nms_format = ("corners", "any_corners", "centre")
+nms_overlap = ("plain", "positive_area", "smaller_area", "jaccard")
+nms_order = ("score", "index", "image_score", "image_class_score")
+soft_nms_method = ("hard", "linear", "gaussian")
+score_kind = ("logits", "probabilities")
+dense_detector = ("retinanet", "fcos", "ssd", "rpn")
+size_clamp = ("above", "both", "none")
+box_format = ("xyxy", "xywh", "cxcywh")
+yolo_layout = ("channels", "rows")
+yolo_scores = ("classes", "objectness", "score_and_class")
+iou_kind = ("iou", "giou", "diou", "ciou")
+empty_iou = ("nan", "zero")
+reduction = ("sum", "mean")
+box_loss = ("smooth_l1", "giou", "diou", "ciou")
+query_class_cost = ("focal", "softmax")
+set_class_loss = ("focal", "varifocal", "cross_entropy")
+feature_layout = ("nchw", "nhwc")
+conv3x3_use = ("forward", "input_grad")
+conv3x3_tile = ("f4x4", "f2x2")
+
 
 class image_size(Structure):
     _fields_ = [

@@ -403,6 +403,8 @@ def _check_yolo_shape(shape: tuple[int, ...], params: Any, classes: int | None,
     raise shape_error("postprocess_yolo", "output", shape, expected)
 
 
+# Keywords of yolo_postprocess_params,
+# without layout, scores, boxes, normalised, suppresses, extras, classes
 def postprocess_yolo(
     output: ArrayLike,
     model: str,
@@ -440,20 +442,26 @@ def postprocess_yolo(
             ======================================== ===========================================
         transforms: from letterbox(), one per image: boxes and key points are moved back into the
             image's pixels and clipped to it. None: they stay in the input's pixels.
-        score_threshold: in [0, 1]; scores above it count. It is applied before anything is decoded.
-        multi_label: one detection per class above the threshold, not only the best class.
-        iou_threshold: in [0, 1]; NMS drops a box whose IoU with a better one is above it. An error
+        results: format of the detections: "xyxy" (two corners), "xywh" (top left corner, width and
+            height, as in COCO's files) or "cxcywh" (centre, width and height, as in SSD's priors).
+            Default "xyxy".
+        score_threshold: in [0, 1]; scores above it count. Default 0.25. It is applied before
+            anything is decoded.
+        multi_label: one detection per class above the threshold, not only the best one. An error if
+            a box has one score and its class. Default False.
+        class_agnostic: boxes of different classes suppress each other, too. Default False. An error
             for models without NMS.
-        class_agnostic: boxes of different classes suppress each other, too. An error for models
-            without NMS.
-        results: the format of the boxes: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``.
+        iou_threshold: in [0, 1]. NMS removes a box if its IoU with a better one is above it.
+            Default 0.7; YOLOv5 and YOLOX: 0.45. An error for models without NMS.
+        max_candidates: per image: only the best go to NMS. Default 30000.
+        max_detections: per image. Default 300.
+        keypoint_size: 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in
+            the input's pixels. Default 0.
         classes: the number of classes. It is only needed if there are fewer boxes than numbers per
             box; else such an output is refused as transposed.
         extras: the number of values after the scores: 1 for the angle of rotated boxes, 32 for
             masks, 51 for poses. None: there are none, and an objectness or scores outside [0, 1]
             are an error.
-        keypoint_size: 0 if extras, such as mask coefficients, are copied; 2 or 3 if they are key
-            points, x y or x y visibility.
 
     Raises:
         ValueError: a shape that does not fit the model, detections with scores above 1 (logits),

@@ -13,6 +13,7 @@ import numpy as np
 from . import _c
 from ._arrays import (TYPES, address, choice, empty, empty_like, floats, int64, integers, result,
                       same_small_floats, wrong_shape)
+from ._c import set_class_loss
 from ._library import check, library
 from ._messages import found
 from ._packed import packer
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _CLASS_COSTS = ("focal", "softmax")
-_CLASS_LOSSES = ("focal", "varifocal", "cross_entropy")
-
 
 _match_queries = library.vecdet_match_queries
 _set_loss_and_grad = library.vecdet_set_loss_and_grad
@@ -151,6 +150,7 @@ def assign_least_cost(costs: ArrayLike) -> NDArray[np.int64]:
     return columns
 
 
+# Keywords of set_loss_params: boxes is num_boxes
 def set_loss_and_grad(
     logits: Any,
     boxes: Any,
@@ -177,15 +177,20 @@ def set_loss_and_grad(
         matches: [layers, groups, M], as match_queries returns it, or a list with [groups, M] per
             layer: the query of each ground-truth box in its image, or -1. Sums are divided by the
             number of boxes times the number of the layer's groups.
-        class_loss: "focal", "varifocal" (the IoU is the target) or "cross_entropy" (the last column
-            of logits is "no object").
-        alpha: weight of positives (focal) or negatives (varifocal).
-        gamma: focusing exponent.
-        no_object_weight: weight of queries without a box in the cross entropy.
-        class_weight, l1_weight, giou_weight: weights of the losses.
-        num_boxes: the number of boxes by which sums are divided, e.g. the mean over ranks; 0 means
-            the number of ``targets``.
-        scale: a factor on losses and gradients.
+        class_loss: the class loss of all queries: "focal" (sigmoid focal loss, as in Deformable
+            DETR and DINO), "varifocal" (varifocal loss whose targets are IoUs, as in RT-DETR) or
+            "cross_entropy" (softmax cross entropy whose last column is "no object", as in DETR).
+            Default "varifocal".
+        alpha: focal: weight of positives, at most 1; if negative, no weights. varifocal: weight of
+            negatives, 0 or more. Default 0.75.
+        gamma: focal and varifocal: focusing exponent, 0 or more. Default 2.
+        no_object_weight: cross entropy: weight of queries without a box, 0 or more. Default 0.1.
+        class_weight, l1_weight, giou_weight: weights of the losses. Defaults 1, 5, 2.
+        num_boxes: if above 0, sums are divided by this number of boxes instead of the ground
+            truth's. Trainers with several ranks use the mean over ranks. This number is multiplied
+            by the number of groups, which follows from the matches; without ground-truth boxes, the
+            number of groups counts as 1. Default 0.
+        scale: factor on losses and gradients, for loss scaling. Default 1.
 
     Returns:
         The losses [layers, 3]: class loss, L1 and GIoU loss of each layer; the gradients with
@@ -209,7 +214,7 @@ def set_loss_and_grad(
         raise ValueError(f"vecdet.{function}: matches has {len(matches)} layers, expected {count}, "
                          "as in logits")
     params = _loss_params(
-        function, choice(_CLASS_LOSSES, function, "class_loss", class_loss), alpha, gamma,
+        function, choice(set_class_loss, function, "class_loss", class_loss), alpha, gamma,
         no_object_weight, class_weight, l1_weight, giou_weight, num_boxes, scale)
     used, packed, logits_grads, boxes_grads = [], [], [], []
     for k, part in zip(range(count), matches):  # an array's iterator ends with an exception

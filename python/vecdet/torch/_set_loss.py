@@ -71,6 +71,7 @@ def assign_least_cost(costs: Tensor) -> Tensor:
     return _ops.assign_least_cost(costs)
 
 
+# Keywords of set_loss_params: boxes is num_boxes
 def set_loss(
     logits: PerLayer,
     boxes: PerLayer,
@@ -97,15 +98,20 @@ def set_loss(
         matches: one tensor per layer, [groups, M]: the query of each ground-truth box in its image,
             or -1. Sums are divided by the number of boxes, at least 1, times that of the layer's
             groups. If no image has a box, groups count as 1.
-        class_loss: "focal", "varifocal" (the IoU is the target) or "cross_entropy" (the last column
-            of logits is "no object").
-        alpha: weight of positives (focal) or negatives (varifocal).
-        gamma: focusing exponent.
-        no_object_weight: weight of queries without a box in the cross entropy.
-        class_weight, l1_weight, giou_weight: weights of the losses.
-        num_boxes: the number of boxes by which sums are divided, at least 1, e.g. the mean over
-            ranks; by default that of ``targets``.
-        scale: a factor on all losses.
+        class_loss: the class loss of all queries: "focal" (sigmoid focal loss, as in Deformable
+            DETR and DINO), "varifocal" (varifocal loss whose targets are IoUs, as in RT-DETR) or
+            "cross_entropy" (softmax cross entropy whose last column is "no object", as in DETR).
+            Default "varifocal".
+        alpha: focal: weight of positives, at most 1; if negative, no weights. varifocal: weight of
+            negatives, 0 or more. Default 0.75.
+        gamma: focal and varifocal: focusing exponent, 0 or more. Default 2.
+        no_object_weight: cross entropy: weight of queries without a box, 0 or more. Default 0.1.
+        class_weight, l1_weight, giou_weight: weights of the losses. Defaults 1, 5, 2.
+        num_boxes: if above 0, sums are divided by this number of boxes instead of the ground
+            truth's. Trainers with several ranks use the mean over ranks. This number is multiplied
+            by the number of groups, which follows from the matches; without ground-truth boxes, the
+            number of groups counts as 1. Default 0.
+        scale: factor on losses and gradients, for loss scaling. Default 1.
 
     Returns:
         float32 [layers, 3]: class loss, L1 and GIoU loss of each layer.

@@ -186,11 +186,13 @@ typedef struct vecdet_yolo_postprocess_params {
   int normalised;
   vecdet_box_format results;  ///< format of the detections; default VECDET_XYXY
   double score_threshold;     ///< in [0, 1]; scores above it count; default 0.25
-  /// one detection per class above the threshold; not with VECDET_YOLO_SCORE_AND_CLASS; default 0
+  /// One detection per class above the threshold, not only the best one. An error if a box has one
+  /// score and its class. Default 0.
   int multi_label;
-  int suppresses;          ///< applies NMS; default 1
-  int class_agnostic;      ///< boxes of different classes suppress each other, too; default 0
-  double iou_threshold;    ///< in [0, 1]; default 0.7
+  int suppresses;      ///< applies NMS; default 1
+  int class_agnostic;  ///< boxes of different classes suppress each other, too; default 0
+  /// In [0, 1]. NMS removes a box if its IoU with a better one is above it. Default 0.7.
+  double iou_threshold;
   int64_t max_candidates;  ///< per image: only the best go to NMS; default 30000
   int64_t max_detections;  ///< per image; default 300
   /// Number of values after the scores. Rotated boxes have 1 (the angle), masks 32, poses 51. With
@@ -341,9 +343,9 @@ typedef struct vecdet_query_match_params {
   double alpha;                        ///< focal: weight of positives, in [0, 1]; default 0.25
   double gamma;    ///< focal: focusing exponent, 0 or more; 2 is fast; default 2
   double epsilon;  ///< focal: added to probabilities before the log, in [1e-18, 1]; default 1e-8
-  double class_weight;  ///< default 2
-  double l1_weight;     ///< default 5
-  double giou_weight;   ///< default 2
+  double class_weight;  ///< weights of the costs; default 2
+  double l1_weight;     ///< weights of the costs; default 5
+  double giou_weight;   ///< weights of the costs; default 2
   /// The number of consecutive groups of equal size into which the queries of an image are divided;
   /// 1 or more. Each group is matched separately, as in Group DETR. Default 1.
   int64_t groups;
@@ -366,9 +368,9 @@ typedef struct vecdet_set_loss_params {
   double gamma;  ///< focal and varifocal: focusing exponent, 0 or more; default 2
   /// cross entropy: weight of queries without a box, 0 or more; default 0.1
   double no_object_weight;
-  double class_weight;  ///< default 1
-  double l1_weight;     ///< default 5
-  double giou_weight;   ///< default 2
+  double class_weight;  ///< weights of the losses; default 1
+  double l1_weight;     ///< weights of the losses; default 5
+  double giou_weight;   ///< weights of the losses; default 2
   /// If above 0, sums are divided by this number of boxes instead of the ground truth's. Trainers
   /// with several ranks use the mean over ranks. This number is multiplied by the number of groups,
   /// which follows from the matches; without ground-truth boxes, the number of groups counts as 1.

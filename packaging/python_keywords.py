@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes keywords of Python's functions, with defaults and documentation, from the structs of
+parameters in the public headers. A comment before a function asks for it:
+
+    # Keywords of set_loss_params: boxes is num_boxes
+    def set_loss_and_grad(logits, ..., *, alpha: float = 0.75, ...):
+
+It may end with `without x, y`, fields that are no keywords. Written are, in place:
+
+- in the signature, one line per keyword. A default of None stays: None means the preset's value;
+- in the docstring, one entry of Args per keyword or group of keywords with the same comment, up to
+  the sentence with the default. Sentences behind that one are written by hand, and stay;
+- the arguments of a call of the function that params_of(_c.set_loss_params) made.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import textwrap
+
+from declarations import Enum, Field, Struct
+
+_MARK = re.compile(
+    r"^# Keywords of (?P<struct>\w+)(?:: (?P<renamed>\w+ is \w+(?:, \w+ is \w+)*))?"
+    r"(?:,?(?: |\n# )without (?P<without>[\w, ]+(?:\n# [\w, ]+)*))?\n(?:@\w+\n)*"
+    r"def (?P<name>\w+)\(\n", re.M)
+_ANNOTATIONS = {"double": "float", "index_t": "int", "bool": "bool", "std::uint64_t": "int"}
+
+
+class Keywords:
+    """The keywords of one function."""
+
+    def __init__(self, mark: re.Match[str], structs: dict[str, Struct], enums: dict[str, Enum]):
+        self.function, self.struct, self.enums = mark["name"], structs[mark["struct"]], enums
+        self.names = dict(re.findall(r"(\w+) is (\w+)", mark["renamed"] or ""))
+        without = re.findall(r"\w+", (mark["without"] or "").replace("\n#", ""))
+        known = {field.name for field in self.struct.fields}
+        if unknown := [name for name in [*self.names, *without] if name not in known]:
+            raise SystemExit(f"{self.function}: {self.struct.name} has no field {unknown[0]}")
+        self.fields = [field for field in self.struct.fields if field.name not in without]
+
+    def name(self, field: Field) -> str:
+        return self.names.get(field.name, field.name)
+
+    def value(self, field: Field, value: str) -> str:
+        """A default in Python."""
+        value = self.struct.constants.get(value, value)
+        if field.type in self.enums:
+            return f'"{value.split("::")[-1]}"'
+        if field.type == "bool":
+            return value.capitalize()
+        return value + ".0" if field.type == "double" and re.fullmatch(r"-?\d+", value) else value
+
+    def declaration(self, field: Field, default: str) -> str:
+        annotation = "str" if field.type in self.enums else _ANNOTATIONS[field.type]
+        if default == "None":
+            return f"{self.name(field)}: {annotation} | None = None"
+        return f"{self.name(field)}: {annotation} = {self.value(field, field.default)}"
+
+    def text(self, field: Field, is_optional: bool) -> str:
+        """The documentation of a field up to its default."""
+        own = self.enums.get(field.type)
+        text = field.comment or (own.comment if own else "")
+        for enum in [own] if own else [self.enums[f.type] for f in self.struct.fields
+                                       if f.type in self.enums]:
+            for name in enum.values:
+                if own or "_" in name:
+                    text = re.sub(rf"\b{name}\b", f'"{name}"', text)
+        text = re.sub(r"`(\w+)`", r"``\1``", text).replace("If false", "If False")
+        text = re.sub(r"^[A-Z](?=[a-z]*\b)", lambda found: found[0].lower(), text).removesuffix(".")
+        if own:
+            values = [f'"{name}"' + f" ({comment.removesuffix('.')})" * bool(comment)
+                      for name, comment in own.values.items()]
+            text += f": {', '.join(values[:-1])} or {values[-1]}"
+        default = self.value(field, field.default).removesuffix(".0")
+        others = [re.split("[:.]", preset.comment)[0] + ": "
+                  + self.value(field, preset.values[field.name])
+                  for preset in self.struct.presets if is_optional and field.name in preset.values]
+        return f"{text}{'. ' * bool(text)}Default {'; '.join([default, *others])}."
+
+    def signature(self, lines: list[str]) -> list[str]:
+        """The lines of a signature, one parameter each. Keyword-only parameters are fields."""
+        names = {self.name(field) for field in self.struct.fields}
+        for line in lines[lines.index("    *,") + 1:]:
+            if (name := line.strip().partition(":")[0]) not in names:
+                raise SystemExit(f"{self.function}: {self.struct.name} has no field {name}")
+        place = len(lines)
+        for field in reversed(self.fields):
+            pattern = re.compile(rf"    {self.name(field)}: .* = (.*),")
+            for k, line in enumerate(lines):
+                if found := pattern.fullmatch(line):
+                    lines[k] = f"    {self.declaration(field, found[1])},"
+                    place = k
+                    break
+            else:
+                lines.insert(place, f"    {self.declaration(field, '')},")
+        return lines
+
+    def arguments(self, entries: list[str], signature: list[str]) -> list[str]:
+        """The entries of Args."""
+        names = {self.name(field) for field in self.fields}
+        optional = {found[1] for line in signature
+                    if (found := re.fullmatch(r"    (\w+): .* = None,", line))}
+        kept, place, more = [], None, {}
+        for entry in entries:
+            own = re.match(r"[\w, ]+", entry)
+            listed = own[0].split(", ") if own else []
+            if not names & set(listed):
+                kept.append(entry)
+                continue
+            place = len(kept) if place is None else place
+            after = re.search(r"\bDefaults? .*?\.(?=\s|$)(.*)", entry)
+            for name in listed:
+                more[name] = after[1] if after else ""
+        groups: list[tuple[list[Field], str]] = []
+        for field in self.fields:
+            text = self.text(field, self.name(field) in optional)
+            if groups and field.comment and groups[-1][0][0].comment == field.comment:
+                groups[-1][0].append(field)
+            else:
+                groups.append(([field], text))
+        written = []
+        for fields, text in groups:
+            if len(fields) > 1:
+                values = [self.value(field, field.default).removesuffix(".0") for field in fields]
+                text = text[:text.rindex("Default ")] + f"Defaults {', '.join(values)}."
+            listed = [self.name(field) for field in fields]
+            written.append(f"{', '.join(listed)}: {text}{more.get(listed[0], '')}")
+        place = len(kept) if place is None else place
+        return kept[:place] + written + kept[place:]
+
+    def call(self) -> str:
+        values = [f'choice({field.type}, function, "{self.name(field)}", {self.name(field)})'
+                  if field.type in self.enums else self.name(field) for field in self.fields]
+        text = ", ".join(value.replace(" ", "\0") for value in ["function", *values])
+        return textwrap.fill(text + ")", 100, initial_indent=" " * 8,
+                             subsequent_indent=" " * 8).replace("\0", " ").lstrip()
+
+
+def _entries(text: str) -> list[str]:
+    """The entries of Args, each in one line; a table stays as it is."""
+    result: list[str] = []
+    for line in text.split("\n"):
+        if re.match(r" {8}\S", line):
+            result.append(line.strip())
+        elif "==" in result[-1] or "\n" in result[-1] or not line.strip() or "====" in line:
+            result[-1] += "\n" + line
+        else:
+            result[-1] += " " + line.strip()
+    return result
+
+
+def _laid_out(entry: str) -> str:
+    if "\n" in entry:
+        return "        " + entry
+    return textwrap.fill(entry, 100, initial_indent=" " * 8, subsequent_indent=" " * 12,
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def written(text: str, structs: dict[str, Struct], enums: dict[str, Enum]) -> str:
+    """The text of a module with the keywords of its functions."""
+    position = 0
+    while mark := _MARK.search(text, position):
+        keywords = Keywords(mark, structs, enums)
+        start, end = mark.end(), text.index("\n)", mark.end())
+        signature = keywords.signature(text[start:end].split("\n"))
+        text = text[:start] + "\n".join(signature) + text[end:]
+        found = re.compile(r"    Args:\n(.*?)\n\n(?=    \S)", re.S).search(text, start)
+        assert found, mark["name"]
+        entries = keywords.arguments(_entries(found[1]), signature)
+        text = text[:found.start(1)] + "\n".join(map(_laid_out, entries)) + text[found.end(1):]
+        if made := re.search(rf"^(\w+) = params_of\(_c\.{mark['struct']}\b", text, re.M):
+            stop = re.compile(r"\n\S|\Z").search(text, text.index("\n) ->", start) + 6)
+            assert stop
+            call = re.compile(rf"\b{made[1]}\((?:[^()]|\([^()]*\))*\)")
+            if used := call.search(text, start, stop.start()):
+                text = (text[:used.start()] + f"{made[1]}(\n        {keywords.call()}"
+                        + text[used.end():])
+        position = mark.end()
+    return text
+
+
+def modules(package: pathlib.Path) -> list[pathlib.Path]:
+    return [path for path in sorted(package.rglob("*.py")) if _MARK.search(path.read_text())]
