@@ -148,28 +148,28 @@ def comment_lines(text: str, indent: str = "") -> list[str]:
 
 
 def block(head: str, rows: list[tuple[str, str]], tail: str) -> str:
-    """A typedef with its rows of code and comment. A comment stands behind its row if it fits."""
-    lines, run = [head], []
-
-    def end_run() -> None:
-        width = max((len(code) for code, _ in run), default=0)
-        lines.extend(f"  {code:{width}}  ///< {comment}" for code, comment in run)
-        run.clear()
-
-    for code, comment in rows:
-        width = max(len(code), *(len(known) for known, _ in run), 0)
-        fits = (2 + width + 7 + len(comment) <= 100
-                and all(2 + width + 7 + len(known) <= 100 for _, known in run))
-        if comment and not fits:
-            end_run()
-            fits = 2 + len(code) + 7 + len(comment) <= 100
-        if comment and fits:
-            run.append((code, comment))
-            continue
-        end_run()
-        lines += comment_lines(comment, "  ") if comment else []
-        lines.append("  " + code)
-    end_run()
+    """A typedef with its rows of code and comment. Comments stand behind their rows, aligned in
+    neighbouring ones, or before a row if they do not fit there."""
+    before: set[int] = set()
+    while True:
+        widths: dict[int, int] = {}
+        run: list[int] = []
+        for k in range(len(rows) + 1):
+            if k < len(rows) and rows[k][1] and k not in before:
+                run.append(k)
+            else:
+                width = max((len(rows[own][0]) for own in run), default=0)
+                widths.update(dict.fromkeys(run, width))
+                run = []
+        too_long = [k for k, width in widths.items()
+                    if len(f"  {'':{width}}  ///< {rows[k][1]}") > 100]
+        if not too_long:
+            break
+        before.add(max(too_long, key=lambda k: len(rows[k][1])))
+    lines = [head]
+    for k, (code, comment) in enumerate(rows):
+        lines += comment_lines(comment, "  ") if k in before else []
+        lines.append(f"  {code:{widths[k]}}  ///< {comment}" if k in widths else "  " + code)
     return "\n".join([*lines, tail])
 
 

@@ -400,7 +400,8 @@ typedef struct vecdet_yolo_postprocess_params {
 
 /// Parameters of vecdet_postprocess_detr().
 typedef struct vecdet_detr_postprocess_params {
-  int softmax;  ///< softmax, whose last column is "no object", instead of sigmoid; default 0
+  /// softmax, whose last column is "no object", instead of sigmoid; default 0
+  int softmax;
   double score_threshold;     ///< in [0, 1]; scores above it count; default 0.5
   int64_t max_detections;     ///< per image; default 300
   vecdet_box_format results;  ///< default VECDET_XYXY
@@ -769,20 +770,24 @@ typedef struct vecdet_focal_loss_params {
   /// 0.25.
   double alpha;
   double gamma;  ///< focusing exponent, 0 or more; default 2
-  double scale;  ///< factor on loss and gradient; trainers use 1 / max(1, foreground); default 1
+  /// factor on loss and gradient; trainers use 1 / max(1, foreground); default 1
+  double scale;
   vecdet_reduction reduction;  ///< default VECDET_SUM
   int64_t background;          ///< label of rows in which every class is negative; default -1
-  int64_t ignore;            ///< label of rows that do not count: loss 0 and gradient 0; default -2
+  /// label of rows that do not count: loss 0 and gradient 0; default -2
+  int64_t ignore;
   const float* row_weights;  ///< an additional factor per row; null: all 1
 } vecdet_focal_loss_params;
 
 /// Parameters of vecdet_quality_focal_loss().
 typedef struct vecdet_quality_focal_params {
-  double beta;   ///< focusing exponent, 0 or more; 0, 1 and 2 are fast; default 2
-  double scale;  ///< factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
+  double beta;  ///< focusing exponent, 0 or more; 0, 1 and 2 are fast; default 2
+  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
+  double scale;
   vecdet_reduction reduction;  ///< default VECDET_SUM
   int64_t background;          ///< label of rows in which every class is negative; default -1
-  int64_t ignore;            ///< label of rows that do not count: loss 0 and gradient 0; default -2
+  /// label of rows that do not count: loss 0 and gradient 0; default -2
+  int64_t ignore;
   const float* row_weights;  ///< an additional factor per row; null: all 1
 } vecdet_quality_focal_params;
 
@@ -793,19 +798,23 @@ typedef struct vecdet_varifocal_params {
   /// Differentiates p^gamma with respect to the logit, as in the reference implementation. If 0,
   /// p^gamma is a constant weight, and the gradient of a negative is alpha p^gamma p. Default 1.
   int grad_through_factor;
-  double scale;  ///< factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
+  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
+  double scale;
   vecdet_reduction reduction;  ///< default VECDET_SUM
   int64_t background;          ///< label of rows in which every class is negative; default -1
-  int64_t ignore;            ///< label of rows that do not count: loss 0 and gradient 0; default -2
+  /// label of rows that do not count: loss 0 and gradient 0; default -2
+  int64_t ignore;
   const float* row_weights;  ///< an additional factor per row; null: all 1
 } vecdet_varifocal_params;
 
 /// Parameters of vecdet_bce_loss().
 typedef struct vecdet_bce_params {
-  double scale;  ///< factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
+  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
+  double scale;
   vecdet_reduction reduction;  ///< default VECDET_SUM
   int64_t background;          ///< label of rows in which every class is negative; default -1
-  int64_t ignore;            ///< label of rows that do not count: loss 0 and gradient 0; default -2
+  /// label of rows that do not count: loss 0 and gradient 0; default -2
+  int64_t ignore;
   const float* row_weights;  ///< an additional factor per row; null: all 1
 } vecdet_bce_params;
 
@@ -967,7 +976,8 @@ typedef struct vecdet_regression_loss_params {
   vecdet_box_loss loss;  ///< default VECDET_SMOOTH_L1_LOSS
   double beta;           ///< of smooth L1; 0 or more; default 1 / 9
   double epsilon;        ///< of the IoU losses; 0 or more; default 1e-7
-  double scale;  ///< factor on loss and gradient; trainers use 1 / max(1, foreground); default 1
+  /// factor on loss and gradient; trainers use 1 / max(1, foreground); default 1
+  double scale;
   vecdet_coder_params coder;  ///< anchors must be corners; only the IoU losses use the clamp
 } vecdet_regression_loss_params;
 
@@ -1059,8 +1069,10 @@ typedef enum vecdet_query_class_cost {
 typedef struct vecdet_query_match_params {
   vecdet_query_class_cost class_cost;  ///< default VECDET_QUERY_COST_FOCAL
   double alpha;                        ///< focal: weight of positives, in [0, 1]; default 0.25
-  double gamma;    ///< focal: focusing exponent, 0 or more; 2 is fast; default 2
-  double epsilon;  ///< focal: added to probabilities before the log, in [1e-18, 1]; default 1e-8
+  /// focal: focusing exponent, 0 or more; 2 is fast; default 2
+  double gamma;
+  /// focal: added to probabilities before the log, in [1e-18, 1]; default 1e-8
+  double epsilon;
   double class_weight;  ///< weights of the costs; default 2
   double l1_weight;     ///< weights of the costs; default 5
   double giou_weight;   ///< weights of the costs; default 2
@@ -1169,7 +1181,8 @@ typedef struct vecdet_roi_align_params {
   double spatial_scale;    ///< locations per pixel: 1 / stride; default 1
   int64_t sampling_ratio;  ///< samples per bin and axis, at most 1024; below 1: adaptive; default 0
   int aligned;             ///< shifts boxes by half a location, as detectron2 does; default 0
-  int add_to_grad;  ///< vecdet_roi_align_grad() adds to `grad` instead of overwriting it; default 0
+  /// vecdet_roi_align_grad() adds to `grad` instead of overwriting it; default 0
+  int add_to_grad;
 } vecdet_roi_align_params;
 
 /// The function that weights are transformed for.
