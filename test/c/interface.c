@@ -40,6 +40,8 @@ static void test_nms(void) {
   params.iou_threshold = 0.9;
   SUCCEEDS(vecdet_nms(VECDET_FLOAT32, boxes, scores, 3, &params, workspace, kept, &count));
   CHECK(count == 3 && kept[0] == 1 && kept[1] == 0 && kept[2] == 2);
+  CHECK(vecdet_nms_params_torchvision(0.3).iou_threshold == 0.3);
+  CHECK(vecdet_merge_params_default().overlap == VECDET_NMS_SMALLER_AREA);
   params = vecdet_nms_params_sahi(0.5, 1);
   CHECK(params.overlap == VECDET_NMS_SMALLER_AREA && params.suppress_equal == 1);
 
@@ -190,6 +192,10 @@ static void test_losses(void) {
   SUCCEEDS(vecdet_sigmoid_focal_loss_and_grad(VECDET_FLOAT32, logits, 2, 2, 2, &targets, &params,
                                               &loss, grad));
   CHECK(near(loss, 4 * log(2)) && near(grad[0], -0.5) && near(grad[1], 0.5));
+  const float row_weights[] = {3, 0};
+  params.row_weights = row_weights;
+  SUCCEEDS(vecdet_sigmoid_focal_loss(VECDET_FLOAT32, logits, 2, 2, 2, &targets, &params, &loss));
+  CHECK(near(loss, 6 * log(2)));
   int64_t foreground;
   SUCCEEDS(vecdet_count_foreground(labels, 2, -1, -2, &foreground));
   CHECK(foreground == 1);
@@ -402,6 +408,14 @@ static void test_features(void) {
   vecdet_letterbox_transform transform;
   SUCCEEDS(vecdet_letterbox(&image, 1, (vecdet_grid_size){2, 2}, NULL, NULL, batch, &transform));
   CHECK(near(batch[0], 1) && transform.scale_x == 1);
+  vecdet_letterbox_params params = vecdet_letterbox_params_yolox();
+  CHECK(params.mean[2] == 0 && params.deviation[2] == 1);
+  params = vecdet_letterbox_params_yolo();
+  params.mean[0] = 3;
+  params.deviation[0] = 2;
+  params.mean[2] = 1;
+  SUCCEEDS(vecdet_letterbox(&image, 1, (vecdet_grid_size){2, 2}, &params, NULL, batch, &transform));
+  CHECK(near(batch[0], -1) && near(batch[11], 0));
   FAILS("vecdet::letterbox: input.width is 32769, expected 0 to 32768 pixels",
         vecdet_letterbox(&image, 1, (vecdet_grid_size){2, 32769}, NULL, NULL, batch, &transform));
   FAILS("vecdet::letterbox: input.height is -1, expected 0 to 32768 pixels",
