@@ -139,7 +139,7 @@ VECDET_C vecdet_status vecdet_roi_align_grad(vecdet_dtype type, const vecdet_fea
 
 /// RoIAlign on a pyramid, finest level first: each box is pooled from the level that matches its
 /// size. `scales` are locations per pixel, one per level. torchvision has a canonical size of 224
-/// on level 4. `params` null: a sampling ratio of 2.
+/// on level 4. `params` null: a sampling ratio of 2. Its spatial_scale is ignored.
 VECDET_C vecdet_status vecdet_multiscale_roi_align(
     vecdet_dtype type, const vecdet_features* levels, const double* scales, int64_t level_count,
     const vecdet_roi_boxes* boxes, const vecdet_roi_align_params* params, double canonical_size,
