@@ -81,10 +81,11 @@ struct task_aligned_predictions {
   lasting<boxes_view<const float>> boxes;  ///< Corners.
 };
 
-/// Scratch memory for assigners. ATSS uses 8 bytes per point, and 12 bytes per candidate of each
-/// box on each level. FCOS uses 8 bytes per point, and 4 bytes per point of each image. The
-/// task-aligned assigner uses 24 bytes per candidate (`top` per box) and 32 per box. The memory
-/// grows to the needs of the largest call and is reused. Only one call at a time may use it.
+/// Scratch memory for assigners. ATSS uses 8 bytes per point, 8 per box, and 12 per candidate of
+/// each box on each level. FCOS uses 8 bytes per point, 4 per point of each image, and 20 per box.
+/// The task-aligned assigner uses 24 bytes per candidate (`top` per box) and 32 per box. Each uses
+/// 2 KiB more. The memory grows to the needs of the largest call and is reused. Only one call at a
+/// time may use it.
 class assigner_workspace {
   friend detail::workspace_access;
   detail::assigner_buffers buffers_;

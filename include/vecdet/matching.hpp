@@ -122,9 +122,10 @@ class anchor_index {
   detail::anchor_buffers buffers_;
 };
 
-/// Scratch memory for matching: about 8 bytes per anchor and 150 per box for each image that is
-/// matched at the same time, and 256 bytes per box and thread if threads share an image. It grows
-/// to the needs of the largest call and is reused. Only one call at a time may use it.
+/// Scratch memory for matching: about 8 bytes per anchor, 150 per box and 26 KiB for each image
+/// that is matched at the same time, and 256 bytes per box and thread if threads share an image.
+/// Without an anchor_index, also 27 bytes per anchor, or 90 KiB if that is more. It grows to the
+/// needs of the largest call and is reused. Only one call at a time may use it.
 class match_workspace {
   friend detail::workspace_access;
   detail::match_buffers buffers_;

@@ -86,9 +86,9 @@ struct set_losses {
   double total() const { return classification + l1 + giou; }
 };
 
-/// Scratch memory: about 16 bytes per query of all layers; with cross entropy of bfloat16 also 4
-/// per logit of the largest layer. It grows to the needs of the largest call and is reused. Only
-/// one call at a time may use it.
+/// Scratch memory: about 16 bytes per query of all layers; with cross entropy also 8 per query of
+/// the largest layer and, for bfloat16, 8 per logit of that layer. It grows to the needs of the
+/// largest call and is reused. Only one call at a time may use it.
 class set_loss_workspace {
   friend detail::workspace_access;
   detail::set_loss_buffers buffers_;
