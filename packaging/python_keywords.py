@@ -5,12 +5,14 @@ parameters in the public headers. A comment before a function asks for it:
     # Keywords of set_loss_params: boxes is num_boxes
     def set_loss_and_grad(logits, ..., *, alpha: float = 0.75, ...):
 
-It may end with `without x, y`, fields that are no keywords. Written are, in place:
+It may end with `without x, y`, fields that are no keywords, and then `with a, b`, keyword-only
+parameters that are no fields. Written are, in place:
 
 - in the signature, one line per keyword. A default of None stays: None means the preset's value;
-- in the docstring, one entry of Args per keyword or group of keywords with the same comment, up to
-  the sentence with the default. Sentences behind that one are written by hand, and stay;
-- the arguments of a call of the function that params_of(_c.set_loss_params) made.
+- in the docstring, if it has Args, one entry per keyword or group of keywords with one comment, up
+  to the sentence with the default. Sentences behind that one are written by hand, and stay;
+- the arguments of a call of the function that params_of(_c.set_loss_params) made, if every field is
+  a keyword.
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ import textwrap
 from declarations import Enum, Field, Struct
 
 _MARK = re.compile(
-    r"^# Keywords of (?P<struct>\w+)(?:: (?P<renamed>\w+ is \w+(?:, \w+ is \w+)*))?"
-    r"(?:,?(?: |\n# )without (?P<without>[\w, ]+(?:\n# [\w, ]+)*))?\n(?:@\w+\n)*"
+    r"^# Keywords of (?P<struct>\w+)(?:: (?P<renamed>\w+ is \w+(?:,(?: |\n# )\w+ is \w+)*))?"
+    r"(?:,?(?: |\n# )without (?P<without>\w+(?:,(?: |\n# )(?!with )\w+)*))?"
+    r"(?:,(?: |\n# )with (?P<own>\w+(?:,(?: |\n# )\w+)*))?\n(?:@\w+\n)*"
     r"def (?P<name>\w+)\(\n", re.M)
-_ANNOTATIONS = {"double": "float", "index_t": "int", "bool": "bool", "std::uint64_t": "int"}
+_ANNOTATIONS = {"double": "float", "index_t": "int", "bool": "bool", "std::uint64_t": "int",
+                "lasting<vector_view<const float>>": "ArrayLike | None"}
 
 
 class Keywords:
@@ -34,7 +38,8 @@ class Keywords:
     def __init__(self, mark: re.Match[str], structs: dict[str, Struct], enums: dict[str, Enum]):
         self.function, self.struct, self.enums = mark["name"], structs[mark["struct"]], enums
         self.names = dict(re.findall(r"(\w+) is (\w+)", mark["renamed"] or ""))
-        without = re.findall(r"\w+", (mark["without"] or "").replace("\n#", ""))
+        without = re.findall(r"\w+", mark["without"] or "")
+        self.own = re.findall(r"\w+", mark["own"] or "")
         known = {field.name for field in self.struct.fields}
         if unknown := [name for name in [*self.names, *without] if name not in known]:
             raise SystemExit(f"{self.function}: {self.struct.name} has no field {unknown[0]}")
@@ -46,6 +51,10 @@ class Keywords:
     def value(self, field: Field, value: str) -> str:
         """A default in Python."""
         value = self.struct.constants.get(value, value)
+        if field.type.startswith("lasting"):
+            return "None"
+        if field.size:
+            return f"({value.strip('{}')})"
         if field.type in self.enums:
             return f'"{value.split("::")[-1]}"'
         if field.type == "bool":
@@ -54,7 +63,9 @@ class Keywords:
 
     def declaration(self, field: Field, default: str) -> str:
         annotation = "str" if field.type in self.enums else _ANNOTATIONS[field.type]
-        if default == "None":
+        if field.size:
+            annotation = f"Sequence[{annotation}]"
+        if default == "None" and not annotation.endswith("None"):
             return f"{self.name(field)}: {annotation} | None = None"
         return f"{self.name(field)}: {annotation} = {self.value(field, field.default)}"
 
@@ -67,22 +78,27 @@ class Keywords:
             for name in enum.values:
                 if own or "_" in name:
                     text = re.sub(rf"\b{name}\b", f'"{name}"', text)
+        text = re.sub(r"; see \w+\.hpp[^.]*", "", text)
+        text = re.sub(r"\b(\w+)_params\b", r"\1", text)
         text = re.sub(r"`(\w+)`", r"``\1``", text).replace("If false", "If False")
         text = re.sub(r"^[A-Z](?=[a-z]*\b)", lambda found: found[0].lower(), text).removesuffix(".")
         if own:
             values = [f'"{name}"' + f" ({comment.removesuffix('.')})" * bool(comment)
                       for name, comment in own.values.items()]
             text += f": {', '.join(values[:-1])} or {values[-1]}"
+        if field.type.startswith("lasting"):
+            return text.replace("empty: ", "None: ") + "."
         default = self.value(field, field.default).removesuffix(".0")
         others = [re.split("[:.]", preset.comment)[0] + ": "
-                  + self.value(field, preset.values[field.name])
+                  + self.value(field, preset.values[field.name]).removesuffix(".0")
                   for preset in self.struct.presets if is_optional and field.name in preset.values]
         return f"{text}{'. ' * bool(text)}Default {'; '.join([default, *others])}."
 
     def signature(self, lines: list[str]) -> list[str]:
         """The lines of a signature, one parameter each. Keyword-only parameters are fields."""
-        names = {self.name(field) for field in self.struct.fields}
-        for line in lines[lines.index("    *,") + 1:]:
+        names = {*self.own, *map(self.name, self.struct.fields)}
+        after = lines.index("    *,") + 1 if "    *," in lines else len(lines)
+        for line in lines[after:]:
             if (name := line.strip().partition(":")[0]) not in names:
                 raise SystemExit(f"{self.function}: {self.struct.name} has no field {name}")
         place = len(lines)
@@ -110,7 +126,7 @@ class Keywords:
                 kept.append(entry)
                 continue
             place = len(kept) if place is None else place
-            after = re.search(r"\bDefaults? .*?\.(?=\s|$)(.*)", entry)
+            after = re.search(r"\b(?:Defaults? .*?|None: all 1)\.(?=\s|$)(.*)", entry)
             for name in listed:
                 more[name] = after[1] if after else ""
         groups: list[tuple[list[Field], str]] = []
@@ -130,12 +146,15 @@ class Keywords:
         place = len(kept) if place is None else place
         return kept[:place] + written + kept[place:]
 
-    def call(self) -> str:
+    def call(self, before: str) -> str:
+        """The call's end in one line, or in lines of its own. `before` is its line up to there."""
         values = [f'choice({field.type}, function, "{self.name(field)}", {self.name(field)})'
                   if field.type in self.enums else self.name(field) for field in self.fields]
-        text = ", ".join(value.replace(" ", "\0") for value in ["function", *values])
-        return textwrap.fill(text + ")", 100, initial_indent=" " * 8,
-                             subsequent_indent=" " * 8).replace("\0", " ").lstrip()
+        text = ", ".join(value.replace(" ", "\0") for value in ["function", *values]) + ")"
+        if len(before) + len(text) <= 100:
+            return text.replace("\0", " ")
+        return "\n" + textwrap.fill(text, 100, initial_indent=" " * 8,
+                                    subsequent_indent=" " * 8).replace("\0", " ")
 
 
 def _entries(text: str) -> list[str]:
@@ -163,20 +182,23 @@ def written(text: str, structs: dict[str, Struct], enums: dict[str, Enum]) -> st
     position = 0
     while mark := _MARK.search(text, position):
         keywords = Keywords(mark, structs, enums)
-        start, end = mark.end(), text.index("\n)", mark.end())
+        start, end = mark.end(), text.index("\n) ->", mark.end())
+        stop = re.compile(r"\n\S|\Z").search(text, end + 6)
+        assert stop
+        after = len(text) - stop.start()  # of what follows the function
         signature = keywords.signature(text[start:end].split("\n"))
         text = text[:start] + "\n".join(signature) + text[end:]
-        found = re.compile(r"    Args:\n(.*?)\n\n(?=    \S)", re.S).search(text, start)
-        assert found, mark["name"]
-        entries = keywords.arguments(_entries(found[1]), signature)
-        text = text[:found.start(1)] + "\n".join(map(_laid_out, entries)) + text[found.end(1):]
-        if made := re.search(rf"^(\w+) = params_of\(_c\.{mark['struct']}\b", text, re.M):
-            stop = re.compile(r"\n\S|\Z").search(text, text.index("\n) ->", start) + 6)
-            assert stop
+        found = re.compile(r"    Args:\n(.*?)\n(?=\n    \S|    \"{3})", re.S).search(
+            text, start, len(text) - after)
+        if found:
+            entries = keywords.arguments(_entries(found[1]), signature)
+            text = text[:found.start(1)] + "\n".join(map(_laid_out, entries)) + text[found.end(1):]
+        made = re.search(rf"^(\w+) = params_of\(_c\.{mark['struct']}\b", text, re.M)
+        if made and not mark["without"]:
             call = re.compile(rf"\b{made[1]}\((?:[^()]|\([^()]*\))*\)")
-            if used := call.search(text, start, stop.start()):
-                text = (text[:used.start()] + f"{made[1]}(\n        {keywords.call()}"
-                        + text[used.end():])
+            if used := call.search(text, start, len(text) - after):
+                before = text[:text.index("(", used.start()) + 1]
+                text = before + keywords.call(before.split("\n")[-1]) + text[used.end():]
         position = mark.end()
     return text
 

@@ -12,6 +12,7 @@ import numpy as np
 from . import _c
 from ._arrays import (TYPES, address, box_rows, choice, empty, float32, float32s, int64,
                       real_numbers, same_floats, shape_of, wrong_shape)
+from ._c import box_format, iou_kind
 from ._library import check, library
 from ._parameters import flag, kept, listed, number, numbers, pair
 from ._packed import image_sizes_of
@@ -19,9 +20,14 @@ from ._packed import image_sizes_of
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-FORMATS = ("xyxy", "xywh", "cxcywh")
-IOU_KINDS = ("iou", "giou", "diou", "ciou")
-SIZE_LIMIT = 4.135166556742356  # log(1000 / 16): torchvision's bound of dw and dh
+
+def _weights(coder: Any) -> tuple[float, ...]:
+    return coder.weight_x, coder.weight_y, coder.weight_w, coder.weight_h
+
+
+CODER = library.vecdet_coder_params_default()
+WEIGHTS, SIZE_LIMIT = _weights(CODER), CODER.size_limit
+BOX_HEAD_WEIGHTS = _weights(library.vecdet_coder_params_roi())
 
 _pairwise_iou = library.vecdet_pairwise_iou
 _convert_boxes = library.vecdet_convert_boxes
@@ -80,7 +86,7 @@ def elementwise_iou(boxes1: ArrayLike, boxes2: ArrayLike, kind: str = "iou") -> 
         raise wrong_shape(function, "boxes2", b, f"[{len(a)}, 4], the shape of boxes1")
     out = empty(len(a), a.dtype)
     check(library.vecdet_elementwise_iou(type_, address(a), address(b), len(a),
-                                         choice(IOU_KINDS, function, "kind", kind),
+                                         choice(iou_kind, function, "kind", kind),
                                          _c.EMPTY_IOU_NAN, address(out)), function)
     return out
 
@@ -102,8 +108,8 @@ def box_convert(boxes: ArrayLike, in_fmt: str, out_fmt: str) -> NDArray[Any]:
     >>> box_convert([[10, 20, 30, 40]], "xywh", "xyxy").tolist()
     [[10.0, 20.0, 40.0, 60.0]]
     """
-    source = choice(FORMATS, "box_convert", "in_fmt", in_fmt)
-    target = choice(FORMATS, "box_convert", "out_fmt", out_fmt)
+    source = choice(box_format, "box_convert", "in_fmt", in_fmt)
+    target = choice(box_format, "box_convert", "out_fmt", out_fmt)
     count, array = _flat_boxes("box_convert", "boxes", boxes)
     out, type_ = empty(array.shape, array.dtype), TYPES[array.dtype]
     if source and target and source != target:  # through corners, to round as in torchvision
@@ -171,7 +177,7 @@ def _kept_coder(function: str, size_limit: float, anchor_format: str, *weights: 
     most = number(function, "size_limit", size_limit)
     limit = (_c.CLAMP_NONE, 0) if most == math.inf else (_c.CLAMP_ABOVE, most)
     fields = (*numbers(function, "weights", weights, 4), *limit,
-              choice(FORMATS, function, "anchor_format", anchor_format))
+              choice(box_format, function, "anchor_format", anchor_format))
     return fields, byref(_c.coder_params(*fields))
 
 
@@ -184,8 +190,7 @@ def _coded(function: str, first: Any, first_name: str, anchors: Any) -> Any:
     return type_, a, b, empty(a.shape, a.dtype)
 
 
-def encode_boxes(boxes: ArrayLike, anchors: ArrayLike,
-                 weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+def encode_boxes(boxes: ArrayLike, anchors: ArrayLike, weights: Sequence[float] = WEIGHTS,
                  anchor_format: str = "xyxy") -> NDArray[Any]:
     """The deltas dx, dy, dw, dh that decode to ``boxes`` from ``anchors``, [N, 4] corners each.
 
@@ -200,7 +205,7 @@ def encode_boxes(boxes: ArrayLike, anchors: ArrayLike,
 
 
 def decode_boxes(deltas: ArrayLike, anchors: ArrayLike,
-                 weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0), image_size: Any = None,
+                 weights: Sequence[float] = WEIGHTS, image_size: Any = None,
                  size_limit: float = SIZE_LIMIT, anchor_format: str = "xyxy") -> NDArray[Any]:
     """The boxes, corners, that ``deltas`` encode relative to ``anchors`` [N, 4].
 

@@ -14,7 +14,8 @@ from . import _c
 from ._arrays import (TYPES, address, as_array, box_rows, check_out, choice, empty, float32,
                       float32s, float64, int64, named, optional, result, same_small_floats,
                       shape_error, small_floats, uint8, wrong_shape, wrong_type)
-from ._boxes import FORMATS, SIZE_LIMIT, coder_params
+from ._boxes import BOX_HEAD_WEIGHTS, SIZE_LIMIT, coder_params
+from ._c import box_format, dense_detector, score_kind
 from ._library import check, library
 from ._packed import (doubles, image_sizes_of, integers_of, integers_packed, joined, offsets_of,
                       packed_rows, packer)
@@ -112,7 +113,7 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
     check(library.vecdet_filter_topk(
         TYPES[array.dtype], address(array), 1, size, size,
         number("filter_topk", "score_threshold", score_threshold), count_limit,
-        choice(("logits", "probabilities"), "filter_topk", "kind", kind), None, address(values),
+        choice(score_kind, "filter_topk", "kind", kind), None, address(values),
         address(positions), byref(count)), "filter_topk")
     values.resize(count.value, refcheck=False)
     positions.resize(count.value, refcheck=False)
@@ -149,7 +150,6 @@ def _yolo_detections(floats: Any, numbers: Any, total: int, extras: int) -> list
 
 
 _MOST_SCORE = float(np.float32(1.001))  # as in C++; bfloat16 rounds 1 up to no more
-_DETECTORS = ("retinanet", "fcos", "ssd", "rpn")
 _postprocess = library.vecdet_postprocess
 _postprocess_yolo = library.vecdet_postprocess_yolo
 _postprocess_detr = library.vecdet_postprocess_detr
@@ -171,7 +171,7 @@ def _set_given(function: str, params: Any, options: Iterable[tuple[str, Any]]) -
 def _dense_params(detector: str, weights: Any, size_limit: float, *options: Any) -> Any:
     """Parameters that many calls share, and the greatest number of detections."""
     params = getattr(library, f"vecdet_postprocess_params_{detector}")()
-    params.detector = _DETECTORS.index(detector)
+    params.detector = dense_detector.index(detector)
     _set_given("postprocess", params, zip(
         ("score_threshold", "max_candidates", "iou_threshold", "max_detections", "min_size"),
         options))
@@ -181,6 +181,7 @@ def _dense_params(detector: str, weights: Any, size_limit: float, *options: Any)
     return byref(params), max(0, params.max_detections)
 
 
+# Keywords of postprocess_params, without coder, with weights, centerness, size_limit
 def postprocess(
     logits: ArrayLike,
     deltas: ArrayLike,
@@ -208,9 +209,18 @@ def postprocess(
         anchors: [anchors, 4] corners in pixels, the same for all images.
         image_sizes: (height, width) of each image, to which its boxes are clipped.
         level_sizes: the number of anchors of each level; empty: one level.
-        detector: ``"retinanet"``, ``"fcos"``, ``"ssd"`` or ``"rpn"``.
-        max_candidates: per level (per class for SSD).
-        max_detections: per image.
+        detector: selects the rules for scores and candidates: "retinanet", "fcos", "ssd" or "rpn".
+            Default "retinanet".
+        score_threshold: in [0, 1]; scores above it count. Default 0.05; torchvision's FCOS: 0.2;
+            torchvision's SSD: 0.01; torchvision's RPN in training: 0.
+        max_candidates: per level; SSD: per class. Default 1000; torchvision's SSD: 400;
+            torchvision's RPN in training: 2000.
+        iou_threshold: in [0, 1]. Default 0.5; torchvision's FCOS: 0.6; torchvision's SSD: 0.45;
+            torchvision's RPN in training: 0.7.
+        max_detections: per image. Default 300; torchvision's FCOS: 100; torchvision's SSD: 200;
+            torchvision's RPN in training: 2000.
+        min_size: at most 1e35. Boxes with a smaller side are removed; 0 removes none. Default 0;
+            torchvision's RPN in training: 1e-3.
         centerness: logits [images, anchors]; only for FCOS.
 
     >>> logits = np.array([[[4.0], [-4.0]]], np.float32)  # one image, two anchors, one class
@@ -220,7 +230,7 @@ def postprocess(
     ([[0.0, 0.0, 10.0, 10.0]], [0.9819999933242798], [0])
     """
     function = "postprocess"
-    choice(_DETECTORS, function, "detector", detector)
+    choice(dense_detector, function, "detector", detector)
     if centerness is None:
         type_, (logits, deltas) = same_small_floats(function, ("logits", "deltas"),
                                                     (logits, deltas))
@@ -257,6 +267,7 @@ def postprocess(
     return _detections(found, numbers, total)
 
 
+# Keywords of box_head_params, without coder, with weights, size_limit
 def postprocess_box_head(
     logits: ArrayLike,
     deltas: ArrayLike,
@@ -266,7 +277,7 @@ def postprocess_box_head(
     score_threshold: float = 0.05,
     iou_threshold: float = 0.5,
     max_detections: int = 100,
-    weights: Sequence[float] = (10.0, 10.0, 5.0, 5.0),
+    weights: Sequence[float] = BOX_HEAD_WEIGHTS,
     size_limit: float = SIZE_LIMIT,
     min_size: float = 1e-2,
 ) -> list[Detections]:
@@ -277,6 +288,10 @@ def postprocess_box_head(
         deltas: [proposals, classes * 4] or [proposals, classes, 4].
         proposals: corners [N, 4] of each image.
         image_sizes: (height, width) of each image.
+        score_threshold: in [0, 1]; scores above it count. Default 0.05.
+        iou_threshold: in [0, 1]. Default 0.5.
+        max_detections: per image. Default 100.
+        min_size: boxes with a smaller side are removed; 0 removes none. Default 1e-2.
     """
     function = "postprocess_box_head"
     type_, (logits, deltas) = same_small_floats(function, ("logits", "deltas"), (logits, deltas))
@@ -339,7 +354,7 @@ def _yolo_call(shape: tuple[int, ...], model: str, results: str, classes: int | 
     detections of all images, the number of extras, and a warning or None."""
     function = "postprocess_yolo"
     params = getattr(library, f"vecdet_yolo_postprocess_params_{_preset_of(model)}")()
-    params.results = choice(FORMATS, function, "results", results)
+    params.results = choice(box_format, function, "results", results)
     names = ("score_threshold", "iou_threshold", "max_detections", "max_candidates", "multi_label",
              "class_agnostic")
     if not params.suppresses:
@@ -512,6 +527,7 @@ def postprocess_yolo(
     return found
 
 
+# Keywords of detr_postprocess_params
 def postprocess_detr(
     logits: ArrayLike,
     boxes: ArrayLike,
@@ -529,8 +545,13 @@ def postprocess_detr(
             least 0.5.
         boxes: [images, queries, 4]: cx cy w h in fractions of the image.
         image_sizes: (height, width) of each image.
-        softmax: scores are softmax, and the last column is "no object", as in DETR; else they are
-            sigmoids, as in RT-DETR, DINO and Deformable DETR.
+        softmax: softmax, whose last column is "no object", instead of sigmoid. Default False. DETR
+            has softmax; RT-DETR, DINO and Deformable DETR have sigmoids.
+        score_threshold: in [0, 1]; scores above it count. Default 0.5.
+        max_detections: per image. Default 300.
+        results: the meaning of a box's four numbers: "xyxy" (two corners), "xywh" (top left corner,
+            width and height, as in COCO's files) or "cxcywh" (centre, width and height, as in SSD's
+            priors). Default "xyxy".
 
     >>> logits = np.array([[[-5.0, 5.0], [-5.0, -5.0]]], np.float32)
     >>> boxes = np.array([[[0.5, 0.5, 0.5, 0.5], [0.1, 0.1, 0.1, 0.1]]], np.float32)
@@ -547,8 +568,9 @@ def postprocess_detr(
         raise wrong_shape(function, "boxes", centres, f"[{images}, {queries}, 4]")
     sizes = image_sizes_of(function, image_sizes, images)
     most = integer(function, "max_detections", max_detections)
-    params = _detr_params(function, softmax, score_threshold, most,
-                          choice(FORMATS, function, "results", results))
+    params = _detr_params(
+        function, softmax, score_threshold, max_detections,
+        choice(box_format, function, "results", results))
     total = images * max(0, min(most, queries * classes))
     floats, numbers = empty(total * 5, float32), empty(2 * total + images + 1, int64)
     corners, labels = address(floats), address(numbers)
@@ -568,6 +590,8 @@ def _letterbox_params(*values: Any) -> Any:
         is_centred="centred", upscales="upscale"))
 
 
+# Keywords of letterbox_params: swaps_channels is swap_channels, is_centred is centred,
+# upscales is upscale, with out
 def letterbox(
     images: Sequence[ArrayLike],
     input_size: Sequence[int],
@@ -575,8 +599,8 @@ def letterbox(
     swap_channels: bool = True,
     centred: bool = True,
     upscale: bool = True,
-    fill: float = 114,
-    scale: float = 1 / 255,
+    fill: float = 114.0,
+    scale: float = 1 / 255.0,
     mean: Sequence[float] = (0, 0, 0),
     deviation: Sequence[float] = (1, 1, 1),
     out: NDArray[np.float32] | None = None,
@@ -587,12 +611,14 @@ def letterbox(
     Args:
         images: arrays of uint8 [height, width, 3], as cv2.imread returns them.
         input_size: (height, width) of the input.
-        swap_channels: BGR images to an RGB input.
-        centred: the image is in the middle, as in ultralytics; else in the upper left corner, as in
-            YOLOX, which also needs ``swap_channels=False, scale=1``.
-        upscale: enlarges images that are smaller than the input.
-        fill: the pixel value of the padding.
-        scale, mean, deviation: input = (pixel * scale - mean) / deviation.
+        swap_channels: swaps the first and last channel: converts BGR images, as OpenCV reads them,
+            to RGB, or RGB to BGR. Default True.
+        centred: if False, the image is in the upper left corner. Default True. YOLOX has False, and
+            also needs ``swap_channels=False, scale=1``.
+        upscale: if False, images smaller than the input keep their size. Default True.
+        fill: pixel value of the padding. Default 114.
+        scale: input = (pixel * scale - mean) / deviation. Default 1 / 255.
+        mean, deviation: per channel of the input. Defaults (0, 0, 0), (1, 1, 1).
         out: memory for the batch, [images, 3, height, width] of float32, to reuse.
 
     Returns:

@@ -113,18 +113,24 @@ def _sides(function: str, output_size: Any) -> tuple[int, int]:
     return height, width
 
 
-def roi_align(input: ArrayLike, boxes: Any, output_size: int | Sequence[int],
-              spatial_scale: float = 1.0, sampling_ratio: int = -1,
-              aligned: bool = False) -> NDArray[Any]:
+# Keywords of roi_align_params, without sampling_ratio, add_to_grad
+def roi_align(
+    input: ArrayLike,
+    boxes: Any,
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+) -> NDArray[Any]:
     """RoIAlign, https://arxiv.org/abs/1703.06870: the features of each box, pooled to
     ``output_size``: [K, channels, height, width].
 
     Args:
         input: features [N, channels, H, W].
         boxes: [K, 5], an image index and corners; or a list with the corners [L, 4] of each image.
-        spatial_scale: locations per pixel.
+        spatial_scale: locations per pixel: 1 / stride. Default 1.
+        aligned: shifts boxes by half a location, as detectron2 does. Default False.
         sampling_ratio: samples per bin along each axis; 0 or less: one per location in the bin.
-        aligned: shifts boxes by half a location, as detectron2 does.
 
     >>> features = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     >>> roi_align(features, [[[0.5, 0.5, 2.5, 2.5]]], 1).tolist()
@@ -141,9 +147,15 @@ def roi_align(input: ArrayLike, boxes: Any, output_size: int | Sequence[int],
     return out
 
 
-def roi_align_grad(grad: ArrayLike, boxes: Any, input_shape: Sequence[int],
-                   spatial_scale: float = 1.0, sampling_ratio: int = -1,
-                   aligned: bool = False) -> NDArray[Any]:
+# Keywords of roi_align_params, without sampling_ratio, add_to_grad
+def roi_align_grad(
+    grad: ArrayLike,
+    boxes: Any,
+    input_shape: Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+) -> NDArray[Any]:
     """The gradient of roi_align with respect to its input, which has ``input_shape``. ``grad`` is
     the gradient with respect to the output."""
     function = "roi_align_grad"
@@ -167,17 +179,29 @@ def roi_align_grad(grad: ArrayLike, boxes: Any, input_shape: Sequence[int],
     return out
 
 
-def multiscale_roi_align(features: Sequence[ArrayLike], boxes: Any,
-                         output_size: int | Sequence[int], scales: Sequence[float],
-                         sampling_ratio: int = 2, aligned: bool = False, *,
-                         canonical_scale: float = 224, canonical_level: int = 4) -> NDArray[Any]:
+# Keywords of multiscale_roi_align_params: canonical_size is canonical_scale,
+# without scales, add_to_grad
+def multiscale_roi_align(
+    features: Sequence[ArrayLike],
+    boxes: Any,
+    output_size: int | Sequence[int],
+    scales: Sequence[float],
+    sampling_ratio: int = 2,
+    aligned: bool = False,
+    *,
+    canonical_scale: float = 224.0,
+    canonical_level: int = 4,
+) -> NDArray[Any]:
     """RoIAlign on a pyramid: each box is pooled from the level that matches its size, as in
     torchvision's MultiScaleRoIAlign.
 
     Args:
         features: [N, channels, H, W] per level, finest first.
-        boxes, output_size, sampling_ratio, aligned: as in roi_align.
+        boxes, output_size: as in roi_align.
         scales: locations per pixel of each level, powers of two.
+        sampling_ratio, aligned: as in roi_align. Defaults 2, False.
+        canonical_scale: side in pixels of a box on level canonical_level. Default 224.
+        canonical_level: Default 4.
     """
     function = "multiscale_roi_align"
     maps = [_maps(function, "features", level) for level in listed(
@@ -381,8 +405,15 @@ class Conv3x3:
         return out
 
 
-def pyramid_levels(boxes: ArrayLike, levels: int, scale: float = 0.25,
-                   canonical_scale: float = 224, canonical_level: int = 4) -> NDArray[np.int64]:
+# Keywords of multiscale_roi_align_params: canonical_size is canonical_scale,
+# without scales, sampling_ratio, aligned, add_to_grad
+def pyramid_levels(
+    boxes: ArrayLike,
+    levels: int,
+    scale: float = 0.25,
+    canonical_scale: float = 224.0,
+    canonical_level: int = 4,
+) -> NDArray[np.int64]:
     """The level of each of ``boxes`` [N, 4] in a pyramid of ``levels`` levels, whose first has
     ``scale`` locations per pixel.
 

@@ -13,7 +13,7 @@ import numpy as np
 from . import _c
 from ._arrays import (TYPES, address, box_rows, choice, empty, float32s, floats, integers,
                       optional, same_floats, shape_of, wrong_shape)
-from ._boxes import SIZE_LIMIT, coder_params
+from ._boxes import SIZE_LIMIT, WEIGHTS, coder_params
 from ._library import check, library
 from ._messages import found
 from ._packed import packer
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _REDUCTIONS = ("none", "mean", "sum")
 _SUMS = ("mean", "sum")  # with a gradient
 _MOST = float(np.finfo(np.float32).max)
-_BOX_LOSSES = ("smooth_l1", "giou", "diou", "ciou")
 
 
 def _reduced(function: str, reduction: str, with_grad: bool = False) -> int:
@@ -128,11 +127,12 @@ def _focal(function: str, inputs: Any, targets: Any, alpha: float, gamma: float,
         array, None if with_grad else reduction)
 
 
+# Keywords of focal_loss_params, without reduction, with labels, scores
 def sigmoid_focal_loss(
     inputs: ArrayLike,
     targets: ArrayLike | None = None,
     alpha: float = 0.25,
-    gamma: float = 2,
+    gamma: float = 2.0,
     reduction: str = "none",
     *,
     labels: ArrayLike | None = None,
@@ -147,16 +147,17 @@ def sigmoid_focal_loss(
     Args:
         inputs: logits [..., classes].
         targets: numbers in [0, 1], of the shape of ``inputs``; or ``labels`` instead.
-        alpha: weight of positives; negatives weigh 1 - alpha. If negative, both weigh 1.
-        gamma: focusing exponent, 0 or more.
+        alpha: weight of positives; negatives have weight 1-alpha. If negative, both have weight 1.
+            Default 0.25.
+        gamma: focusing exponent, 0 or more. Default 2.
+        scale: factor on loss and gradient; trainers use 1 / max(1, foreground). Default 1.
+        background: label of rows in which every class is negative. Default -1.
+        ignore: label of rows that do not count: loss 0 and gradient 0. Default -2.
+        row_weights: an additional factor per row; None: all 1.
         reduction: ``"none"``, ``"mean"`` (over all elements) or ``"sum"``.
         labels: integers of the shape of ``inputs`` without the classes: for each row, a class,
             ``background`` or ``ignore``. No one-hot array is created or read.
         scores: with labels, the targets of the labelled classes; 1 by default.
-        scale: a factor on loss and gradient; trainers use 1 / max(1, foreground).
-        row_weights: a further factor for each row.
-        background: the label of rows in which every class is negative.
-        ignore: the label of rows that are left out.
 
     >>> round(sigmoid_focal_loss([[0.0, 0.0]], labels=[0], reduction="sum"), 4)
     0.1733
@@ -165,11 +166,12 @@ def sigmoid_focal_loss(
                   scale, row_weights, background, ignore, False)
 
 
+# Keywords of focal_loss_params, without reduction, with labels, scores
 def sigmoid_focal_loss_and_grad(
     inputs: ArrayLike,
     targets: ArrayLike | None = None,
     alpha: float = 0.25,
-    gamma: float = 2,
+    gamma: float = 2.0,
     reduction: str = "sum",
     *,
     labels: ArrayLike | None = None,
@@ -216,6 +218,7 @@ def _soft(function: str, forms: tuple[Any, Any, Any], params: type, options: tup
         address(scores), chosen), array, None if with_grad else reduction)
 
 
+# Keywords of quality_focal_params, without reduction
 def quality_focal_loss(
     inputs: ArrayLike,
     labels: ArrayLike,
@@ -236,6 +239,11 @@ def quality_focal_loss(
         labels: integers [...]: a class, ``background`` or ``ignore``.
         scores: numbers in [0, 1], of the shape of ``labels``.
         reduction: ``"none"``, ``"mean"`` (over all elements) or ``"sum"``.
+        beta: focusing exponent, 0 or more; 0, 1 and 2 are fast. Default 2.
+        scale: factor on loss and gradient; trainers use 1 / max(1, sum of scores). Default 1.
+        background: label of rows in which every class is negative. Default -1.
+        ignore: label of rows that do not count: loss 0 and gradient 0. Default -2.
+        row_weights: an additional factor per row; None: all 1.
 
     >>> round(quality_focal_loss([[0.0, 0.0]], [0], [0.5], reduction="sum"), 4)
     0.1733
@@ -244,6 +252,7 @@ def quality_focal_loss(
                  inputs, labels, scores, reduction, scale, row_weights, background, ignore, False)
 
 
+# Keywords of quality_focal_params, without reduction
 def quality_focal_loss_and_grad(
     inputs: ArrayLike,
     labels: ArrayLike,
@@ -262,6 +271,7 @@ def quality_focal_loss_and_grad(
                  True)
 
 
+# Keywords of varifocal_params, without reduction, grad_through_factor
 def varifocal_loss(
     inputs: ArrayLike,
     labels: ArrayLike,
@@ -280,6 +290,7 @@ def varifocal_loss(
                  inputs, labels, scores, reduction, scale, row_weights, background, ignore, False)
 
 
+# Keywords of varifocal_params, without reduction
 def varifocal_loss_and_grad(
     inputs: ArrayLike,
     labels: ArrayLike,
@@ -297,14 +308,22 @@ def varifocal_loss_and_grad(
     """The sum or mean of varifocal_loss, and its gradient with respect to ``inputs``.
 
     Args:
-        grad_through_factor: whether the gradient treats the focusing factor as a function of the
-            logit; if not, as a constant weight.
+        alpha: weight of negatives, 0 or more. Default 0.75.
+        gamma: focusing exponent of negatives, 0 or more; 0, 1 and 2 are fast. Default 2.
+        grad_through_factor: differentiates p^gamma with respect to the logit, as in the reference
+            implementation. If False, p^gamma is a constant weight, and the gradient of a negative
+            is alpha p^gamma p. Default True.
+        scale: factor on loss and gradient; trainers use 1 / max(1, sum of scores). Default 1.
+        background: label of rows in which every class is negative. Default -1.
+        ignore: label of rows that do not count: loss 0 and gradient 0. Default -2.
+        row_weights: an additional factor per row; None: all 1.
     """
     return _soft("varifocal_loss_and_grad", _VARIFOCAL, _c.varifocal_params,
                  (alpha, gamma, grad_through_factor), inputs, labels, scores, reduction, scale,
                  row_weights, background, ignore, True)
 
 
+# Keywords of bce_params, without reduction
 def bce_loss(
     inputs: ArrayLike,
     labels: ArrayLike,
@@ -321,6 +340,7 @@ def bce_loss(
                  scale, row_weights, background, ignore, False)
 
 
+# Keywords of bce_params, without reduction
 def bce_loss_and_grad(
     inputs: ArrayLike,
     labels: ArrayLike,
@@ -347,8 +367,15 @@ def _counted(labels: Any, ignore: int) -> int:
     return int(np.count_nonzero(labels != ignore))
 
 
-def softmax_cross_entropy_loss(inputs: ArrayLike, labels: ArrayLike, reduction: str = "none", *,
-                               scale: float = 1.0, ignore: int = -2) -> Any:
+# Keywords of softmax_cross_entropy_params
+def softmax_cross_entropy_loss(
+    inputs: ArrayLike,
+    labels: ArrayLike,
+    reduction: str = "none",
+    *,
+    scale: float = 1.0,
+    ignore: int = -2,
+) -> Any:
     """Softmax cross entropy of logits [..., classes], in float32: one loss per row, or a number;
     the mean is over rows whose label is not ``ignore``.
 
@@ -369,6 +396,7 @@ def softmax_cross_entropy_loss(inputs: ArrayLike, labels: ArrayLike, reduction: 
     return math.nan if is_empty else loss
 
 
+# Keywords of softmax_cross_entropy_params, with negatives_per_foreground, background
 def softmax_cross_entropy_loss_and_grad(
     inputs: ArrayLike,
     labels: ArrayLike,
@@ -386,6 +414,10 @@ def softmax_cross_entropy_loss_and_grad(
             foreground counts and, in each image, this many of the hardest negatives per foreground
             anchor.
         background: the class of negatives.
+        scale: factor on losses, sum and gradient. Default 1.
+        ignore: label of rows that do not count; -100 in torch. If ``ignore`` is a class, the rows
+            of that class do not count. If it is the background, there are no negatives to mine.
+            Default -2.
     """
     function = "softmax_cross_entropy_loss_and_grad"
     array, rows, classes = _logits(function, inputs, float32s)
@@ -598,7 +630,7 @@ def _regression(function: str, deltas: Any, anchors: Any, targets: Any, matches:
                 loss: str, beta: float, eps: float, weights: Sequence[float], size_limit: float,
                 scale: float, box_weights: Any, background: int, ignore: int,
                 with_grad: bool) -> Any:
-    kind = choice(_BOX_LOSSES, function, "loss", loss)
+    kind = choice(_c.box_loss, function, "loss", loss)
     type_, (codes, priors, truth) = same_floats(function, ("deltas", "anchors", "targets"),
                                                 (deltas, anchors, targets))
     codes = box_rows(function, "deltas", codes)
@@ -625,6 +657,8 @@ def _regression(function: str, deltas: Any, anchors: Any, targets: Any, matches:
         None if with_grad else "sum")
 
 
+# Keywords of regression_loss_params: epsilon is eps, without coder,
+# with weights, size_limit, background, ignore
 def regression_loss(
     deltas: ArrayLike,
     anchors: ArrayLike,
@@ -635,7 +669,7 @@ def regression_loss(
     *,
     beta: float = 1.0 / 9,
     eps: float = 1e-7,
-    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    weights: Sequence[float] = WEIGHTS,
     size_limit: float = SIZE_LIMIT,
     scale: float = 1.0,
     box_weights: ArrayLike | None = None,
@@ -651,9 +685,13 @@ def regression_loss(
         matches: the index of each delta's ground-truth box; -1 or -2 for those that are left out.
         labels: integers [N]: only deltas whose label is neither ``background`` nor ``ignore``
             count. Without labels, ``matches`` decide; without both, all count.
-        loss: ``"smooth_l1"`` of deltas, or ``"giou"``, ``"diou"`` or ``"ciou"`` of boxes.
+        loss: smooth L1 of the deltas, or an IoU loss of the decoded boxes: "smooth_l1", "giou",
+            "diou" or "ciou". Default "smooth_l1".
+        beta: of smooth L1; 0 or more. Default 1.0 / 9.
+        eps: of the IoU losses; 0 or more. Default 1e-7.
+        scale: factor on loss and gradient; trainers use 1 / max(1, foreground). Default 1.
+        box_weights: an additional factor per anchor; None: all 1.
         weights: the coder's weights of dx, dy, dw, dh.
-        scale: a factor on loss and gradient; trainers use 1 / max(1, foreground).
 
     >>> boxes = np.array([[0, 0, 10, 10]], np.float32)
     >>> round(regression_loss([[0.1, 0, 0, 0]], boxes, boxes), 6)
@@ -663,6 +701,8 @@ def regression_loss(
                        eps, weights, size_limit, scale, box_weights, background, ignore, False)
 
 
+# Keywords of regression_loss_params: epsilon is eps, without coder,
+# with weights, size_limit, background, ignore
 def regression_loss_and_grad(
     deltas: ArrayLike,
     anchors: ArrayLike,
@@ -673,7 +713,7 @@ def regression_loss_and_grad(
     *,
     beta: float = 1.0 / 9,
     eps: float = 1e-7,
-    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    weights: Sequence[float] = WEIGHTS,
     size_limit: float = SIZE_LIMIT,
     scale: float = 1.0,
     box_weights: ArrayLike | None = None,

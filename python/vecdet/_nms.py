@@ -22,7 +22,6 @@ _nms = library.vecdet_nms
 _batched_nms = library.vecdet_batched_nms
 
 _OVERLAPS = ("iou", "ios")
-_METHODS = ("hard", "linear", "gaussian")
 
 
 @kept
@@ -133,11 +132,25 @@ def nms_of_groups(function: str, boxes: Any, scores: Any, idxs: Any,
     return chosen
 
 
-def soft_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
-             method: str = "linear", iou_threshold: float = 0.3, sigma: float = 0.5,
-             min_score: float = 1e-3) -> tuple[NDArray[np.int64], NDArray[Any]]:
+# Keywords of soft_nms_params: score_floor is min_score, without plus_one
+def soft_nms(
+    boxes: ArrayLike,
+    scores: ArrayLike,
+    idxs: ArrayLike | None = None,
+    method: str = "linear",
+    iou_threshold: float = 0.3,
+    sigma: float = 0.5,
+    min_score: float = 1e-3,
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Soft-NMS, https://arxiv.org/abs/1704.04503: the indices of the picked boxes in descending
-    score, and their reduced scores. ``method`` is ``"hard"``, ``"linear"`` or ``"gaussian"``.
+    score, and their reduced scores.
+
+    Args:
+        boxes, scores, idxs: as in batched_nms.
+        method: how an overlap reduces a score: "hard", "linear" or "gaussian". Default "linear".
+        iou_threshold: of the hard and the linear method; compared in the IoU's type. Default 0.3.
+        sigma: of the gaussian method, above 0. Default 0.5.
+        min_score: after a pick, boxes of its group with lower scores are dropped. Default 1e-3.
 
     >>> boxes = np.array([[0, 0, 10, 10], [0, 0, 10, 10]], np.float32)
     >>> kept, scores = soft_nms(boxes, np.array([0.5, 1.0], np.float32), min_score=0.1)
@@ -148,7 +161,7 @@ def soft_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
     total = len(numbers)
     classes = None if idxs is None else integers(
         "soft_nms", "idxs", idxs, total, convert=_classes)
-    params = _soft_nms_params("soft_nms", choice(_METHODS, "soft_nms", "method", method),
+    params = _soft_nms_params("soft_nms", choice(_c.soft_nms_method, "soft_nms", "method", method),
                               iou_threshold, sigma, min_score, 0)
     chosen = empty(total, int64)
     reduced = empty(total, float64 if type_ == _c.FLOAT64 else float32)
@@ -185,9 +198,17 @@ def group_lists(merged: MergedBoxes) -> list[list[int]]:
     return [members[a:b] for a, b in zip(ends, ends[1:])]
 
 
-def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
-                match_threshold: float = 0.5, overlap: str = "ios", *, transitive: bool = False,
-                rechecks: bool = True) -> MergedBoxes:
+# Keywords of merge_params, without overlap
+def merge_boxes(
+    boxes: ArrayLike,
+    scores: ArrayLike,
+    idxs: ArrayLike | None = None,
+    match_threshold: float = 0.5,
+    overlap: str = "ios",
+    *,
+    transitive: bool = False,
+    rechecks: bool = True,
+) -> MergedBoxes:
     """Non-maximum merging: boxes that NMS would suppress are merged into the box that would
     suppress them, as for the detections of a sliced image.
 
@@ -195,11 +216,11 @@ def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = No
         boxes: corners [N, 4].
         scores: [N].
         idxs: classes [N], as in batched_nms; boxes of different classes are not merged.
-        match_threshold: in (0, 1]. Boxes match from this overlap on.
+        match_threshold: in (0, 1]. Default 0.5.
+        transitive: a taken box takes its own matches, too. Default False.
+        rechecks: a member extends its group's box only if the two still overlap by more than the
+            threshold, computed in double with the box as extended so far. Default True.
         overlap: ``"ios"``, the intersection over the smaller area, or ``"iou"``.
-        transitive: a merged box takes its own matches, too: SAHI's NMM. Else SAHI's GREEDYNMM.
-        rechecks: a member extends its group's box only if it still overlaps it enough, as in SAHI;
-            in supervision, all members do.
 
     >>> boxes = np.array([[0, 0, 10, 10], [2, 0, 12, 10], [20, 20, 30, 30]], np.float32)
     >>> merged = merge_boxes(boxes, np.array([0.8, 0.9, 0.7], np.float32))

@@ -13,7 +13,7 @@ import numpy as np
 from . import _c
 from ._arrays import (TYPES, address, choice, empty, empty_like, floats, int64, integers, result,
                       same_small_floats, wrong_shape)
-from ._c import set_class_loss
+from ._c import query_class_cost, set_class_loss
 from ._library import check, library
 from ._messages import found
 from ._packed import packer
@@ -22,8 +22,6 @@ from ._targets import Truth, has_no_images, is_list
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-_CLASS_COSTS = ("focal", "softmax")
 
 _match_queries = library.vecdet_match_queries
 _set_loss_and_grad = library.vecdet_set_loss_and_grad
@@ -69,6 +67,7 @@ class _Layers:
             self.fields.append((address(own), address(corners), queries, classes))
 
 
+# Keywords of query_match_params
 def match_queries(
     logits: Any,
     boxes: Any,
@@ -93,10 +92,15 @@ def match_queries(
         targets: ground-truth boxes [M, 4], cx cy w h; a list with one array per image, or the array
             of a single image.
         classes: integers, one per ground-truth box; all are 0 by default.
-        class_cost: "focal", or "softmax", whose last column of logits is "no object".
-        alpha, gamma, epsilon: parameters of the focal cost.
-        class_weight, l1_weight, giou_weight: weights of the costs.
-        groups: the number of groups of consecutive queries; each group is matched separately.
+        class_cost: the class cost of a query and a box: "focal" (the focal cost, as in Deformable
+            DETR, DINO and RT-DETR) or "softmax" (minus the softmax probability, where the last
+            column is "no object", as in DETR). Default "focal".
+        alpha: focal: weight of positives, in [0, 1]. Default 0.25.
+        gamma: focal: focusing exponent, 0 or more; 2 is fast. Default 2.
+        epsilon: focal: added to probabilities before the log, in [1e-18, 1]. Default 1e-8.
+        class_weight, l1_weight, giou_weight: weights of the costs. Defaults 2, 5, 2.
+        groups: the number of consecutive groups of equal size into which the queries of an image
+            are divided; 1 or more. Each group is matched separately, as in Group DETR. Default 1.
 
     Returns:
         [layers, groups, M], the boxes of all images in order: the query of each box in its image,
@@ -120,8 +124,8 @@ def match_queries(
                 raise ValueError(f"vecdet.{function}: groups is {group_count}, expected a divisor "
                                  f"of {queries}, the queries of {layers.names[k]}")
     params = _match_params(
-        function, choice(_CLASS_COSTS, function, "class_cost", class_cost), alpha,
-        gamma, epsilon, class_weight, l1_weight, giou_weight, group_count)
+        function, choice(query_class_cost, function, "class_cost", class_cost), alpha, gamma,
+        epsilon, class_weight, l1_weight, giou_weight, groups)
     matches = result(function, "groups", groups, (layers.count, max(0, group_count), truth.count),
                      int64)
     check(_match_queries(layers.type, b"".join(starmap(_pack_outputs, layers.fields)),

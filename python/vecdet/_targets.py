@@ -12,11 +12,12 @@ import numpy as np
 from . import _c
 from ._arrays import (address, choice, empty, float32, float32s, int64, integers, ndarray,
                       real_numbers, result, shape_error, shape_of, wrong_shape)
+from ._boxes import CODER  # on which matches do not depend
 from ._library import Handle, check, library
 from ._messages import found
 from ._packed import (bytes_address, doubles_of, grid_sizes_of, integers_packed, joined,
                       level_numbers_of, offsets_of, packer)
-from ._parameters import filled, flag, integer, kept, listed, number, pair
+from ._parameters import filled, flag, integer, kept, listed, number, pair, params_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -237,17 +238,15 @@ def _is_box_list(boxes: Any) -> bool:
     return True
 
 
-_CODER = library.vecdet_coder_params_default()  # on which matches do not depend
-
-
 @kept
 def _matcher_params(*fields: Any) -> Any:
     """Parameters that many calls share."""
     before, empty_iou_is_zero, after = fields[:5], fields[5], fields[6:]
     empty = flag("match_anchors", "empty_iou_is_zero", empty_iou_is_zero)
-    return byref(filled("match_anchors", _c.matcher_params, (*before, empty, *after, _CODER)))
+    return byref(filled("match_anchors", _c.matcher_params, (*before, empty, *after, CODER)))
 
 
+# Keywords of matcher_params, without empty, coder, with empty_iou_is_zero, regions
 def match_anchors(
     anchors: ArrayLike | AnchorIndex,
     boxes: Any,
@@ -273,16 +272,23 @@ def match_anchors(
         boxes: corners [M, 4] of one image, or a list with one array per image. Integers are
             converted.
         classes: integers, one per box; all are 0 by default.
-        high_threshold: anchors with at least this IoU are matched.
-        low_threshold: anchors with a lower IoU are background; those in between are ignored.
-        allow_low_quality: every anchor that is the best of some box is matched.
-        force_best: each box takes its best anchor, as in SSD.
-        skip_untouched: a box that touches no anchor matches nothing.
+        high_threshold: anchors with at least this IoU are matched. Default 0.5.
+        low_threshold: anchors with a lower IoU are background; those between the thresholds are
+            ignored. Default 0.4.
+        allow_low_quality: every anchor with the greatest IoU of some box, ties included, is matched
+            with the anchor's own best box. Default True.
+        skip_untouched: a box that touches no anchor matches nothing. If False, all anchors tie as
+            this box's best with an IoU of 0, and each is matched with the anchor's own best box, as
+            in torchvision and detectron2. Default False.
+        force_best: every box is matched with its best anchor, as in SSD; ties are broken by lower
+            anchor. If two boxes have the same best anchor, the later box gets it. Default False.
+        region_threshold: an anchor is ignored if an ignore region covers more than this fraction of
+            its area; in [0, 1]. Default 0.5.
+        ignore_matched: anchors in ignore regions are never matched, as in mmdetection. If False,
+            they may be matched, and those that are not matched are ignored. Default False.
+        background, ignore: labels, as in the focal loss. Defaults -1, -2.
         empty_iou_is_zero: the IoU of two boxes without area is 0, as in detectron2, not NaN.
         regions: boxes in which anchors are ignored, such as crowds; in the form of ``boxes``.
-        region_threshold: the fraction of an anchor's area that must be inside a region.
-        ignore_matched: even matched anchors in regions are ignored.
-        background, ignore: the labels of anchors without a box.
 
     Returns:
         Three arrays with one entry per anchor, [N], or [images, N] for a list. Matches: the index
@@ -415,12 +421,10 @@ def count_foreground(labels: ArrayLike, background: int = -1, ignore: int = -2) 
     return count.value
 
 
-@kept
-def _sample_params(*fields: Any) -> Any:
-    """Parameters that many calls share."""
-    return byref(filled("sample_balanced", _c.balanced_sample_params, fields))
+_sample_params = params_of(_c.balanced_sample_params)
 
 
+# Keywords of balanced_sample_params
 def sample_balanced(
     labels: Any,
     size: int = 256,
@@ -435,8 +439,10 @@ def sample_balanced(
 
     Args:
         labels: integers [N] of each image: classes or matches, ``background`` or ``ignore``.
-        size: the sample size per image.
-        positive_share: at most this fraction of ``size`` is positive.
+        size: sample size per image; 0 or more. Default 256.
+        positive_share: greatest share of positives; in [0, 1]. Default 0.5.
+        seed: the same seed gives the same sample. Default 0.
+        background, ignore: labels, as in the focal loss. Defaults -1, -2.
 
     >>> [(positives, negatives)] = sample_balanced([[3, -1, -2, -1]], size=4)
     >>> positives.tolist(), negatives.tolist()
@@ -454,7 +460,7 @@ def sample_balanced(
         parts.append(array if array.ndim == 1 else array.reshape(-1))
     begins = offsets_of(parts)
     all_labels, _memory = joined(parts)
-    params = _sample_params(size, positive_share, seed, background, ignore)
+    params = _sample_params(function, size, positive_share, seed, background, ignore)
     images = len(parts)
     indices = empty(min(begins[images], max(0, int(size)) * images), int64)
     counts = empty(2 * images + 1, int64)  # offsets, then positives
