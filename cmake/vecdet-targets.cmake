@@ -216,13 +216,9 @@ function(vecdet_add_torch_target include_dir)
   endif()
   # at::parallel_for is an OpenMP loop in the files that include it.
   find_package(OpenMP REQUIRED COMPONENTS CXX)
-  add_library(vecdet_torch SHARED
-    "${include_dir}/vecdet/torch/convolution_operators.cpp"
-    "${include_dir}/vecdet/torch/attention_operators.cpp"
-    "${include_dir}/vecdet/torch/operators.cpp" "${include_dir}/vecdet/torch/profile_operators.cpp"
-    "${include_dir}/vecdet/torch/query_operators.cpp"
-    "${include_dir}/vecdet/torch/training_operators.cpp"
-    "${include_dir}/vecdet/torch/two_stage_operators.cpp")
+  file(GLOB sources CONFIGURE_DEPENDS "${include_dir}/vecdet/torch/*operators.cpp"
+    "${include_dir}/vecdet/torch/generated/*.cpp")
+  add_library(vecdet_torch SHARED ${sources})
   add_library(vecdet::torch ALIAS vecdet_torch)
   if(Torch_VERSION VERSION_GREATER_EQUAL 2.10)
     target_compile_features(vecdet_torch PUBLIC cxx_std_20)

@@ -8,6 +8,8 @@
     include/vecdet/c.h                      the C header
     python/vecdet/_c.py                     the tables of the NumPy package
     python/vecdet                           keywords of functions: see python_keywords.py
+    include/vecdet/torch/generated,
+    include/vecdet/impl/torch/generated     operators of PyTorch: see torch_operators.py
 
     c_interface.py            writes them
     c_interface.py --check    fails if one of them is out of date
@@ -26,6 +28,7 @@ import textwrap
 
 import declarations
 import python_keywords
+import torch_operators
 from declarations import Enum, Field, Struct, one_line
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -477,6 +480,7 @@ def main():
              (SOURCES / "generated/presets.cpp", presets_file()),
              (ROOT / "include/vecdet/c.h", header()),
              (ROOT / "python/vecdet/_c.py", table())]
+    files += torch_operators.files(STRUCTS, ENUMS)
     files += [(path, python_keywords.written(path.read_text(), STRUCTS, ENUMS))
               for path in python_keywords.modules(ROOT / "python/vecdet")]
     for path, text in files:

@@ -61,7 +61,7 @@ def comment_of(lines: str) -> str:
     return one_line(re.sub(r"^\s*///<?", "", lines, flags=re.M))
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """The parts between commas that are outside brackets."""
     parts, depth = [""], 0
     for character in text:
@@ -88,7 +88,7 @@ def _fields(declaration: str, comment: str) -> list[Field]:
     if not found:
         raise ValueError(f"not a field: {declaration!r}")
     result = []
-    for declarator in _split(found[2]):
+    for declarator in split(found[2]):
         name, _, default = map(str.strip, declarator.partition("="))
         array = re.fullmatch(r"(\w+)(?:\[(\d+)\])?", name)
         if not array:
@@ -128,7 +128,7 @@ def _struct(name: str, header: str, comment: str, body: str, bodies: str) -> Str
             if found := re.fullmatch(rf"\s*static {name} (\w+)", head):
                 own = definition or re.findall(
                     rf"inline {name} {name}::{found[1]}\([^)]*\) \{{(.*?)\}}\n", bodies, re.S)[0]
-                parameters = [field for part in _split(one_line(arguments))
+                parameters = [field for part in split(one_line(arguments))
                               for field in _fields(part, "")]
                 values = dict(re.findall(r"params\.(\w+) = ([^;=]+);", own))
                 result.presets.append(Preset(
@@ -156,7 +156,7 @@ def _enum(name: str, header: str, comment: str, body: str) -> Enum:
         if code.startswith("///"):
             pending += code + "\n"
             continue
-        for value in _split(code):
+        for value in split(code):
             values[value] = comment_of(pending)
             pending = ""
         if trailing:

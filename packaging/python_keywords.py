@@ -12,7 +12,7 @@ parameters that are no fields. Written are, in place:
 - in the docstring, if it has Args, one entry per keyword or group of keywords with one comment, up
   to the sentence with the default. Sentences behind that one are written by hand, and stay;
 - the arguments of a call of the function that params_of(_c.set_loss_params) made, if every field is
-  a keyword.
+  a keyword, and the last ones of a call of the operator of the same name, from the first field on.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ import pathlib
 import re
 import textwrap
 
-from declarations import Enum, Field, Struct
+from declarations import Enum, Field, Struct, split
 
 _MARK = re.compile(
     r"^# Keywords of (?P<struct>\w+)(?:: (?P<renamed>\w+ is \w+(?:,(?: |\n# )\w+ is \w+)*))?"
     r"(?:,?(?: |\n# )without (?P<without>\w+(?:,(?: |\n# )(?!with )\w+)*))?"
     r"(?:,(?: |\n# )with (?P<own>\w+(?:,(?: |\n# )\w+)*))?\n(?:@\w+\n)*"
     r"def (?P<name>\w+)\(\n", re.M)
+# The operators' numbers of enumerators: python/vecdet/torch/_names.py.
+_NUMBERS = {"query_class_cost": "CLASS_COSTS", "set_class_loss": "CLASS_LOSSES"}
 _ANNOTATIONS = {"double": "float", "index_t": "int", "bool": "bool", "std::uint64_t": "int",
                 "lasting<vector_view<const float>>": "ArrayLike | None"}
 
@@ -156,6 +158,23 @@ class Keywords:
         return "\n" + textwrap.fill(text, 100, initial_indent=" " * 8,
                                     subsequent_indent=" " * 8).replace("\0", " ")
 
+    def operator_call(self, text: str, start: int) -> str:
+        """The text with the fields as the last arguments of the call of _ops."""
+        call = re.compile(rf"( *return )?_ops\.{self.function}\(((?:[^()]|\([^()]*\))*)\)")
+        found = call.search(text, start)
+        if not found:
+            return text
+        arguments = split(re.sub(r"\s+", " ", found[2]))
+        values = [f'number({_NUMBERS[field.type]}, "{self.name(field)}", {self.name(field)})'
+                  if field.type in self.enums else self.name(field) for field in self.fields]
+        first = next(k for k, argument in enumerate(arguments)
+                     if argument in values or argument.startswith("number("))
+        head = f"{found[1] or ''}_ops.{self.function}("
+        arguments = [each.replace(" ", "\0") for each in arguments[:first] + values]
+        laid_out = textwrap.fill(head.replace(" ", "\0") + ", ".join(arguments) + ")", 100,
+                                 subsequent_indent=" " * len(head)).replace("\0", " ")
+        return text[:found.start()] + laid_out + text[found.end():]
+
 
 def _entries(text: str) -> list[str]:
     """The entries of Args, each in one line; a table stays as it is."""
@@ -199,6 +218,7 @@ def written(text: str, structs: dict[str, Struct], enums: dict[str, Enum]) -> st
             if used := call.search(text, start, len(text) - after):
                 before = text[:text.index("(", used.start()) + 1]
                 text = before + keywords.call(before.split("\n")[-1]) + text[used.end():]
+        text = keywords.operator_call(text, start)
         position = mark.end()
     return text
 

@@ -3,9 +3,9 @@
 // an operator, torch.ops.vecdet.<name> in Python and TorchScript, with the same arguments in the
 // same order.
 //
-// Link vecdet::torch (CMake option VECDET_TORCH), or compile vecdet/torch/*operators.cpp with your
-// program. These files contain the function bodies, so this header needs only the declaration of
-// tensors.
+// Link vecdet::torch (CMake option VECDET_TORCH), or compile vecdet/torch/*operators.cpp and
+// vecdet/torch/generated/*.cpp with your program. These files contain the function bodies, so this
+// header needs only the declaration of tensors.
 //
 // Tensors are dense, on the CPU, and of float32, float64, bfloat16 or float16; float16 is computed
 // in float32 and rounded. If floating types differ, the widest is used. Functions write only to new
@@ -40,6 +40,7 @@
 #include <vecdet/iou_kind.hpp>
 #include <vecdet/soft_nms_method.hpp>
 #include <vecdet/torch/convolutions.hpp>
+#include <vecdet/torch/generated/assignment.hpp>
 #include <vecdet/torch/queries.hpp>
 #include <vecdet/torch/two_stage.hpp>
 
@@ -191,50 +192,6 @@ std::tuple<at::Tensor, at::Tensor> retinanet_loss(
     double alpha = 0.25, double gamma = 2, regression loss = regression::smooth_l1, double beta = 0,
     at::ArrayRef<double> weights = {}, double size_limit = 4.135166556742356, double scale = 1,
     const at::Tensor& regions = {}, at::IntArrayRef region_counts = {});
-
-/// Matches `anchors`, N x 4 corners, with the ground truth of each image (matching.hpp). Returns
-/// three tensors, images x N, or N without box_counts: the index (int64) of the matched box among
-/// all `boxes`, -1 (background) or -2 (ignored); the class of that box, background or ignore
-/// (int64); and the anchor's greatest IoU with a box (float32).
-/// @param boxes corners, M x 4, image after image
-/// @param classes one integer per box; undefined: all 0
-/// @param box_counts the number of boxes per image; empty: all boxes belong to one image
-/// @param force_best matches every box with its best anchor, as in SSD
-/// @param skip_untouched a box that touches no anchor matches nothing
-/// @param empty_iou_is_zero 0/0 is 0, as in detectron2, instead of NaN, as in torchvision
-/// @param regions boxes in which anchors are ignored, e.g. crowds, image after image
-/// @param region_counts the number of regions per image
-std::tuple<at::Tensor, at::Tensor, at::Tensor> match_anchors(
-    const at::Tensor& anchors, const at::Tensor& boxes, const at::Tensor& classes = {},
-    at::IntArrayRef box_counts = {}, double high_threshold = 0.5, double low_threshold = 0.4,
-    bool allow_low_quality = true, bool force_best = false, bool skip_untouched = false,
-    bool empty_iou_is_zero = false, const at::Tensor& regions = {},
-    at::IntArrayRef region_counts = {}, double region_threshold = 0.5, bool ignore_matched = false,
-    std::int64_t background = -1, std::int64_t ignore = -2);
-
-/// ATSS (assigners.hpp). Returns the index of the ground-truth box of each of `anchors` (N x 4
-/// corners, one per point) among all `boxes`, or -1: images x N, or N without box_counts.
-/// @param level_sizes height and width of each level, alternating
-/// @param candidates per box and level
-at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-                       const at::Tensor& boxes, at::IntArrayRef box_counts = {},
-                       std::int64_t candidates = 9);
-
-/// The same for FCOS's assigner (assigners.hpp), with torchvision's centre sampling.
-/// @param radius in anchor widths
-at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-                       const at::Tensor& boxes, at::IntArrayRef box_counts = {},
-                       double radius = 1.5);
-
-/// The task-aligned assigner (assigners.hpp). Returns two tensors, images x N, or N without
-/// box_counts, with one element for each of `points` (N x 2): the index of its ground-truth box
-/// among all `boxes`, or -1; and its target, or 0 without a box.
-/// @param scores probabilities, images x N x classes, or N x classes
-/// @param predicted corners, images x N x 4, or N x 4
-std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
-    const at::Tensor& scores, const at::Tensor& predicted, const at::Tensor& points,
-    at::IntArrayRef level_sizes, const at::Tensor& boxes, const at::Tensor& classes,
-    at::IntArrayRef box_counts = {}, std::int64_t top = 10, double alpha = 0.5, double beta = 6);
 
 /// The deltas that decode to `targets` from `anchors`, both N x 4 corners (box_coding.hpp).
 /// @param weights of dx, dy, dw, dh; empty: all 1

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators torch.ops.vecdet.*, and the functions of vecdet/torch.hpp, which call them.
-// Matching and whole heads are in training_operators.cpp, two-stage detectors in
-// two_stage_operators.cpp, convolutions in convolution_operators.cpp, deformable attention in
-// attention_operators.cpp, a DETR's queries in query_operators.cpp. The CMake target vecdet::torch
-// compiles these files. Without CMake, compile each once per program, with the flags of libtorch
-// (including -fopenmp) and those of the files that include vecdet/torch.hpp.
+// Whole heads are in training_operators.cpp, two-stage detectors in two_stage_operators.cpp,
+// convolutions in convolution_operators.cpp, deformable attention in attention_operators.cpp,
+// matching and a DETR's queries in generated/. The CMake target vecdet::torch compiles these
+// files. Without CMake, compile each once per program, with the flags of libtorch (including
+// -fopenmp) and those of the files that include vecdet/torch.hpp.
 //
 // An operator is built from its CPU function and its schema: see operator.hpp, and
 // loss_operator.hpp for losses.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators for matching, distributions, scored rows and whole heads; see operators.cpp.
-#include <vecdet/impl/torch/assignment.hpp>
+// The operators for distributions, scored rows and whole heads; see operators.cpp.
 #include <vecdet/impl/torch/class_losses.hpp>
 #include <vecdet/impl/torch/head_losses.hpp>
 #include <vecdet/impl/torch/loss_operator.hpp>
@@ -31,10 +30,6 @@ using mined_cross_entropy_loss = loss_operator<&cpu::mined_cross_entropy_loss, l
 using sigmoid_focal_loss_levels =
     loss_operator<&cpu::sigmoid_focal_loss_levels, loss_shape::matrix>;
 using retinanet_loss = loss_operator<&cpu::retinanet_loss, loss_shape::matrix>;
-using match_anchors = plain_operator<&cpu::match_anchors>;
-using assign_atss = plain_operator<&cpu::assign_atss>;
-using assign_fcos = plain_operator<&cpu::assign_fcos>;
-using assign_task_aligned = plain_operator<&cpu::assign_task_aligned>;
 
 }  // namespace operators
 }  // namespace aten
@@ -114,37 +109,6 @@ std::tuple<at::Tensor, at::Tensor> retinanet_loss(
                                          region_counts);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> match_anchors(
-    const at::Tensor& anchors, const at::Tensor& boxes, const at::Tensor& classes,
-    at::IntArrayRef box_counts, double high_threshold, double low_threshold, bool allow_low_quality,
-    bool force_best, bool skip_untouched, bool empty_iou_is_zero, const at::Tensor& regions,
-    at::IntArrayRef region_counts, double region_threshold, bool ignore_matched,
-    std::int64_t background, std::int64_t ignore) {
-  return operators::match_anchors::call(anchors, boxes, classes, box_counts, high_threshold,
-                                        low_threshold, allow_low_quality, force_best,
-                                        skip_untouched, empty_iou_is_zero, regions, region_counts,
-                                        region_threshold, ignore_matched, background, ignore);
-}
-
-at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-                       const at::Tensor& boxes, at::IntArrayRef box_counts,
-                       std::int64_t candidates) {
-  return operators::assign_atss::call(anchors, level_sizes, boxes, box_counts, candidates);
-}
-
-at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-                       const at::Tensor& boxes, at::IntArrayRef box_counts, double radius) {
-  return operators::assign_fcos::call(anchors, level_sizes, boxes, box_counts, radius);
-}
-
-std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
-    const at::Tensor& scores, const at::Tensor& predicted, const at::Tensor& points,
-    at::IntArrayRef level_sizes, const at::Tensor& boxes, const at::Tensor& classes,
-    at::IntArrayRef box_counts, std::int64_t top, double alpha, double beta) {
-  return operators::assign_task_aligned::call(scores, predicted, points, level_sizes, boxes,
-                                              classes, box_counts, top, alpha, beta);
-}
-
 }  // namespace ops
 }  // namespace VECDET_ABI
 }  // namespace vecdet
@@ -201,35 +165,6 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "allow_low_quality=True, float alpha=0.25, float gamma=2.0, int loss=0, float "
       "beta=0.0, float[] weights=[], float size_limit=4.135166556742356, float scale=1.0, "
       "Tensor? regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
-  operators::match_anchors::define(
-      m,
-      "match_anchors(Tensor anchors, Tensor boxes, Tensor? classes=None, int[] "
-      "box_counts=[], float high_threshold=0.5, float low_threshold=0.4, bool "
-      "allow_low_quality=True, bool force_best=False, bool skip_untouched=False, bool "
-      "empty_iou_is_zero=False, Tensor? regions=None, int[] region_counts=[], float "
-      "region_threshold=0.5, bool ignore_matched=False, int background=-1, int ignore=-2) -> "
-      "(Tensor, Tensor, Tensor)");
-  operators::match_anchors::define_shapes<&aten::meta::match_anchors>(m);
-  operators::match_anchors::define_autocast<>(m);
-  operators::assign_atss::define(
-      m,
-      "assign_atss(Tensor anchors, int[] level_sizes, Tensor boxes, int[] box_counts=[], int "
-      "candidates=9) -> Tensor");
-  operators::assign_atss::define_shapes<&aten::meta::assign_atss>(m);
-  operators::assign_atss::define_autocast<>(m);
-  operators::assign_fcos::define(
-      m,
-      "assign_fcos(Tensor anchors, int[] level_sizes, Tensor boxes, int[] box_counts=[], "
-      "float radius=1.5) -> Tensor");
-  operators::assign_fcos::define_shapes<&aten::meta::assign_fcos>(m);
-  operators::assign_fcos::define_autocast<>(m);
-  operators::assign_task_aligned::define(
-      m,
-      "assign_task_aligned(Tensor scores, Tensor predicted, Tensor points, int[] "
-      "level_sizes, Tensor boxes, Tensor classes, int[] box_counts=[], int top=10, float "
-      "alpha=0.5, float beta=6.0) -> (Tensor, Tensor)");
-  operators::assign_task_aligned::define_shapes<&aten::meta::assign_task_aligned>(m);
-  operators::assign_task_aligned::define_autocast<>(m);
 }
 
 }  // namespace

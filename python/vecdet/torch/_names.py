@@ -10,12 +10,22 @@ import torch
 import torchvision
 from torch import Tensor
 
+from .. import _c
+
+
+def numbers(names: Sequence[str]) -> dict[str, int]:
+    """The operators' numbers of the names of enumerators."""
+    return {name: number for number, name in enumerate(names)}
+
+
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-OVERLAPS = {"iou": 0, "giou": 1, "diou": 2, "ciou": 3}
-BOX_LOSSES = {"smooth_l1": 0, "giou": 1, "diou": 2, "ciou": 3}
-DECAYS = {"hard": 0, "linear": 1, "gaussian": 2}
-DETECTORS = {"retinanet": 0, "fcos": 1, "ssd": 2}
-FORMATS = {"xyxy": 0, "xywh": 1, "cxcywh": 2}
+OVERLAPS = numbers(_c.iou_kind)
+BOX_LOSSES = numbers(_c.box_loss)
+DECAYS = numbers(_c.soft_nms_method)
+DETECTORS = numbers(_c.dense_detector[:_c.RPN])  # the RPN has an operator of its own
+FORMATS = numbers(_c.box_format)
+CLASS_COSTS = numbers(_c.query_class_cost)
+CLASS_LOSSES = numbers(_c.set_class_loss)
 
 EPS = 1e-7  # torchvision's default of eps
 SIZE_LIMIT = 4.135166556742356  # log(1000 / 16): torchvision's bound of dw and dh

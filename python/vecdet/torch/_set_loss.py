@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence, Union
+import inspect
+from typing import Any, Callable, Mapping, Sequence, Union
 
 import torch
 from torch import Tensor, nn
 
-from ._names import PerImage, joined, joined_if_any, number
+from ._names import CLASS_COSTS, CLASS_LOSSES, PerImage, joined, joined_if_any, number
 
 _ops = torch.ops.vecdet
 
-CLASS_COSTS = {"focal": 0, "softmax": 1}
-CLASS_LOSSES = {"focal": 0, "varifocal": 1, "cross_entropy": 2}
 _LOSS_NAMES = {"focal": "loss_focal", "varifocal": "loss_vfl", "cross_entropy": "loss_ce"}
 
 # A decoder layer's tensor, or a list with one per layer.
@@ -24,6 +23,7 @@ def _layers(value: PerLayer) -> list[Tensor]:
     return [value] if isinstance(value, Tensor) else list(value)
 
 
+# Keywords of query_match_params
 def match_queries(
     logits: PerLayer,
     boxes: PerLayer,
@@ -48,10 +48,15 @@ def match_queries(
         targets: ground-truth boxes [M, 4], cx cy w h; a list with one tensor per image, or the
             tensor of a single image.
         classes: integers, one per ground-truth box; all are 0 by default.
-        class_cost: "focal" or "softmax", whose last column of logits is "no object".
-        alpha, gamma, epsilon: of the focal cost.
-        class_weight, l1_weight, giou_weight: weights of the costs.
-        groups: queries are this many consecutive groups, each of which is matched on its own.
+        class_cost: the class cost of a query and a box: "focal" (the focal cost, as in Deformable
+            DETR, DINO and RT-DETR) or "softmax" (minus the softmax probability, where the last
+            column is "no object", as in DETR). Default "focal".
+        alpha: focal: weight of positives, in [0, 1]. Default 0.25.
+        gamma: focal: focusing exponent, 0 or more; 2 is fast. Default 2.
+        epsilon: focal: added to probabilities before the log, in [1e-18, 1]. Default 1e-8.
+        class_weight, l1_weight, giou_weight: weights of the costs. Defaults 2, 5, 2.
+        groups: the number of consecutive groups of equal size into which the queries of an image
+            are divided; 1 or more. Each group is matched separately, as in Group DETR. Default 1.
 
     Returns:
         int64 [layers, groups, boxes], the boxes of all images in order: the query of each box in
@@ -124,6 +129,10 @@ def set_loss(
                          scale)
 
 
+def _default(function: Callable[..., Any], argument: str) -> Any:
+    return inspect.signature(function).parameters[argument].default
+
+
 def _first_of(mapping: Mapping[str, Any], *names: str) -> Any:
     for name in names:
         if name in mapping:
@@ -154,9 +163,12 @@ class HungarianMatcher(nn.Module):
         as_dict: return {"indices": pairs}, as RT-DETRv2's matcher does.
     """
 
-    def __init__(self, cost_class: float = 2.0, cost_bbox: float = 5.0, cost_giou: float = 2.0,
-                 use_focal_loss: bool = True, alpha: float = 0.25, gamma: float = 2.0,
-                 groups: int = 1, as_dict: bool = False) -> None:
+    def __init__(self, cost_class: float = _default(match_queries, "class_weight"),
+                 cost_bbox: float = _default(match_queries, "l1_weight"),
+                 cost_giou: float = _default(match_queries, "giou_weight"),
+                 use_focal_loss: bool = True, alpha: float = _default(match_queries, "alpha"),
+                 gamma: float = _default(match_queries, "gamma"),
+                 groups: int = _default(match_queries, "groups"), as_dict: bool = False) -> None:
         super().__init__()
         self.cost_class, self.cost_bbox, self.cost_giou = cost_class, cost_bbox, cost_giou
         self.use_focal_loss, self.alpha, self.gamma = use_focal_loss, alpha, gamma
@@ -209,10 +221,14 @@ class SetCriterion(nn.Module):
             set_loss.
     """
 
-    def __init__(self, matcher: HungarianMatcher, class_loss: str = "varifocal",
-                 alpha: float = 0.75, gamma: float = 2.0, no_object_weight: float = 0.1,
-                 class_weight: float = 1.0, l1_weight: float = 5.0,
-                 giou_weight: float = 2.0) -> None:
+    def __init__(self, matcher: HungarianMatcher,
+                 class_loss: str = _default(set_loss, "class_loss"),
+                 alpha: float = _default(set_loss, "alpha"),
+                 gamma: float = _default(set_loss, "gamma"),
+                 no_object_weight: float = _default(set_loss, "no_object_weight"),
+                 class_weight: float = _default(set_loss, "class_weight"),
+                 l1_weight: float = _default(set_loss, "l1_weight"),
+                 giou_weight: float = _default(set_loss, "giou_weight")) -> None:
         super().__init__()
         number(CLASS_LOSSES, "class_loss", class_loss)
         self.matcher, self.class_loss = matcher, class_loss

@@ -94,14 +94,22 @@ using match_tensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 namespace cpu {
 
+/// Matches `anchors`, N x 4 corners, with the ground truth of each image (matching.hpp). Returns
+/// three tensors, images x N, or N without box_counts: the index (int64) of the matched box among
+/// all `boxes`, -1 (background) or -2 (ignored); the class of that box, background or ignore
+/// (int64); and the anchor's greatest IoU with a box (float32).
+/// @param boxes corners, M x 4, image after image
+/// @param classes one integer per box; undefined: all 0
+/// @param box_counts the number of boxes per image; empty: all boxes belong to one image
+/// @param force_best matches every box with its best anchor, as in SSD
+/// @param skip_untouched a box that touches no anchor matches nothing
+/// @param empty_iou_is_zero 0/0 is 0, as in detectron2, instead of NaN, as in torchvision
+/// @param regions boxes in which anchors are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
 inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor& boxes_,
                                    const optional_tensor& classes, at::IntArrayRef box_counts,
-                                   double high_threshold, double low_threshold,
-                                   bool allow_low_quality, bool force_best, bool skip_untouched,
-                                   bool empty_iou_is_zero, const optional_tensor& regions,
-                                   at::IntArrayRef region_counts, double region_threshold,
-                                   bool ignore_matched, std::int64_t background,
-                                   std::int64_t ignore) {
+                                   const optional_tensor& regions, at::IntArrayRef region_counts,
+                                   const matcher_params& params) {
   constexpr const char* function = "match_anchors";
   return translated([&] {
     check_boxes(function, "anchors", anchors);
@@ -110,18 +118,6 @@ inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor& 
     const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
     truth_tensors truth(function, boxes_, classes, box_counts);
     truth.add_regions(function, regions, region_counts);
-    matcher_params params;
-    params.high_threshold = high_threshold;
-    params.low_threshold = low_threshold;
-    params.allow_low_quality = allow_low_quality;
-    params.force_best = force_best;
-    params.skip_untouched = skip_untouched;
-    params.empty = empty_iou_is_zero ? empty_iou::zero : empty_iou::nan;
-    params.region_threshold = region_threshold;
-    params.ignore_matched = ignore_matched;
-    params.background = background;
-    params.ignore = ignore;
-
     const std::vector<std::int64_t> shape = shape_of_matches(anchors.size(0), box_counts);
     const at::Tensor matches = at::empty(shape, at::kLong), label_of = at::empty(shape, at::kLong);
     const at::Tensor best_ious = at::empty(shape, at::kFloat);
@@ -154,11 +150,13 @@ at::Tensor matches_on_grids(const char* function, const at::Tensor& anchors,
   });
 }
 
+/// ATSS (assigners.hpp). Returns the index of the ground-truth box of each of `anchors` (N x 4
+/// corners, one per point) among all `boxes`, or -1: images x N, or N without box_counts.
+/// @param level_sizes height and width of each level, alternating
+/// @param candidates per box and level
 inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
                               const at::Tensor& boxes_, at::IntArrayRef box_counts,
-                              std::int64_t candidates) {
-  atss_params params;
-  params.candidates = candidates;
+                              const atss_params& params) {
   return matches_on_grids("assign_atss", anchors, level_sizes, boxes_, box_counts,
                           [&](const auto&... arguments) {
                             vecdet::assign_atss(arguments..., params,
@@ -166,10 +164,11 @@ inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_s
                           });
 }
 
+/// The same for FCOS's assigner (assigners.hpp), with torchvision's centre sampling.
+/// @param radius in anchor widths
 inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-                              const at::Tensor& boxes_, at::IntArrayRef box_counts, double radius) {
-  fcos_assigner_params params;
-  params.radius = radius;
+                              const at::Tensor& boxes_, at::IntArrayRef box_counts,
+                              const fcos_assigner_params& params) {
   return matches_on_grids("assign_fcos", anchors, level_sizes, boxes_, box_counts,
                           [&](const auto&... arguments) {
                             vecdet::assign_fcos(arguments..., params,
@@ -177,10 +176,15 @@ inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_s
                           });
 }
 
+/// The task-aligned assigner (assigners.hpp). Returns two tensors, images x N, or N without
+/// box_counts, with one element for each of `points` (N x 2): the index of its ground-truth box
+/// among all `boxes`, or -1; and its target, or 0 without a box.
+/// @param scores probabilities, images x N x classes, or N x classes
+/// @param predicted corners, images x N x 4, or N x 4
 inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     const at::Tensor& scores, const at::Tensor& predicted, const at::Tensor& points,
     at::IntArrayRef level_sizes, const at::Tensor& boxes_, const at::Tensor& classes,
-    at::IntArrayRef box_counts, std::int64_t top, double alpha, double beta) {
+    at::IntArrayRef box_counts, const task_aligned_params& params) {
   constexpr const char* function = "assign_task_aligned";
   return translated([&] {
     check_dense(function, "points", points);
@@ -203,10 +207,6 @@ inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     const at::Tensor p = contiguous("points", points, at::kFloat);
     const std::vector<grid_size> sizes = level_sizes_from(function, level_sizes);
     const truth_tensors truth(function, boxes_, classes, box_counts);
-    task_aligned_params params;
-    params.top = top;
-    params.alpha = alpha;
-    params.beta = beta;
     const at::Tensor matches = at::empty(shape, at::kLong), targets = at::empty(shape, at::kFloat);
     task_aligned_predictions predictions;
     predictions.scores = s.view<float>();
@@ -233,27 +233,23 @@ inline at::Tensor new_matches(const at::Tensor& anchors, at::IntArrayRef box_cou
 }
 
 inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor&,
-                                   const optional_tensor&, at::IntArrayRef box_counts, double,
-                                   double, bool, bool, bool, bool, const optional_tensor&,
-                                   at::IntArrayRef, double, bool, std::int64_t, std::int64_t) {
+                                   const optional_tensor&, at::IntArrayRef box_counts,
+                                   const optional_tensor&, at::IntArrayRef, const matcher_params&) {
   return match_tensors(new_matches(anchors, box_counts, at::kLong),
                        new_matches(anchors, box_counts, at::kLong),
                        new_matches(anchors, box_counts, at::kFloat));
 }
 inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
-                              at::IntArrayRef box_counts, std::int64_t) {
+                              at::IntArrayRef box_counts, const atss_params&) {
   return new_matches(anchors, box_counts, at::kLong);
 }
 inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
-                              at::IntArrayRef box_counts, double) {
+                              at::IntArrayRef box_counts, const fcos_assigner_params&) {
   return new_matches(anchors, box_counts, at::kLong);
 }
-inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor&, const at::Tensor&,
-                                                              const at::Tensor& points,
-                                                              at::IntArrayRef, const at::Tensor&,
-                                                              const at::Tensor&,
-                                                              at::IntArrayRef box_counts,
-                                                              std::int64_t, double, double) {
+inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
+    const at::Tensor&, const at::Tensor&, const at::Tensor& points, at::IntArrayRef,
+    const at::Tensor&, const at::Tensor&, at::IntArrayRef box_counts, const task_aligned_params&) {
   return std::make_tuple(new_matches(points, box_counts, at::kLong),
                          new_matches(points, box_counts, at::kFloat));
 }

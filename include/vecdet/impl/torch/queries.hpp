@@ -87,30 +87,26 @@ using set_loss_tensors = std::tuple<at::Tensor, std::vector<at::Tensor>, std::ve
 
 namespace cpu {
 
+/// The query of each ground-truth box (query_matching.hpp), int64, layers x groups x boxes; -1 for
+/// a box without a query.
+/// @param logits decoder layers, each images x queries x classes
+/// @param boxes layers, each images x queries x 4: cx cy w h in [0, 1]
+/// @param targets ground-truth boxes, M x 4, cx cy w h, image after image
+/// @param classes integers, one per ground-truth box; undefined: all 0
+/// @param box_counts the number of ground-truth boxes per image; empty: a single image
 inline at::Tensor match_queries(at::TensorList logits, at::TensorList boxes_,
                                 const at::Tensor& targets, const optional_tensor& classes,
-                                at::IntArrayRef box_counts, query_class_cost class_cost,
-                                double alpha, double gamma, double epsilon, double class_weight,
-                                double l1_weight, double giou_weight, std::int64_t groups) {
+                                at::IntArrayRef box_counts, const query_match_params& params) {
   constexpr const char* function = "match_queries";
   return translated([&] {
     const query_layers layers(function, logits, boxes_);
-    check_choice(function, "class_cost", class_cost, query_class_cost::softmax,
+    check_choice(function, "class_cost", params.class_cost, query_class_cost::softmax,
                  "0 (focal) or 1 (softmax)");
     check_box_counts(function, box_counts, layers.images());
     const truth_tensors truth(function, targets, classes, box_counts);
-    check(groups >= 1, function, "groups", groups, "1 or more");
-    query_match_params params;
-    params.class_cost = class_cost;
-    params.alpha = alpha;
-    params.gamma = gamma;
-    params.epsilon = epsilon;
-    params.class_weight = class_weight;
-    params.l1_weight = l1_weight;
-    params.giou_weight = giou_weight;
-    params.groups = groups;
+    check(params.groups >= 1, function, "groups", params.groups, "1 or more");
     const at::Tensor matches =
-        at::empty({layers.size(), groups, truth.view().boxes.size()}, at::kLong);
+        at::empty({layers.size(), params.groups, truth.view().boxes.size()}, at::kLong);
     const auto run = [&](auto element) {
       using T = decltype(element);
       std::vector<detr_outputs<T>> views;
@@ -123,6 +119,8 @@ inline at::Tensor match_queries(at::TensorList logits, at::TensorList boxes_,
   });
 }
 
+/// The column of each row of `costs` in the assignment of least total cost (assign_least_cost),
+/// int64; -1 for a row without a column.
 inline at::Tensor assign_least_cost(const at::Tensor& costs) {
   constexpr const char* function = "assign_least_cost";
   return translated([&] {
@@ -145,30 +143,16 @@ inline at::Tensor assign_least_cost(const at::Tensor& costs) {
 inline set_loss_tensors set_loss(at::TensorList logits, at::TensorList boxes_,
                                  at::TensorList matches, const at::Tensor& targets,
                                  const optional_tensor& classes, at::IntArrayRef box_counts,
-                                 set_class_loss class_loss, double alpha, double gamma,
-                                 double no_object_weight, double class_weight, double l1_weight,
-                                 double giou_weight, double num_boxes, double scale,
-                                 bool needs_grad) {
+                                 const set_loss_params& params, bool needs_grad) {
   constexpr const char* function = "set_loss";
   return translated([&] {
     const query_layers layers(function, logits, boxes_);
-    check_choice(function, "class_loss", class_loss, set_class_loss::cross_entropy,
+    check_choice(function, "class_loss", params.class_loss, set_class_loss::cross_entropy,
                  "0 (focal), 1 (varifocal) or 2 (cross entropy)");
     check_size(function, "matches.size()", static_cast<index_t>(matches.size()), layers.size(),
                "the number of layers");
     check_box_counts(function, box_counts, layers.images());
     const truth_tensors truth(function, targets, classes, box_counts);
-    set_loss_params params;
-    params.class_loss = class_loss;
-    params.alpha = alpha;
-    params.gamma = gamma;
-    params.no_object_weight = no_object_weight;
-    params.class_weight = class_weight;
-    params.l1_weight = l1_weight;
-    params.giou_weight = giou_weight;
-    params.boxes = num_boxes;
-    params.scale = scale;
-
     std::vector<labels> matched;
     std::vector<at::Tensor> logits_grads, l1_grads, giou_grads;
     for (std::size_t l = 0; l < logits.size(); ++l) {
@@ -220,9 +204,9 @@ inline set_loss_tensors set_loss(at::TensorList logits, at::TensorList boxes_,
 namespace meta {
 
 inline at::Tensor match_queries(at::TensorList logits, at::TensorList, const at::Tensor& targets,
-                                const optional_tensor&, at::IntArrayRef, query_class_cost, double,
-                                double, double, double, double, double, std::int64_t groups) {
-  const std::vector<c10::SymInt> sizes{static_cast<std::int64_t>(logits.size()), groups,
+                                const optional_tensor&, at::IntArrayRef,
+                                const query_match_params& params) {
+  const std::vector<c10::SymInt> sizes{static_cast<std::int64_t>(logits.size()), params.groups,
                                        targets.sym_size(0)};
   return targets.new_empty_symint(sizes, targets.options().dtype(at::kLong));
 }
@@ -233,8 +217,7 @@ inline at::Tensor assign_least_cost(const at::Tensor& costs) {
 
 inline set_loss_tensors set_loss(at::TensorList logits, at::TensorList boxes, at::TensorList,
                                  const at::Tensor&, const optional_tensor&, at::IntArrayRef,
-                                 set_class_loss, double, double, double, double, double, double,
-                                 double, double, bool needs_grad) {
+                                 const set_loss_params&, bool needs_grad) {
   TORCH_CHECK(!logits.empty(), "vecdet::set_loss: logits is empty, expected one tensor per layer");
   const std::vector<c10::SymInt> sizes{static_cast<std::int64_t>(logits.size()), 3};
   const at::Tensor losses =

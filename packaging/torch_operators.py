@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes operators of PyTorch from the functions that compute them, in namespace cpu of
+include/vecdet/impl/torch, and the structs of parameters in the public headers. A function takes its
+parameters as a struct; the operator has one argument for each field. Written are, per family:
+
+    include/vecdet/torch/generated/F.hpp        the public declarations, with defaults and comments
+    include/vecdet/torch/generated/F.cpp        their definitions and the operators, with schemas
+    include/vecdet/impl/torch/generated/F.hpp   what converts between arguments and structs
+
+The comment before a function in namespace cpu, or before that in namespace differentiable, becomes
+the comment of the declaration, followed by those of the fields. Tensors that may be omitted and
+lists have a default if only arguments with defaults follow. c_interface.py runs this module."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+import textwrap
+
+from declarations import INCLUDE, Enum, Field, Struct, one_line, split
+
+TORCH = INCLUDE / "impl/torch"
+
+
+@dataclasses.dataclass
+class Operator:
+    """An operator, computed by the function of the same name in namespace cpu."""
+    name: str
+    autocast: tuple[int, ...] | None = ()  # the arguments that stay bfloat16; None: no autocast
+    has_shapes: bool = True  # a function in namespace meta gives the results' shapes
+    is_differentiable: bool = False  # namespace differentiable has the public function
+    renamed: dict[str, str] = dataclasses.field(default_factory=dict)  # fields
+    without: tuple[str, ...] = ()  # fields that are no arguments
+    flags: dict[str, str] = dataclasses.field(default_factory=dict)  # fields given as bool: true is
+    order: str = ""  # of all arguments, if the fields do not stand together in their order
+
+
+FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
+    "queries": (["queries.hpp", "set_loss_gradient.hpp"], [
+        Operator("match_queries", autocast=(0, 1)),
+        Operator("assign_least_cost", autocast=(0,)),
+        Operator("set_loss", autocast=None, is_differentiable=True, renamed={"boxes": "num_boxes"}),
+    ]),
+    "assignment": (["assignment.hpp"], [
+        Operator("match_anchors", without=("coder",), renamed={"empty": "empty_iou_is_zero"},
+                 flags={"empty": "zero"},
+                 order="anchors boxes classes box_counts high_threshold low_threshold "
+                       "allow_low_quality force_best skip_untouched empty_iou_is_zero regions "
+                       "region_counts region_threshold ignore_matched background ignore"),
+        Operator("assign_atss"),
+        Operator("assign_fcos"),
+        Operator("assign_task_aligned"),
+    ]),
+}
+
+# Types of arguments: in the schema, and in the public declaration.
+TYPES = {"const at::Tensor&": ("Tensor", "const at::Tensor&"),
+         "const optional_tensor&": ("Tensor?", "const at::Tensor&"),
+         "at::TensorList": ("Tensor[]", "at::TensorList"),
+         "at::IntArrayRef": ("int[]", "at::IntArrayRef"),
+         "at::ArrayRef<double>": ("float[]", "at::ArrayRef<double>"),
+         "double": ("float", "double"), "bool": ("bool", "bool"),
+         "std::int64_t": ("int", "std::int64_t")}
+RESULTS = {"at::Tensor": "Tensor", "std::vector<at::Tensor>": "Tensor[]"}
+FIELDS = {"index_t": "std::int64_t", "std::uint64_t": "std::int64_t"}
+
+
+@dataclasses.dataclass
+class Argument:
+    type: str  # of the function in namespace cpu
+    name: str
+    field: Field | None = None
+    flag: str = ""  # the enumerator that true is
+
+
+class Function:
+    """A function that computes an operator."""
+
+    def __init__(self, operator: Operator, namespace: str, text: str, structs: dict[str, Struct],
+                 enums: dict[str, Enum]):
+        self.operator, self.enums = operator, enums
+        inside = "".join(re.findall(rf"^namespace {namespace} \{{(.*?)^\}}  // namespace "
+                                    rf"{namespace}$", text, re.M | re.S))
+        found = re.search(rf"((?:^//[^\n]*\n)*)^inline ([\w:<>, ]+?)\s{operator.name}\((.*?)\) \{{",
+                          inside, re.M | re.S)
+        if not found:
+            raise SystemExit(f"no function {operator.name} in namespace {namespace}")
+        self.comment = "".join(line + "\n" for line in found[1].splitlines() if "///" in line)
+        self.result = found[2]
+        if own := re.search(rf"using {self.result} =\s(.*?);", text, re.S):
+            self.result = one_line(own[1])
+        self.given: list[Argument] = []
+        self.struct: Struct | None = None
+        arguments: list[Argument] = []
+        for part in split(one_line(found[3])):
+            of, _, name = part.rpartition(" ")
+            name = name.removesuffix("_")
+            if struct := re.fullmatch(r"const (\w+_params)&", of):
+                self.struct = structs[struct[1]]
+                self.given.append(Argument(of, "params"))
+                arguments += self.fields()
+            else:
+                if of not in TYPES:
+                    raise SystemExit(f"{operator.name}: {name} has an unknown type: {of}")
+                self.given.append(Argument(of, name))
+                arguments.append(self.given[-1])
+        if operator.order:
+            names = operator.order.split()
+            if sorted(names) != sorted(own.name for own in arguments):
+                raise SystemExit(f"{operator.name}: order does not list the arguments")
+            arguments.sort(key=lambda own: names.index(own.name))
+        self.arguments = arguments
+
+    def fields(self) -> list[Argument]:
+        operator, struct = self.operator, self.struct
+        assert struct
+        known = {field.name for field in struct.fields}
+        for name in [*operator.renamed, *operator.without, *operator.flags]:
+            if name not in known:
+                raise SystemExit(f"{operator.name}: {struct.name} has no field {name}")
+        result = []
+        for field in struct.fields:
+            if field.name in operator.without:
+                continue
+            flag = operator.flags.get(field.name, "")
+            of = "bool" if flag else FIELDS.get(field.type, field.type)
+            if of not in TYPES and of not in self.enums:
+                raise SystemExit(f"{operator.name}: {field.name} has an unknown type: {of}")
+            result.append(Argument(of, operator.renamed.get(field.name, field.name), field, flag))
+        return result
+
+    def default(self, argument: Argument, in_schema: bool) -> str:
+        """The default of an argument; empty: it has none."""
+        field = argument.field
+        if not field:
+            values = {"const optional_tensor&": "None", "at::IntArrayRef": "[]",
+                      "at::ArrayRef<double>": "[]"}
+            value = values.get(argument.type, "")
+            return value if in_schema or not value else "{}"
+        assert self.struct
+        value = self.struct.constants.get(field.default, field.default)
+        if argument.flag:
+            value = "true" if value.split("::")[-1] == argument.flag else "false"
+        if not in_schema:
+            return value
+        if argument.type in self.enums:
+            return str(list(self.enums[argument.type].values).index(value.split("::")[-1]))
+        if argument.type == "bool":
+            return value.capitalize()
+        return repr(float(value)) if argument.type == "double" else value
+
+    def defaults(self, in_schema: bool) -> list[str]:
+        values = [self.default(own, in_schema) for own in self.arguments]
+        for k in reversed(range(len(values) - 1)):
+            if not values[k + 1]:
+                values[k] = ""
+        return values
+
+    def schema(self, name: str, has_defaults: bool = True) -> str:
+        def of(result: str) -> str:
+            return RESULTS.get(result) or "(" + ", ".join(
+                map(of, split(result.removeprefix("std::tuple<").removesuffix(">")))) + ")"
+
+        values = self.defaults(True) if has_defaults else [""] * len(self.arguments)
+        arguments = [f"{'int' if own.type in self.enums else TYPES[own.type][0]} {own.name}"
+                     + f"={value}" * bool(value) for own, value in zip(self.arguments, values)]
+        return f"{name}({', '.join(arguments)}) -> {of(self.result)}"
+
+    def parameters(self, is_public: bool, has_defaults: bool = False) -> str:
+        values = self.defaults(False) if has_defaults else [""] * len(self.arguments)
+        return ", ".join(f"{TYPES[own.type][1] if is_public and own.type in TYPES else own.type} "
+                         f"{own.name}" + f" = {value}" * bool(value)
+                         for own, value in zip(self.arguments, values))
+
+    def names(self) -> str:
+        return ", ".join(own.name for own in self.arguments)
+
+    def documentation(self) -> str:
+        """The comment of the public declaration."""
+        groups: list[tuple[list[str], str]] = []
+        for own in self.arguments:
+            text = own.field.comment if own.field else ""
+            if not text:
+                continue
+            text = re.sub(r"^[A-Z](?=[a-z]*\b)", lambda found: found[0].lower(), text)
+            if re.search(rf"^/// @param {own.name} ", self.comment, re.M):
+                continue  # the function has a comment of its own for it
+            if groups and groups[-1][1] == text:
+                groups[-1][0].append(own.name)
+            else:
+                groups.append(([own.name], text))
+        lines = self.comment.splitlines()
+        for names, text in groups:
+            lines += textwrap.wrap(f"@param {', '.join(names)} {text.removesuffix('.')}", 100,
+                                   initial_indent="/// ", subsequent_indent="///     ",
+                                   break_long_words=False, break_on_hyphens=False)
+        return "\n".join(lines) + "\n"
+
+    def declaration(self) -> str:
+        return (f"{self.documentation()}{self.result} {self.operator.name}("
+                f"{self.parameters(True, True)});\n")
+
+    def adapter(self, name: str) -> str:
+        """A template that calls a function with a struct."""
+        given = ", ".join(own.name for own in self.given)
+        if not self.struct:
+            return ""
+        lines = []
+        for own in self.arguments:
+            if not own.field:
+                continue
+            value = own.name
+            if own.flag:
+                others = [each for each in self.enums[own.field.type].values if each != own.flag]
+                value += f" ? {own.field.type}::{own.flag} : {own.field.type}::{others[0]}"
+                assert len(others) == 1
+            elif own.field.type == "std::uint64_t":
+                value = f"static_cast<std::uint64_t>({value})"
+            lines.append(f"  params.{own.field.name} = {value};\n")
+        return (f"template <auto Function>\n{self.result} {name}({self.parameters(False)}) {{\n"
+                f"  {self.struct.name} params;\n{''.join(lines)}  return Function({given});\n}}\n")
+
+    def call_with_struct(self, name: str) -> str:
+        """A function that calls an operator with the fields of a struct."""
+        given = ", ".join(f"{own.type} {own.name}" for own in self.given)
+        values = []
+        for own in self.arguments:
+            value = f"params.{own.field.name}" if own.field else own.name
+            values.append(f"static_cast<std::int64_t>({value})" if own.type in self.enums
+                          else value)
+        return (f"template <class Operator>\n{self.result} {name}(const Operator& op, {given}) {{\n"
+                f"  return op.call({', '.join(values)});\n}}\n")
+
+
+HEAD = """\
+// SPDX-License-Identifier: Apache-2.0
+// {about}
+//
+// Generated by packaging/torch_operators.py from include/vecdet/impl/torch and the public headers.
+// clang-format off
+"""
+
+
+def _wrapped(code: str) -> str:
+    """The code with lines of at most 100 characters."""
+    lines = []
+    for line in code.splitlines():
+        if len(line) <= 100 or line.lstrip().startswith("//"):
+            lines.append(line)
+            continue
+        indent = " " * (len(line) - len(line.lstrip()))
+        text = re.sub(r"(?<![,=]) ", "\0", line.lstrip())
+        lines += [each.replace("\0", " ") for each in textwrap.wrap(
+            text, 100, initial_indent=indent, subsequent_indent=indent + "    ",
+            break_long_words=False, break_on_hyphens=False)]
+    return "\n".join(lines) + "\n"
+
+
+def _literal(schema: str) -> str:
+    """The schema as string literals."""
+    return "\n".join(f'      "{line}"' for line in textwrap.wrap(
+        schema, 88, drop_whitespace=False, break_long_words=False, break_on_hyphens=False))
+
+
+def _namespaces(code: str, names: str) -> str:
+    inner = names.split()
+    opened = "".join(f"namespace {name} {{\n" for name in inner)
+    closed = "".join(f"}}  // namespace {name}\n" for name in reversed(inner))
+    return (f"namespace vecdet {{\ninline namespace VECDET_ABI {{\n{opened}\n{code}\n{closed}"
+            "}  // namespace VECDET_ABI\n}  // namespace vecdet\n")
+
+
+def _family(family: str, structs: dict[str, Struct],
+            enums: dict[str, Enum]) -> list[tuple[pathlib.Path, str]]:
+    sources, operators = FAMILIES[family]
+    text = "".join((TORCH / source).read_text() for source in sources)
+    declared, adapters, types, defined, registered = [], [], [], [], []
+    kernels: dict[str, list[str]] = {"CPU": [], "Meta": [], "Autograd": []}
+    headers: set[str] = set()
+    for operator in operators:
+        name = operator.name
+        cpu = Function(operator, "cpu", text, structs, enums)
+        public = (Function(operator, "differentiable", text, structs, enums)
+                  if operator.is_differentiable else cpu)
+        declared.append(public.declaration())
+        headers |= {enums[own.type].header for own in public.arguments if own.type in enums}
+        adapters.append(public.adapter(name))
+
+        def flat(function: str, adapter: str) -> str:
+            return f"&flat::{adapter}<&{function}>" if cpu.struct else f"&{function}"
+
+        head = f"{public.result} {name}({public.parameters(True)}) {{\n"
+        if operator.is_differentiable:
+            adapters += [cpu.adapter(f"compute_{name}"), cpu.call_with_struct(f"call_{name}")]
+            values = ", ".join(f"to_argument<optional_tensor>({own.name})"
+                               if own.type == "const optional_tensor&"
+                               else f"static_cast<std::int64_t>({own.name})"
+                               if own.type in enums else own.name for own in public.arguments)
+            kernel = f"kernel<{flat(f'differentiable::{name}', name)}>::call"
+            defined.append(f"{head}  using namespace detail::aten;\n"
+                           f"  static const auto op = find_operator(\"vecdet::{name}\", &{kernel});"
+                           f"\n  return op.call({values});\n}}\n")
+            registered.append(f"  m.def(\n{_literal(public.schema(name))},\n      &{kernel});\n"
+                              f"  m.def(\n{_literal(cpu.schema('_' + name, False))});\n")
+            compute = flat(f"cpu::{name}", "compute_" + name)
+            kernels["CPU"].append(f"  m.impl(\"_{name}\", &kernel<{compute}>::call);\n")
+            shapes = flat(f"meta::{name}", "compute_" + name)
+            kernels["Meta"].append(f"  m.impl(\"_{name}\", &kernel<{shapes}>::call);\n")
+            kernels["Autograd"].append(f"  backward_only<{compute}>::define(m, \"_{name}\");\n")
+            continue
+        types.append(f"using {name} = plain_operator<{flat(f'cpu::{name}', name)}>;\n")
+        defined.append(f"{head}  return operators::{name}::call({public.names()});\n}}\n")
+        row = f"  operators::{name}::define(\n      m,\n{_literal(public.schema(name))});\n"
+        if operator.has_shapes:
+            row += f"  operators::{name}::define_shapes<{flat(f'meta::{name}', name)}>(m);\n"
+        if operator.autocast is not None:
+            numbers = ", ".join(map(str, operator.autocast))
+            row += f"  operators::{name}::define_autocast<{numbers}>(m);\n"
+        registered.append(row)
+
+    def about(what: str) -> str:
+        return HEAD.format(about=what)
+
+    includes = "".join(f"#include <vecdet/{header}>\n" for header in sorted(headers))
+    declarations = (about(f"The operators of impl/torch/{sources[0]}; torch.hpp includes them.")
+                    + f"#pragma once\n\n#include <vecdet/detail/target.hpp>\n{includes}\n"
+                    "#include <cstdint>\n#include <tuple>\n\n#include <ATen/core/Tensor.h>\n\n"
+                    + _namespaces("\n".join(declared), "ops"))
+    conversions = (about("Converts between the arguments of operators and structs of parameters.")
+                   + f"#pragma once\n\n#include <vecdet/impl/torch/{sources[0]}>\n\n"
+                   "#include <cstdint>\n#include <tuple>\n#include <vector>\n\n"
+                   + _namespaces("\n".join(filter(None, adapters)), "detail aten flat"))
+    includes = "".join(f"#include <vecdet/impl/torch/{source}>\n" for source in sources)
+    implementations = "".join(
+        f"\nTORCH_LIBRARY_IMPL(vecdet, {key}, m) {{\n  using namespace vecdet::detail::aten;\n"
+        f"{''.join(rows)}}}\n" for key, rows in kernels.items() if rows)
+    cpp = (about(f"The operators of impl/torch/{sources[0]}, and the functions that call them.")
+           + f"#include <vecdet/impl/torch/generated/{family}.hpp>\n{includes}"
+           "#include <vecdet/impl/torch/operator.hpp>\n#include <vecdet/torch.hpp>\n\n"
+           "#include <cstdint>\n#include <tuple>\n\n#include <torch/library.h>\n\n"
+           + _namespaces("".join(types), "detail aten operators") + "\n"
+           + _namespaces("namespace operators = detail::aten::operators;\n\n" + "\n".join(defined),
+                         "ops")
+           + "\nnamespace {\n\nTORCH_LIBRARY_FRAGMENT(vecdet, m) {\n"
+           "  using namespace vecdet::detail::aten;\n" + "".join(registered) + "}\n"
+           + implementations + "\n}  // namespace\n")
+    return [(INCLUDE / f"torch/generated/{family}.hpp", _wrapped(declarations)),
+            (INCLUDE / f"torch/generated/{family}.cpp", _wrapped(cpp)),
+            (TORCH / f"generated/{family}.hpp", _wrapped(conversions))]
+
+
+def files(structs: dict[str, Struct], enums: dict[str, Enum]) -> list[tuple[pathlib.Path, str]]:
+    """The generated files and their contents."""
+    return [file for family in FAMILIES for file in _family(family, structs, enums)]
