@@ -31,7 +31,7 @@ struct multiscale_roi_align_params {
   bool aligned = false;         ///< as in roi_align_params
   bool add_to_grad = false;     ///< multiscale_roi_align_grad adds to `grads`
   double canonical_size = 224;  ///< side in pixels of a box on level canonical_level
-  index_t canonical_level = 4;
+  index_t canonical_level = 4;  ///< in [-64, 64]; 0 is the image, and each level halves it
 };
 
 /// Writes the bins of every box to `out`, whose height and width are the numbers of bins. `levels`

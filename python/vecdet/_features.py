@@ -201,7 +201,7 @@ def multiscale_roi_align(
         scales: locations per pixel of each level, powers of two.
         sampling_ratio, aligned: as in roi_align. Defaults 2, False.
         canonical_scale: side in pixels of a box on level canonical_level. Default 224.
-        canonical_level: Default 4.
+        canonical_level: in [-64, 64]; 0 is the image, and each level halves it. Default 4.
     """
     function = "multiscale_roi_align"
     maps = [_maps(function, "features", level) for level in listed(

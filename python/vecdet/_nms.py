@@ -216,10 +216,12 @@ def merge_boxes(
         boxes: corners [N, 4].
         scores: [N].
         idxs: classes [N], as in batched_nms; boxes of different classes are not merged.
-        match_threshold: in (0, 1]. Default 0.5.
-        transitive: a taken box takes its own matches, too. Default False.
+        match_threshold: in (0, 1]. Default 0.5. Boxes match from this overlap on.
+        transitive: a taken box takes its own matches, too. Default False. SAHI's NMM does so, its
+            GREEDYNMM does not.
         rechecks: a member extends its group's box only if the two still overlap by more than the
-            threshold, computed in double with the box as extended so far. Default True.
+            threshold, computed in double with the box as extended so far. Default True. SAHI does
+            so; in supervision, all members extend it.
         overlap: ``"ios"``, the intersection over the smaller area, or ``"iou"``.
 
     >>> boxes = np.array([[0, 0, 10, 10], [2, 0, 12, 10], [20, 20, 30, 30]], np.float32)
