@@ -126,7 +126,7 @@ def machine(run):
         f"Measured on {run['date']}: {run['processor']}, {run['processors']} virtual processors, {instruction_set}; "
         f"{run['system']}; PyTorch {versions['torch']}{blas}, torchvision {versions['torchvision']}, ONNX Runtime "
         f"{versions['onnxruntime']}. Each time is the minimum of {run['rounds']} rounds; "
-        "`~` marks one that is less than three quarters of the median.", 120) + "\n"
+        "`~` marks one whose median is more than a third above it.", 120) + "\n"
 
 
 def put(path, mark, text):

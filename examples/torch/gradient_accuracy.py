@@ -62,7 +62,7 @@ class MixedConvolution(torch.autograd.Function):
 
 
 def replace_only(part):
-    """A function that computes one part of the convolutions with vecdet, which vecdet replaces as a whole otherwise."""
+    """A change of a model: vecdet computes this part of its 3x3 convolutions, PyTorch the others."""
     functions = dict.fromkeys(("output", "input gradient", "weight gradient"),
                               functools.partial(torch.nn.functional.conv2d, padding=1))
     functions[part] = vecdet.torch.ops.conv3x3

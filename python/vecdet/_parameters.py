@@ -147,7 +147,7 @@ def kept(make: Callable[..., Any]) -> Callable[..., Any]:
     @functools.lru_cache(maxsize=256, typed=True)
     def known(*values: Any) -> Any:
         if not all(map(_is_constant, values)):
-            raise TypeError  # such as an array, which can change in place
+            raise TypeError  # an array, for example, can change in place
         return make(*values)
 
     def look_up(*values: Any) -> Any:

@@ -5,7 +5,7 @@
 
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_selection.hpp>
-#include <vecdet/c/generated/params.hpp>
+#include <vecdet/c/generated/fields.hpp>
 #include <vecdet/c/types.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dtype.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A DETR's attention on PyTorch's tensors, which torch.hpp includes, with its matching and losses.
+// A DETR's attention, matching and losses on PyTorch's tensors; torch.hpp includes this file.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
