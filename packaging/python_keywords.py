@@ -12,7 +12,8 @@ parameters that are no fields. Written are, in place:
 - in the docstring, if it has Args, one entry per keyword or group of keywords with one comment, up
   to the sentence with the default. Sentences behind that one are written by hand, and stay;
 - the arguments of a call of the function that params_of(_c.set_loss_params) made, if every field is
-  a keyword, and the last ones of a call of the operator of the same name, from the first field on.
+  a keyword, and the last ones of a call of the operator of the same name, from the first field on,
+  unless all fields are among its arguments.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _MARK = re.compile(
     r"(?:,(?: |\n# )with (?P<own>\w+(?:,(?: |\n# )\w+)*))?\n(?:@\w+\n)*"
     r"def (?P<name>\w+)\(\n", re.M)
 # The operators' numbers of enumerators: python/vecdet/torch/_names.py.
-_NUMBERS = {"query_class_cost": "CLASS_COSTS", "set_class_loss": "CLASS_LOSSES"}
+_NUMBERS = {"box_loss": "BOX_LOSSES", "query_class_cost": "CLASS_COSTS",
+            "set_class_loss": "CLASS_LOSSES", "soft_nms_method": "DECAYS"}
 _ANNOTATIONS = {"double": "float", "index_t": "int", "bool": "bool", "std::uint64_t": "int",
                 "lasting<vector_view<const float>>": "ArrayLike | None"}
 
@@ -167,6 +169,8 @@ class Keywords:
         arguments = split(re.sub(r"\s+", " ", found[2]))
         values = [f'number({_NUMBERS[field.type]}, "{self.name(field)}", {self.name(field)})'
                   if field.type in self.enums else self.name(field) for field in self.fields]
+        if all(value in arguments for value in values):
+            return text  # all are there, in the operator's order
         first = next(k for k, argument in enumerate(arguments)
                      if argument in values or argument.startswith("number("))
         head = f"{found[1] or ''}_ops.{self.function}("

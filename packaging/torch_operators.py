@@ -8,8 +8,10 @@ parameters as a struct; the operator has one argument for each field. Written ar
     include/vecdet/impl/torch/generated/F.hpp   what converts between arguments and structs
 
 The comment before a function in namespace cpu, or before that in namespace differentiable, becomes
-the comment of the declaration, followed by those of the fields. Tensors that may be omitted and
-lists have a default if only arguments with defaults follow. c_interface.py runs this module."""
+the comment of the declaration, followed by those of the fields. Fields that are views or structs,
+and the reduction, are no arguments: the function takes tensors and lists for them. Tensors that may
+be omitted and lists have a default if only arguments with defaults follow. c_interface.py runs this
+module."""
 
 from __future__ import annotations
 
@@ -30,10 +32,16 @@ class Operator:
     autocast: tuple[int, ...] | None = ()  # the arguments that stay bfloat16; None: no autocast
     has_shapes: bool = True  # a function in namespace meta gives the results' shapes
     is_differentiable: bool = False  # namespace differentiable has the public function
+    loss: str = ""  # the shape of unreduced losses: loss_operator.hpp makes the operators of a loss
+    preset: str = ""  # of the struct; it has the defaults
+    nested: tuple[str, ...] = ()  # fields of fields that are arguments, too
     renamed: dict[str, str] = dataclasses.field(default_factory=dict)  # fields
     without: tuple[str, ...] = ()  # fields that are no arguments
     flags: dict[str, str] = dataclasses.field(default_factory=dict)  # fields given as bool: true is
     order: str = ""  # of all arguments, if the fields do not stand together in their order
+    required: tuple[str, ...] = ()  # lists without a default
+    defaults: dict[str, str] = dataclasses.field(default_factory=dict)  # of what is no field
+    in_schema: dict[str, str] = dataclasses.field(default_factory=dict)  # names that differ there
 
 
 FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
@@ -43,7 +51,7 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
         Operator("set_loss", autocast=None, is_differentiable=True, renamed={"boxes": "num_boxes"}),
     ]),
     "assignment": (["assignment.hpp"], [
-        Operator("match_anchors", without=("coder",), renamed={"empty": "empty_iou_is_zero"},
+        Operator("match_anchors", renamed={"empty": "empty_iou_is_zero"},
                  flags={"empty": "zero"},
                  order="anchors boxes classes box_counts high_threshold low_threshold "
                        "allow_low_quality force_best skip_untouched empty_iou_is_zero regions "
@@ -51,6 +59,85 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
         Operator("assign_atss"),
         Operator("assign_fcos"),
         Operator("assign_task_aligned"),
+    ]),
+    "class_losses": (["class_losses.hpp", "loss_tensors.hpp"], [
+        Operator("sigmoid_focal_loss", loss="matrix", order=(
+            "logits targets alpha gamma reduction scale row_weights background ignore")),
+        Operator("quality_focal_loss", loss="matrix", order=(
+            "logits labels scores beta reduction scale row_weights background ignore")),
+        Operator("varifocal_loss", loss="matrix", order=(
+            "logits labels scores alpha gamma grad_through_factor reduction scale row_weights "
+            "background ignore")),
+        Operator("bce_loss", loss="matrix", order=(
+            "logits labels scores reduction scale row_weights background ignore")),
+    ]),
+    "softmax_losses": (["softmax_losses.hpp", "loss_tensors.hpp"], [
+        Operator("distribution_focal_loss", loss="rows"),
+        Operator("decode_distributions"),
+        Operator("decode_distribution_boxes"),
+        Operator("softmax_cross_entropy_loss", loss="rows"),
+        Operator("mined_cross_entropy_loss", loss="rows",
+                 defaults={"negatives_per_foreground": "3", "background": "0"}),
+    ]),
+    "box_losses": (["box_losses.hpp", "loss_tensors.hpp"], [
+        Operator("smooth_l1_loss", loss="elements", order=(
+            "predictions targets beta reduction labels scale box_weights background ignore"),
+                 defaults={"background": "-1", "ignore": "-2"}),
+        Operator("iou_loss", loss="rows", order=(
+            "predicted targets kind reduction epsilon scale box_weights")),
+        Operator("regression_loss", loss="elements", nested=("coder.size_limit",), order=(
+            "deltas anchors targets matches labels loss beta epsilon weights size_limit scale "
+            "box_weights background ignore"), defaults={"background": "-1", "ignore": "-2"}),
+    ]),
+    "head_losses": (["head_losses.hpp"], [
+        Operator("sigmoid_focal_loss_levels", loss="matrix", order=(
+            "logits labels alpha gamma scale image_scales background ignore")),
+        Operator("retinanet_loss", loss="matrix", nested=(
+            "matcher.high_threshold", "matcher.low_threshold", "matcher.allow_low_quality",
+            "matcher.coder.size_limit"), order=(
+            "logits deltas anchors boxes classes box_counts high_threshold low_threshold "
+            "allow_low_quality alpha gamma loss beta weights size_limit scale regions "
+            "region_counts")),
+    ]),
+    "boxes": (["boxes.hpp", "box_formats.hpp"], [
+        Operator("encode_boxes"),
+        Operator("decode_boxes", autocast=(0,), without=(
+            "weight_x", "weight_y", "weight_w", "weight_h", "clamp", "anchors")),
+        Operator("encode_distances", without=("anchors",)),
+        Operator("decode_distances", autocast=(0,), without=("anchors",)),
+        Operator("pairwise_iou", without=("empty",)),
+        Operator("elementwise_iou", without=("empty",)),
+        Operator("convert_boxes", autocast=None, in_schema={"from": "in_fmt", "to": "out_fmt"}),
+        Operator("clip_boxes", autocast=None, required=("image_size",)),
+        Operator("box_areas", autocast=None),
+        Operator("large_boxes", autocast=None, has_shapes=False),
+    ]),
+    # The number of the results' boxes depends on the data, so shapes are not known. The Python
+    # package registers functions for torch.compile.
+    "detections": (["detections.hpp"], [
+        Operator("nms", has_shapes=False),
+        Operator("batched_nms", has_shapes=False),
+        Operator("soft_nms", has_shapes=False, renamed={"method": "decay"}, without=("plus_one",)),
+        Operator("filter_topk", autocast=(0,), has_shapes=False),
+        Operator("postprocess", autocast=(0, 1, 11), has_shapes=False,
+                 renamed={"detector": "kind"}, nested=("coder.size_limit",), order=(
+                     "logits deltas anchors image_sizes level_sizes kind score_threshold "
+                     "max_candidates iou_threshold max_detections weights centerness size_limit "
+                     "min_size"), required=("image_sizes",)),
+    ]),
+    "two_stage": (["two_stage.hpp", "detections.hpp"], [
+        # Outputs of heads keep their type under autocast: they are computed in float32.
+        Operator("rpn_postprocess", autocast=None, has_shapes=False, preset="rpn",
+                 renamed={"max_detections": "max_proposals"}, without=("detector",),
+                 nested=("coder.size_limit",), order=(
+                     "logits deltas anchors image_sizes max_candidates iou_threshold max_proposals "
+                     "score_threshold weights size_limit min_size"), required=("image_sizes",)),
+        Operator("postprocess_box_head", autocast=None, has_shapes=False,
+                 nested=("coder.size_limit",), order=(
+                     "logits deltas proposals proposal_counts image_sizes score_threshold "
+                     "iou_threshold max_detections weights size_limit min_size"),
+                 required=("proposal_counts", "image_sizes")),
+        Operator("sample_balanced", autocast=None, has_shapes=False),
     ]),
 }
 
@@ -61,7 +148,10 @@ TYPES = {"const at::Tensor&": ("Tensor", "const at::Tensor&"),
          "at::IntArrayRef": ("int[]", "at::IntArrayRef"),
          "at::ArrayRef<double>": ("float[]", "at::ArrayRef<double>"),
          "double": ("float", "double"), "bool": ("bool", "bool"),
-         "std::int64_t": ("int", "std::int64_t")}
+         "std::int64_t": ("int", "std::int64_t"), "loss_reduction": ("int", "std::int64_t")}
+# Their defaults: in the schema, and in the public declaration.
+DEFAULTS = {"const optional_tensor&": ("None", "{}"), "at::IntArrayRef": ("[]", "{}"),
+            "at::ArrayRef<double>": ("[]", "{}"), "loss_reduction": ("0", "at::Reduction::None")}
 RESULTS = {"at::Tensor": "Tensor", "std::vector<at::Tensor>": "Tensor[]"}
 FIELDS = {"index_t": "std::int64_t", "std::uint64_t": "std::int64_t"}
 
@@ -79,7 +169,7 @@ class Function:
 
     def __init__(self, operator: Operator, namespace: str, text: str, structs: dict[str, Struct],
                  enums: dict[str, Enum]):
-        self.operator, self.enums = operator, enums
+        self.operator, self.structs, self.enums = operator, structs, enums
         inside = "".join(re.findall(rf"^namespace {namespace} \{{(.*?)^\}}  // namespace "
                                     rf"{namespace}$", text, re.M | re.S))
         found = re.search(rf"((?:^//[^\n]*\n)*)^inline ([\w:<>, ]+?)\s{operator.name}\((.*?)\) \{{",
@@ -101,10 +191,13 @@ class Function:
                 self.given.append(Argument(of, "params"))
                 arguments += self.fields()
             else:
-                if of not in TYPES:
+                if of not in TYPES and of not in enums:
                     raise SystemExit(f"{operator.name}: {name} has an unknown type: {of}")
                 self.given.append(Argument(of, name))
                 arguments.append(self.given[-1])
+        self.hidden: list[Argument] = []  # not of the public operator
+        if operator.loss:
+            arguments, self.hidden = arguments[:-2], arguments[-2:]
         if operator.order:
             names = operator.order.split()
             if sorted(names) != sorted(own.name for own in arguments):
@@ -120,26 +213,46 @@ class Function:
             if name not in known:
                 raise SystemExit(f"{operator.name}: {struct.name} has no field {name}")
         result = []
-        for field in struct.fields:
-            if field.name in operator.without:
+        for field in [*struct.fields, *map(self.nested, operator.nested)]:
+            if (field.name in operator.without or field.type.startswith("lasting")
+                    or field.type in self.structs or field.type == "reduction"):
                 continue
             flag = operator.flags.get(field.name, "")
             of = "bool" if flag else FIELDS.get(field.type, field.type)
             if of not in TYPES and of not in self.enums:
                 raise SystemExit(f"{operator.name}: {field.name} has an unknown type: {of}")
-            result.append(Argument(of, operator.renamed.get(field.name, field.name), field, flag))
+            name = operator.renamed.get(field.name, field.name.split(".")[-1])
+            result.append(Argument(of, name, field, flag))
         return result
+
+    def nested(self, path: str) -> Field:
+        """A field of a field, with the default that the struct gives it."""
+        assert self.struct
+        struct, default = self.struct, ""
+        for name in path.split("."):
+            found = [own for own in struct.fields if own.name == name]
+            if not found:
+                raise SystemExit(f"{self.operator.name}: {struct.name} has no field {name}")
+            field = found[0]
+            for preset in struct.presets:
+                if default == f"{struct.name}::{preset.name}()" and name in preset.values:
+                    field = dataclasses.replace(field, default=preset.values[name])
+            struct, default = self.structs.get(field.type, struct), field.default
+        return dataclasses.replace(field, name=path)
 
     def default(self, argument: Argument, in_schema: bool) -> str:
         """The default of an argument; empty: it has none."""
-        field = argument.field
+        field, operator = argument.field, self.operator
         if not field:
-            values = {"const optional_tensor&": "None", "at::IntArrayRef": "[]",
-                      "at::ArrayRef<double>": "[]"}
-            value = values.get(argument.type, "")
-            return value if in_schema or not value else "{}"
+            if argument.name in operator.required:
+                return ""
+            own = operator.defaults.get(argument.name, "")
+            return DEFAULTS.get(argument.type, (own, own))[0 if in_schema else 1]
         assert self.struct
         value = self.struct.constants.get(field.default, field.default)
+        for preset in self.struct.presets:
+            if preset.name == operator.preset:
+                value = preset.values.get(field.name, value)
         if argument.flag:
             value = "true" if value.split("::")[-1] == argument.flag else "false"
         if not in_schema:
@@ -148,7 +261,10 @@ class Function:
             return str(list(self.enums[argument.type].values).index(value.split("::")[-1]))
         if argument.type == "bool":
             return value.capitalize()
-        return repr(float(value)) if argument.type == "double" else value
+        if argument.type == "double":
+            value, _, divisor = value.partition(" / ")
+            return repr(float(value) / float(divisor or 1))
+        return value
 
     def defaults(self, in_schema: bool) -> list[str]:
         values = [self.default(own, in_schema) for own in self.arguments]
@@ -163,15 +279,24 @@ class Function:
                 map(of, split(result.removeprefix("std::tuple<").removesuffix(">")))) + ")"
 
         values = self.defaults(True) if has_defaults else [""] * len(self.arguments)
-        arguments = [f"{'int' if own.type in self.enums else TYPES[own.type][0]} {own.name}"
+        arguments = [f"{'int' if own.type in self.enums else TYPES[own.type][0]} "
+                     f"{self.operator.in_schema.get(own.name, own.name)}"
                      + f"={value}" * bool(value) for own, value in zip(self.arguments, values)]
-        return f"{name}({', '.join(arguments)}) -> {of(self.result)}"
+        return f"{name}({', '.join(arguments)}) -> {of(self.public_result())}"
+
+    def public_result(self) -> str:
+        """The result of the public operator: that of a loss has no gradients."""
+        if not self.operator.loss:
+            return self.result
+        losses = len(split(self.result.removeprefix("std::tuple<").removesuffix(">"))) // 2
+        return "at::Tensor" if losses == 1 else "std::tuple<at::Tensor, at::Tensor>"
 
     def parameters(self, is_public: bool, has_defaults: bool = False) -> str:
-        values = self.defaults(False) if has_defaults else [""] * len(self.arguments)
+        arguments = self.arguments if is_public else self.arguments + self.hidden
+        values = self.defaults(False) if has_defaults else [""] * len(arguments)
         return ", ".join(f"{TYPES[own.type][1] if is_public and own.type in TYPES else own.type} "
                          f"{own.name}" + f" = {value}" * bool(value)
-                         for own, value in zip(self.arguments, values))
+                         for own, value in zip(arguments, values))
 
     def names(self) -> str:
         return ", ".join(own.name for own in self.arguments)
@@ -195,10 +320,10 @@ class Function:
             lines += textwrap.wrap(f"@param {', '.join(names)} {text.removesuffix('.')}", 100,
                                    initial_indent="/// ", subsequent_indent="///     ",
                                    break_long_words=False, break_on_hyphens=False)
-        return "\n".join(lines) + "\n"
+        return "".join(line + "\n" for line in lines)
 
     def declaration(self) -> str:
-        return (f"{self.documentation()}{self.result} {self.operator.name}("
+        return (f"{self.documentation()}{self.public_result()} {self.operator.name}("
                 f"{self.parameters(True, True)});\n")
 
     def adapter(self, name: str) -> str:
@@ -218,8 +343,10 @@ class Function:
             elif own.field.type == "std::uint64_t":
                 value = f"static_cast<std::uint64_t>({value})"
             lines.append(f"  params.{own.field.name} = {value};\n")
+        made = f" = {self.struct.name}::{self.operator.preset}()" * bool(self.operator.preset)
         return (f"template <auto Function>\n{self.result} {name}({self.parameters(False)}) {{\n"
-                f"  {self.struct.name} params;\n{''.join(lines)}  return Function({given});\n}}\n")
+                f"  {self.struct.name} params{made};\n{''.join(lines)}"
+                f"  return Function({given});\n}}\n")
 
     def call_with_struct(self, name: str) -> str:
         """A function that calls an operator with the fields of a struct."""
@@ -250,7 +377,8 @@ def _wrapped(code: str) -> str:
             lines.append(line)
             continue
         indent = " " * (len(line) - len(line.lstrip()))
-        text = re.sub(r"(?<![,=]) ", "\0", line.lstrip())
+        after = ",=" if line.startswith("using ") or "(" not in line.split(" = ")[0] else ","
+        text = re.sub(rf"(?<![{after}]) ", "\0", line.lstrip())
         lines += [each.replace("\0", " ") for each in textwrap.wrap(
             text, 100, initial_indent=indent, subsequent_indent=indent + "    ",
             break_long_words=False, break_on_hyphens=False)]
@@ -290,7 +418,7 @@ def _family(family: str, structs: dict[str, Struct],
         def flat(function: str, adapter: str) -> str:
             return f"&flat::{adapter}<&{function}>" if cpu.struct else f"&{function}"
 
-        head = f"{public.result} {name}({public.parameters(True)}) {{\n"
+        head = f"{public.public_result()} {name}({public.parameters(True)}) {{\n"
         if operator.is_differentiable:
             adapters += [cpu.adapter(f"compute_{name}"), cpu.call_with_struct(f"call_{name}")]
             values = ", ".join(f"to_argument<optional_tensor>({own.name})"
@@ -309,12 +437,15 @@ def _family(family: str, structs: dict[str, Struct],
             kernels["Meta"].append(f"  m.impl(\"_{name}\", &kernel<{shapes}>::call);\n")
             kernels["Autograd"].append(f"  backward_only<{compute}>::define(m, \"_{name}\");\n")
             continue
-        types.append(f"using {name} = plain_operator<{flat(f'cpu::{name}', name)}>;\n")
+        compute = flat(f"cpu::{name}", name)
+        types.append(f"using {name} = " + (
+            f"loss_operator<{compute}, loss_shape::{operator.loss}>;\n" if operator.loss
+            else f"plain_operator<{compute}>;\n"))
         defined.append(f"{head}  return operators::{name}::call({public.names()});\n}}\n")
         row = f"  operators::{name}::define(\n      m,\n{_literal(public.schema(name))});\n"
-        if operator.has_shapes:
+        if operator.has_shapes and not operator.loss:
             row += f"  operators::{name}::define_shapes<{flat(f'meta::{name}', name)}>(m);\n"
-        if operator.autocast is not None:
+        if operator.autocast is not None and not operator.loss:
             numbers = ", ".join(map(str, operator.autocast))
             row += f"  operators::{name}::define_autocast<{numbers}>(m);\n"
         registered.append(row)
@@ -325,7 +456,8 @@ def _family(family: str, structs: dict[str, Struct],
     includes = "".join(f"#include <vecdet/{header}>\n" for header in sorted(headers))
     declarations = (about(f"The operators of impl/torch/{sources[0]}; torch.hpp includes them.")
                     + f"#pragma once\n\n#include <vecdet/detail/target.hpp>\n{includes}\n"
-                    "#include <cstdint>\n#include <tuple>\n\n#include <ATen/core/Tensor.h>\n\n"
+                    "#include <cstdint>\n#include <tuple>\n\n#include <ATen/core/Reduction.h>\n"
+                    "#include <ATen/core/Tensor.h>\n\n"
                     + _namespaces("\n".join(declared), "ops"))
     conversions = (about("Converts between the arguments of operators and structs of parameters.")
                    + f"#pragma once\n\n#include <vecdet/impl/torch/{sources[0]}>\n\n"
@@ -337,7 +469,8 @@ def _family(family: str, structs: dict[str, Struct],
         f"{''.join(rows)}}}\n" for key, rows in kernels.items() if rows)
     cpp = (about(f"The operators of impl/torch/{sources[0]}, and the functions that call them.")
            + f"#include <vecdet/impl/torch/generated/{family}.hpp>\n{includes}"
-           "#include <vecdet/impl/torch/operator.hpp>\n#include <vecdet/torch.hpp>\n\n"
+           + "#include <vecdet/impl/torch/loss_operator.hpp>\n" * any(own.loss for own in operators)
+           + "#include <vecdet/impl/torch/operator.hpp>\n#include <vecdet/torch.hpp>\n\n"
            "#include <cstdint>\n#include <tuple>\n\n#include <torch/library.h>\n\n"
            + _namespaces("".join(types), "detail aten operators") + "\n"
            + _namespaces("namespace operators = detail::aten::operators;\n\n" + "\n".join(defined),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of deformable attention; see operators.cpp.
+// The operators of deformable attention.
 //
 // backward() calls a separate operator for the gradients.
 #include <vecdet/impl/torch/deformable_attention.hpp>

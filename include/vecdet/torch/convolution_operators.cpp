@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of convolutions and of memory; see operators.cpp.
+// The operators of convolutions and of memory.
 //
 // backward() calls a separate operator for the gradients.
 #include <vecdet/impl/torch/conv3x3.hpp>

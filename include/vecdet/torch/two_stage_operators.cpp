@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators for two-stage detectors: RoIAlign, proposals, detections and samples; see
-// operators.cpp.
+// The operators of RoIAlign.
 //
-// RoIAlign's gradient is a separate operator, called by backward(). It needs the boxes and the
+// Its gradient is a separate operator, called by backward(). It needs the boxes and the
 // features' sizes, but not the features.
 #include <vecdet/impl/torch/gradient.hpp>
 #include <vecdet/impl/torch/operator.hpp>
 #include <vecdet/impl/torch/roi_align.hpp>
-#include <vecdet/impl/torch/two_stage.hpp>
 #include <vecdet/torch.hpp>
 
 #include <cstdint>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -114,13 +111,6 @@ at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes
 
 }  // namespace differentiable
 
-namespace operators {
-
-using rpn_postprocess = plain_operator<&cpu::rpn_postprocess>;
-using postprocess_box_head = plain_operator<&cpu::postprocess_box_head>;
-using sample_balanced = plain_operator<&cpu::sample_balanced>;
-
-}  // namespace operators
 }  // namespace aten
 }  // namespace detail
 
@@ -128,7 +118,6 @@ namespace ops {
 
 using detail::aten::find_operator;
 namespace differentiable = detail::aten::differentiable;
-namespace operators = detail::aten::operators;
 
 at::Tensor roi_align(const at::Tensor& features, const at::Tensor& boxes,
                      at::IntArrayRef output_size, double spatial_scale, std::int64_t sampling_ratio,
@@ -148,33 +137,6 @@ at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes
                  canonical_size, canonical_level);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rpn_postprocess(
-    at::TensorList logits, at::TensorList deltas, const at::Tensor& anchors,
-    at::ArrayRef<double> image_sizes, std::int64_t max_candidates, double iou_threshold,
-    std::int64_t max_proposals, double score_threshold, at::ArrayRef<double> weights,
-    double size_limit, double min_size) {
-  return operators::rpn_postprocess::call(logits, deltas, anchors, image_sizes, max_candidates,
-                                          iou_threshold, max_proposals, score_threshold, weights,
-                                          size_limit, min_size);
-}
-
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess_box_head(
-    const at::Tensor& logits, const at::Tensor& deltas, const at::Tensor& proposals,
-    at::IntArrayRef proposal_counts, at::ArrayRef<double> image_sizes, double score_threshold,
-    double iou_threshold, std::int64_t max_detections, at::ArrayRef<double> weights,
-    double size_limit, double min_size) {
-  return operators::postprocess_box_head::call(logits, deltas, proposals, proposal_counts,
-                                               image_sizes, score_threshold, iou_threshold,
-                                               max_detections, weights, size_limit, min_size);
-}
-
-std::tuple<at::Tensor, at::Tensor, at::Tensor> sample_balanced(
-    const at::Tensor& labels, at::IntArrayRef counts, std::int64_t size, double positive_share,
-    std::int64_t seed, std::int64_t background, std::int64_t ignore) {
-  return operators::sample_balanced::call(labels, counts, size, positive_share, seed, background,
-                                          ignore);
-}
-
 }  // namespace ops
 }  // namespace VECDET_ABI
 }  // namespace vecdet
@@ -182,7 +144,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sample_balanced(
 namespace {
 
 namespace aten = vecdet::detail::aten;
-namespace operators = aten::operators;
 
 TORCH_LIBRARY_FRAGMENT(vecdet, m) {
   m.def(
@@ -202,24 +163,6 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "_multiscale_roi_align_grad(Tensor upstream, Tensor boxes, SymInt[] sizes, float[] scales, "
       "int sampling_ratio, bool aligned, int[] box_counts, float canonical_size, "
       "int canonical_level, bool channels_last) -> Tensor[]");
-  operators::rpn_postprocess::define(
-      m,
-      "rpn_postprocess(Tensor[] logits, Tensor[] deltas, Tensor anchors, float[] "
-      "image_sizes, int max_candidates=2000, float iou_threshold=0.7, int "
-      "max_proposals=2000, float score_threshold=0.0, float[] weights=[], float "
-      "size_limit=4.135166556742356, float min_size=0.001) -> (Tensor, Tensor, Tensor, "
-      "Tensor)");
-  operators::postprocess_box_head::define(
-      m,
-      "postprocess_box_head(Tensor logits, Tensor deltas, Tensor proposals, int[] "
-      "proposal_counts, float[] image_sizes, float score_threshold=0.05, float "
-      "iou_threshold=0.5, int max_detections=100, float[] weights=[], float "
-      "size_limit=4.135166556742356, float min_size=0.01) -> (Tensor, Tensor, Tensor, Tensor)");
-  operators::sample_balanced::define(
-      m,
-      "sample_balanced(Tensor labels, int[] counts=[], int size=256, float "
-      "positive_share=0.5, int seed=0, int background=-1, int ignore=-2) -> (Tensor, Tensor, "
-      "Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(vecdet, CPU, m) {
@@ -238,6 +181,6 @@ TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
 }
 
 // Under autocast, features keep their type: sums are always in float32, and the result is rounded
-// once. Outputs of heads keep their type, too; detections are computed from them in float32.
+// once.
 
 }  // namespace

@@ -17,6 +17,7 @@ def _sizes(level_sizes: Sequence[tuple[int, int]]) -> list[int]:
     return [int(side) for size in level_sizes for side in size]
 
 
+# Keywords of matcher_params, without empty, coder, with empty_iou_is_zero, regions
 def match_anchors(
     anchors: Tensor,
     boxes: PerImage,
@@ -41,16 +42,23 @@ def match_anchors(
         anchors: corners [N, 4], the same for all images.
         boxes: corners [M, 4] of one image, or a list with one tensor per image.
         classes: integers, one per box; all are 0 by default.
-        high_threshold: anchors with at least this IoU are matched.
-        low_threshold: anchors with a lower IoU are background; those in between are ignored.
-        allow_low_quality: match each anchor that is some box's best.
-        force_best: each box takes its best anchor, as in SSD.
-        skip_untouched: a box that touches no anchor matches nothing.
+        high_threshold: anchors with at least this IoU are matched. Default 0.5.
+        low_threshold: anchors with a lower IoU are background; those between the thresholds are
+            ignored. Default 0.4.
+        allow_low_quality: every anchor with the greatest IoU of some box, ties included, is matched
+            with the anchor's own best box. Default True.
+        skip_untouched: a box that touches no anchor matches nothing. If False, all anchors tie as
+            this box's best with an IoU of 0, and each is matched with the anchor's own best box, as
+            in torchvision and detectron2. Default False.
+        force_best: every box is matched with its best anchor, as in SSD; ties are broken by lower
+            anchor. If two boxes have the same best anchor, the later box gets it. Default False.
+        region_threshold: an anchor is ignored if an ignore region covers more than this fraction of
+            its area; in [0, 1]. Default 0.5.
+        ignore_matched: anchors in ignore regions are never matched, as in mmdetection. If False,
+            they may be matched, and those that are not matched are ignored. Default False.
+        background, ignore: labels, as in the focal loss. Defaults -1, -2.
         empty_iou_is_zero: the IoU of two boxes without area is 0, as in detectron2, not NaN.
         regions: boxes in which anchors are ignored, such as crowds; in the form of ``boxes``.
-        region_threshold: the fraction of an anchor's area that must be inside a region.
-        ignore_matched: ignore even matched anchors in regions.
-        background, ignore: the labels of anchors without a box.
 
     Returns:
         Three tensors with one entry per anchor, [N], or [images, N] for a list. Matches: the index
@@ -66,33 +74,45 @@ def match_anchors(
                               ignore_matched, background, ignore)
 
 
-def assign_atss(anchors: Tensor, level_sizes: Sequence[tuple[int, int]], boxes: PerImage,
-                candidates: int = 9) -> Tensor:
+# Keywords of atss_params
+def assign_atss(
+    anchors: Tensor,
+    level_sizes: Sequence[tuple[int, int]],
+    boxes: PerImage,
+    candidates: int = 9,
+) -> Tensor:
     """ATSS, https://arxiv.org/abs/1912.02424. Returns the index of the box of each of ``anchors``
     [N, 4], one per point, among all ``boxes``, or -1: [N], or [images, N] for a list.
 
     Args:
         level_sizes: (height, width) of each level.
-        candidates: the number of candidates per level.
+        candidates: per box and level; 1 or more. Default 9.
     """
     all_boxes, counts = joined("assign_atss", "boxes", boxes)
     return _ops.assign_atss(anchors, _sizes(level_sizes), all_boxes, counts, candidates)
 
 
-def assign_fcos(anchors: Tensor, level_sizes: Sequence[tuple[int, int]], boxes: PerImage,
-                radius: float = 1.5) -> Tensor:
+# Keywords of fcos_assigner_params
+def assign_fcos(
+    anchors: Tensor,
+    level_sizes: Sequence[tuple[int, int]],
+    boxes: PerImage,
+    radius: float = 1.5,
+) -> Tensor:
     """FCOS's assigner, https://arxiv.org/abs/1904.01355, with torchvision's centre sampling.
     Returns the index of the box of each of ``anchors`` [N, 4], one per point, among all ``boxes``,
     or -1: [N], or [images, N] for a list.
 
     Args:
         level_sizes: (height, width) of each level.
-        radius: the maximum distance of an anchor's centre from its box's, in anchor widths.
+        radius: in anchor widths; 0 or more, a finite float. Default 1.5. The greatest distance of
+            an anchor's centre from its box's.
     """
     all_boxes, counts = joined("assign_fcos", "boxes", boxes)
     return _ops.assign_fcos(anchors, _sizes(level_sizes), all_boxes, counts, radius)
 
 
+# Keywords of task_aligned_params
 def assign_task_aligned(
     scores: Tensor,
     predicted: Tensor,
@@ -113,8 +133,9 @@ def assign_task_aligned(
         points: [N, 2], x and y in the boxes' pixels.
         level_sizes: (height, width) of each level.
         boxes, classes: those of one image, or lists with one tensor per image.
-        top: the number of candidates per box.
-        alpha, beta: exponents of score and overlap.
+        top: candidates per box; 1 or more. Default 10.
+        alpha: exponent of the score; 0 or more. 1 in the paper. Default 0.5.
+        beta: exponent of the overlap; 0 or more. Default 6.
     """
     all_boxes, counts = joined("assign_task_aligned", "boxes", boxes)
     all_classes, _ = joined_if_any("assign_task_aligned", "classes", classes)

@@ -25,9 +25,16 @@ def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: floa
     return _ops.batched_nms(boxes, scores, idxs, iou_threshold)
 
 
-def soft_nms(boxes: Tensor, scores: Tensor, idxs: Tensor | None = None, method: str = "linear",
-             iou_threshold: float = 0.3, sigma: float = 0.5,
-             min_score: float = 1e-3) -> tuple[Tensor, Tensor]:
+# Keywords of soft_nms_params: score_floor is min_score, without plus_one
+def soft_nms(
+    boxes: Tensor,
+    scores: Tensor,
+    idxs: Tensor | None = None,
+    method: str = "linear",
+    iou_threshold: float = 0.3,
+    sigma: float = 0.5,
+    min_score: float = 1e-3,
+) -> tuple[Tensor, Tensor]:
     """Soft-NMS, https://arxiv.org/abs/1704.04503. Returns the indices of the boxes picked and their
     decayed scores. ``method`` is ``"hard"``, ``"linear"`` or ``"gaussian"``."""
     return _ops.soft_nms(boxes, scores, idxs, number(DECAYS, "method", method), iou_threshold,
@@ -40,6 +47,7 @@ def filter_topk(logits: Tensor, score_threshold: float, k: int) -> tuple[Tensor,
     return _ops.filter_topk(logits, score_threshold, k)
 
 
+# Keywords of postprocess_params, without detector, coder, with weights, centerness, size_limit
 def postprocess(
     logits: Tensor,
     deltas: Tensor,
@@ -66,8 +74,11 @@ def postprocess(
         image_sizes: (height, width) of each image.
         level_sizes: the number of anchors of each level; empty: one level.
         detector: ``"retinanet"``, ``"fcos"`` or ``"ssd"``: selects scores and order of steps.
-        max_candidates: per level (per class for SSD).
-        max_detections: per image.
+        score_threshold: in [0, 1]; scores above it count. Default 0.05.
+        max_candidates: per level; SSD: per class. Default 1000.
+        iou_threshold: in [0, 1]. Default 0.5.
+        max_detections: per image. Default 300.
+        min_size: at most 1e35. Boxes with a smaller side are removed; 0 removes none. Default 0.
         centerness: logits [images, anchors]; only for FCOS.
     """
     return split_detections(*_ops.postprocess(

@@ -25,24 +25,35 @@ def _check_labels(function: str, inputs: Tensor, labels: Tensor) -> None:
                            f"{list(inputs.shape[:-1])}, the shape of inputs without the classes")
 
 
-def sigmoid_focal_loss(inputs: Tensor, targets: Tensor | None = None, alpha: float = 0.25,
-                       gamma: float = 2, reduction: str = "none", *, labels: Tensor | None = None,
-                       scale: float = 1.0, row_weights: Tensor | None = None, background: int = -1,
-                       ignore: int = -2) -> Tensor:
+# Keywords of focal_loss_params, without reduction, row_weights, with labels, row_weights
+def sigmoid_focal_loss(
+    inputs: Tensor,
+    targets: Tensor | None = None,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    reduction: str = "none",
+    *,
+    labels: Tensor | None = None,
+    scale: float = 1.0,
+    row_weights: Tensor | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> Tensor:
     """Sigmoid focal loss, https://arxiv.org/abs/1708.02002.
 
     Args:
         inputs: logits [..., classes].
         targets: numbers in [0, 1], of the shape of ``inputs``; or ``labels`` instead.
-        alpha: weight of positives; negatives weigh 1 - alpha. If negative, both weigh 1.
-        gamma: focusing exponent, 0 or more.
+        alpha: weight of positives; negatives have weight 1-alpha. If negative, both have weight 1.
+            Default 0.25.
+        gamma: focusing exponent, 0 or more. Default 2.
+        scale: factor on loss and gradient; trainers use 1 / max(1, foreground). Default 1.
+        background: label of rows in which every class is negative. Default -1.
+        ignore: label of rows that do not count: loss 0 and gradient 0. Default -2.
         reduction: ``"none"``, ``"mean"`` (over all elements) or ``"sum"``.
         labels: integers of the shape of ``inputs`` without the classes: for each row, a class,
             ``background`` or ``ignore``. No one-hot tensor is created or read.
-        scale: a factor on loss and gradient; trainers use 1 / max(1, foreground).
         row_weights: a further factor for each row.
-        background: the label of rows in which every class is negative.
-        ignore: the label of rows that are left out.
 
     Returns:
         The losses, of the shape of ``inputs``, or a scalar.
@@ -68,27 +79,50 @@ def sigmoid_focal_loss(inputs: Tensor, targets: Tensor | None = None, alpha: flo
                                    background, ignore)
 
 
-def sigmoid_focal_loss_levels(levels: Sequence[Tensor], labels: Tensor, alpha: float = 0.25,
-                              gamma: float = 2, *, scale: float = 1.0,
-                              image_scales: Tensor | None = None, background: int = -1,
-                              ignore: int = -2) -> Tensor:
+# Keywords of focal_loss_params, without reduction, row_weights, with image_scales
+def sigmoid_focal_loss_levels(
+    levels: Sequence[Tensor],
+    labels: Tensor,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    *,
+    scale: float = 1.0,
+    image_scales: Tensor | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> Tensor:
     """The summed focal loss of a head's levels in its convolutions' layout. If all have the same
     layout, they are not permuted, copied or concatenated.
 
     Args:
         levels: [images, anchors x classes, height, width] each, contiguous or channels last.
-        labels: integers [images, anchors of all levels], by level, row, column
-            and anchor, in the order of torchvision's heads.
+        labels: integers [images, anchors of all levels], by level, row, column and anchor, in the
+            order of torchvision's heads.
         image_scales: a further factor for each image.
+        alpha: weight of positives; negatives have weight 1-alpha. If negative, both have weight 1.
+            Default 0.25.
+        gamma: focusing exponent, 0 or more. Default 2.
+        scale: factor on loss and gradient; trainers use 1 / max(1, foreground). Default 1.
+        background: label of rows in which every class is negative. Default -1.
+        ignore: label of rows that do not count: loss 0 and gradient 0. Default -2.
     """
     return _ops.sigmoid_focal_loss_levels(list(levels), labels, alpha, gamma, scale, image_scales,
                                           background, ignore)
 
 
-def quality_focal_loss(inputs: Tensor, labels: Tensor, scores: Tensor, beta: float = 2.0,
-                       reduction: str = "none", *, scale: float = 1.0,
-                       row_weights: Tensor | None = None, background: int = -1,
-                       ignore: int = -2) -> Tensor:
+# Keywords of quality_focal_params, without reduction, row_weights, with row_weights
+def quality_focal_loss(
+    inputs: Tensor,
+    labels: Tensor,
+    scores: Tensor,
+    beta: float = 2.0,
+    reduction: str = "none",
+    *,
+    scale: float = 1.0,
+    row_weights: Tensor | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> Tensor:
     """Quality focal loss, https://arxiv.org/abs/2006.04388. Each row of logits has a label and a
     score, which is the target of the labelled class.
 
@@ -97,7 +131,10 @@ def quality_focal_loss(inputs: Tensor, labels: Tensor, scores: Tensor, beta: flo
         labels: integers [...]: a class, ``background`` or ``ignore``.
         scores: numbers in [0, 1], of the shape of ``labels``.
         reduction: ``"none"``, ``"mean"`` (over all elements) or ``"sum"``.
-        scale: a factor on loss and gradient.
+        beta: focusing exponent, 0 or more; 0, 1 and 2 are fast. Default 2.
+        scale: factor on loss and gradient; trainers use 1 / max(1, sum of scores). Default 1.
+        background: label of rows in which every class is negative. Default -1.
+        ignore: label of rows that do not count: loss 0 and gradient 0. Default -2.
         row_weights: a further factor for each row.
 
     Raises:
@@ -109,31 +146,64 @@ def quality_focal_loss(inputs: Tensor, labels: Tensor, scores: Tensor, beta: flo
                                    background, ignore)
 
 
-def varifocal_loss(inputs: Tensor, labels: Tensor, scores: Tensor, alpha: float = 0.75,
-                   gamma: float = 2.0, reduction: str = "none", *, grad_through_factor: bool = True,
-                   scale: float = 1.0, row_weights: Tensor | None = None, background: int = -1,
-                   ignore: int = -2) -> Tensor:
+# Keywords of varifocal_params, without reduction, row_weights, with row_weights
+def varifocal_loss(
+    inputs: Tensor,
+    labels: Tensor,
+    scores: Tensor,
+    alpha: float = 0.75,
+    gamma: float = 2.0,
+    reduction: str = "none",
+    *,
+    grad_through_factor: bool = True,
+    scale: float = 1.0,
+    row_weights: Tensor | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> Tensor:
     """Varifocal loss, https://arxiv.org/abs/2008.13367; otherwise like quality_focal_loss.
 
     Args:
-        grad_through_factor: whether the gradient treats the focusing factor as a function of the
-            logit; if not, as a constant weight.
+        alpha: weight of negatives, 0 or more. Default 0.75.
+        gamma: focusing exponent of negatives, 0 or more; 0, 1 and 2 are fast. Default 2.
+        grad_through_factor: differentiates p^gamma with respect to the logit, as in the reference
+            implementation. If False, p^gamma is a constant weight, and the gradient of a negative
+            is alpha p^gamma p. Default True.
+        scale: factor on loss and gradient; trainers use 1 / max(1, sum of scores). Default 1.
+        background: label of rows in which every class is negative. Default -1.
+        ignore: label of rows that do not count: loss 0 and gradient 0. Default -2.
     """
     return _ops.varifocal_loss(inputs, labels, scores, alpha, gamma, grad_through_factor,
                                number(REDUCTIONS, "reduction", reduction), scale, row_weights,
                                background, ignore)
 
 
-def bce_loss(inputs: Tensor, labels: Tensor, scores: Tensor, reduction: str = "none", *,
-             scale: float = 1.0, row_weights: Tensor | None = None, background: int = -1,
-             ignore: int = -2) -> Tensor:
+# Keywords of bce_params, without reduction, row_weights, with row_weights
+def bce_loss(
+    inputs: Tensor,
+    labels: Tensor,
+    scores: Tensor,
+    reduction: str = "none",
+    *,
+    scale: float = 1.0,
+    row_weights: Tensor | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> Tensor:
     """Binary cross entropy with logits; otherwise like quality_focal_loss."""
     return _ops.bce_loss(inputs, labels, scores, number(REDUCTIONS, "reduction", reduction), scale,
                          row_weights, background, ignore)
 
 
-def distribution_focal_loss(inputs: Tensor, targets: Tensor, reduction: str = "none", *,
-                            scale: float = 1.0, row_weights: Tensor | None = None) -> Tensor:
+# Keywords of distribution_focal_loss_params, without row_weights, with row_weights
+def distribution_focal_loss(
+    inputs: Tensor,
+    targets: Tensor,
+    reduction: str = "none",
+    *,
+    scale: float = 1.0,
+    row_weights: Tensor | None = None,
+) -> Tensor:
     """Distribution focal loss, https://arxiv.org/abs/2006.04388, of logits [..., bins] against
     ``targets`` [...] in bins: one loss per row, or a scalar; the mean is over rows."""
     return _ops.distribution_focal_loss(inputs, targets,
@@ -141,8 +211,15 @@ def distribution_focal_loss(inputs: Tensor, targets: Tensor, reduction: str = "n
                                         row_weights)
 
 
-def softmax_cross_entropy_loss(inputs: Tensor, labels: Tensor, reduction: str = "none", *,
-                               scale: float = 1.0, ignore: int = -2) -> Tensor:
+# Keywords of softmax_cross_entropy_params
+def softmax_cross_entropy_loss(
+    inputs: Tensor,
+    labels: Tensor,
+    reduction: str = "none",
+    *,
+    scale: float = 1.0,
+    ignore: int = -2,
+) -> Tensor:
     """Softmax cross entropy of logits [..., classes]: one loss per row, or a scalar; the mean is
     over rows whose label is not ``ignore``."""
     return _ops.softmax_cross_entropy_loss(inputs, labels,
@@ -150,8 +227,16 @@ def softmax_cross_entropy_loss(inputs: Tensor, labels: Tensor, reduction: str = 
                                            ignore)
 
 
-def mined_cross_entropy_loss(inputs: Tensor, labels: Tensor, negatives_per_foreground: int = 3, *,
-                             background: int = 0, scale: float = 1.0, ignore: int = -2) -> Tensor:
+# Keywords of softmax_cross_entropy_params, with background
+def mined_cross_entropy_loss(
+    inputs: Tensor,
+    labels: Tensor,
+    negatives_per_foreground: int = 3,
+    *,
+    background: int = 0,
+    scale: float = 1.0,
+    ignore: int = -2,
+) -> Tensor:
     """SSD's classification loss, https://arxiv.org/abs/1512.02325, summed over the foreground and
     the hardest negatives of each image.
 
@@ -159,6 +244,10 @@ def mined_cross_entropy_loss(inputs: Tensor, labels: Tensor, negatives_per_foreg
         inputs: logits [images, anchors, classes].
         labels: classes [images, anchors], one of which is ``background``.
         negatives_per_foreground: the number of negatives per foreground anchor of an image.
+        scale: factor on losses, sum and gradient. Default 1.
+        ignore: label of rows that do not count; -100 in torch. If ``ignore`` is a class, the rows
+            of that class do not count. If it is the background, there are no negatives to mine.
+            Default -2.
     """
     return _ops.mined_cross_entropy_loss(inputs, labels, negatives_per_foreground, background,
                                          scale, ignore)
@@ -217,12 +306,25 @@ def complete_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none
                          number(REDUCTIONS, "reduction", reduction), eps)
 
 
-def regression_loss(deltas: Tensor, anchors: Tensor, targets: Tensor, matches: Tensor | None = None,
-                    labels: Tensor | None = None, loss: str = "smooth_l1", *, beta: float = 1.0 / 9,
-                    eps: float = EPS, weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-                    size_limit: float = SIZE_LIMIT, scale: float = 1.0,
-                    box_weights: Tensor | None = None, background: int = -1,
-                    ignore: int = -2) -> Tensor:
+# Keywords of regression_loss_params: epsilon is eps, without coder, box_weights, with weights,
+# size_limit, box_weights, background, ignore
+def regression_loss(
+    deltas: Tensor,
+    anchors: Tensor,
+    targets: Tensor,
+    matches: Tensor | None = None,
+    labels: Tensor | None = None,
+    loss: str = "smooth_l1",
+    *,
+    beta: float = 1.0 / 9,
+    eps: float = 1e-7,
+    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    size_limit: float = SIZE_LIMIT,
+    scale: float = 1.0,
+    box_weights: Tensor | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> Tensor:
     """The summed box loss of ``deltas`` relative to ``anchors`` [N, 4], in one pass: encoded
     targets or decoded boxes are never stored.
 
@@ -232,9 +334,12 @@ def regression_loss(deltas: Tensor, anchors: Tensor, targets: Tensor, matches: T
             out.
         labels: integers [N]: only anchors whose label is neither ``background`` nor ``ignore``
             count. Without labels, ``matches`` decide; without both, all anchors count.
-        loss: ``"smooth_l1"`` of deltas, or ``"giou"``, ``"diou"`` or ``"ciou"`` of boxes.
+        loss: smooth L1 of the deltas, or an IoU loss of the decoded boxes: "smooth_l1", "giou",
+            "diou" or "ciou". Default "smooth_l1".
+        beta: of smooth L1; 0 or more. Default 1.0 / 9.
+        eps: of the IoU losses; 0 or more. Default 1e-7.
+        scale: factor on loss and gradient; trainers use 1 / max(1, foreground). Default 1.
         weights: the coder's weights of dx, dy, dw, dh.
-        scale: a factor on loss and gradient; trainers use 1 / max(1, foreground).
 
     Raises:
         ValueError: an unknown loss.

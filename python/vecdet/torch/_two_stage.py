@@ -132,6 +132,7 @@ def rpn_postprocess(
         iou_threshold, max_proposals, score_threshold, weights, size_limit, min_size))
 
 
+# Keywords of box_head_params, without coder, with weights, size_limit
 def postprocess_box_head(
     logits: Tensor,
     deltas: Tensor,
@@ -153,7 +154,10 @@ def postprocess_box_head(
         deltas: [K, classes x 4].
         proposals: corners [K, 4] of one image, or a list with one tensor per image.
         image_sizes: (height, width) of each image.
-        max_detections: per image.
+        score_threshold: in [0, 1]; scores above it count. Default 0.05.
+        iou_threshold: in [0, 1]. Default 0.5.
+        max_detections: per image. Default 100.
+        min_size: boxes with a smaller side are removed; 0 removes none. Default 1e-2.
     """
     all_proposals, counts = joined("postprocess_box_head", "proposals", proposals)
     return split_detections(*_ops.postprocess_box_head(
@@ -161,6 +165,7 @@ def postprocess_box_head(
         iou_threshold, max_detections, weights, size_limit, min_size))
 
 
+# Keywords of balanced_sample_params, without seed
 def sample_balanced(
     labels: PerImage,
     size: int = 256,
@@ -176,8 +181,10 @@ def sample_balanced(
     Args:
         labels: integers of one image, or a list with one tensor per image; all labels except
             ``background`` and ``ignore`` are positive.
-        size: the sample size per image.
-        positive_share: at most this fraction of ``size`` is positive; negatives fill the rest.
+        size: sample size per image; 0 or more. Default 256.
+        positive_share: greatest share of positives; in [0, 1]. Default 0.5. Negatives fill the
+            rest.
+        background, ignore: labels, as in the focal loss. Defaults -1, -2.
         seed: the sample depends only on the seed and the image's position; without a seed, one is
             drawn from torch's generator.
     """

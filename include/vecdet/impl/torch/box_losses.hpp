@@ -18,9 +18,14 @@ namespace aten {
 
 namespace cpu {
 
+/// Smooth L1 loss (smooth_l1.hpp) of `predictions` against `targets`, both N x 4. Returns N x 4
+/// losses, or a scalar, depending on `reduction`.
+/// @param labels one integer per box; only boxes whose label is neither `background` nor `ignore`
+///     count, and the mean is over these. Undefined: all boxes count.
+/// @param box_weights an additional factor per box
 inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targets,
-                                   double beta, loss_reduction reduction,
-                                   const optional_tensor& label_of, double scale,
+                                   const smooth_l1_params& params_, loss_reduction reduction,
+                                   const optional_tensor& labels_,
                                    const optional_tensor& box_weights, std::int64_t background,
                                    std::int64_t ignore, bool needs_grad, bool float_loss) {
   constexpr const char* function = "smooth_l1_loss";
@@ -33,9 +38,7 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
     const at::ScalarType type =
         computed_type(function, "predictions", predictions, "targets", targets);
     const weights weight_of(function, "box_weights", box_weights);
-    smooth_l1_params params;
-    params.beta = beta;
-    params.scale = scale;
+    smooth_l1_params params = params_;
     params.box_weights = weight_of.view();
 
     const at::Tensor x = contiguous("predictions", predictions, type);
@@ -68,8 +71,8 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
           loss = scalar(sum, loss_type(predictions, float_loss));
       });
     };
-    if (label_of.has_value() && label_of->defined()) {
-      const labels chosen(function, "labels", *label_of, boxes_given, "one integer per box");
+    if (labels_.has_value() && labels_->defined()) {
+      const labels chosen(function, "labels", *labels_, boxes_given, "one integer per box");
       run(box_selection(chosen.view(), background, ignore),
           count_foreground(chosen.view(), background, ignore));
     } else {
@@ -79,8 +82,13 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
   });
 }
 
+/// GIoU, DIoU or CIoU loss (iou_loss.hpp) of `predicted` boxes against `targets`, both N x 4
+/// corners. Returns N losses, or a scalar, depending on `reduction`; the mean over no boxes is 0,
+/// as in torchvision.
+/// @param kind giou, diou or ciou
+/// @param box_weights an additional factor per box
 inline loss_tensors iou_loss(const at::Tensor& predicted, const at::Tensor& targets, iou_kind kind,
-                             loss_reduction reduction, double epsilon, double scale,
+                             loss_reduction reduction, const iou_loss_params& params_,
                              const optional_tensor& box_weights, bool needs_grad, bool float_loss) {
   constexpr const char* function = "iou_loss";
   return translated([&] {
@@ -95,9 +103,7 @@ inline loss_tensors iou_loss(const at::Tensor& predicted, const at::Tensor& targ
     const weights weight_of(function, "box_weights", box_weights);
     const at::Tensor x = contiguous("predicted", predicted, type);
     const at::Tensor t = contiguous("targets", targets, type);
-    iou_loss_params params;
-    params.epsilon = epsilon;
-    params.scale = scale;
+    iou_loss_params params = params_;
     params.box_weights = weight_of.view();
     if (reduction == loss_reduction::mean && x.numel() > 0)
       params.scale /= static_cast<double>(x.numel() / 4);
@@ -124,11 +130,20 @@ inline loss_tensors iou_loss(const at::Tensor& predicted, const at::Tensor& targ
   });
 }
 
+/// The sum of the box regression losses of `deltas` with `anchors`, both N x 4, in one pass
+/// (regression_loss.hpp).
+/// @param targets one box per anchor, N x 4; or ground-truth boxes, if `matches` are given
+/// @param matches int64, the index of each anchor's ground-truth box
+/// @param labels one integer per anchor; only anchors whose label is neither `background` nor
+///     `ignore` count. Undefined: `matches` serve as labels; without them all anchors count.
+/// @param weights of dx, dy, dw, dh; empty: all 1
+/// @param size_limit upper limit of dw and dh, for the IoU losses; default log(1000 / 16)
+/// @param box_weights an additional factor per anchor
 inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
                                     const at::Tensor& targets, const optional_tensor& matches,
-                                    const optional_tensor& label_of, box_loss loss_kind,
-                                    double beta, double epsilon, at::ArrayRef<double> delta_weights,
-                                    double size_limit, double scale,
+                                    const optional_tensor& labels_,
+                                    const regression_loss_params& params_,
+                                    at::ArrayRef<double> weights_,
                                     const optional_tensor& box_weights, std::int64_t background,
                                     std::int64_t ignore, bool needs_grad, bool float_loss) {
   constexpr const char* function = "regression_loss";
@@ -136,7 +151,7 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
     check_boxes(function, "deltas", deltas);
     check_boxes(function, "anchors", anchors);
     check_boxes(function, "targets", targets);
-    check_choice(function, "loss", loss_kind, box_loss::ciou,
+    check_choice(function, "loss", params_.loss, box_loss::ciou,
                  "0 (smooth L1), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
     const at::ScalarType type = computed_type(function, "deltas", deltas);
     // Corners of boxes rounded to bfloat16 would have errors of several pixels.
@@ -144,17 +159,8 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
                                                     targets.scalar_type() != at::kBFloat16);
     const at::ScalarType box_type = is_mixed ? at::kFloat : type;
     const weights weight_of(function, "box_weights", box_weights);
-    const std::array<double, 4> coder = coder_weights(function, delta_weights);
-    regression_loss_params params;
-    params.loss = loss_kind;
-    params.beta = beta;
-    params.epsilon = epsilon;
-    params.scale = scale;
-    params.coder.weight_x = coder[0];
-    params.coder.weight_y = coder[1];
-    params.coder.weight_w = coder[2];
-    params.coder.weight_h = coder[3];
-    params.coder.size_limit = size_limit;
+    regression_loss_params params = params_;
+    set_weights(function, params.coder, weights_);
     params.box_weights = weight_of.view();
 
     const at::Tensor x = contiguous("deltas", deltas, type);
@@ -162,8 +168,8 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
     const at::Tensor t = contiguous("targets", targets, box_type);
     const index_t count = x.numel() / 4;
     const bool are_matched = matches.has_value() && matches->defined();
-    const bool are_labelled = label_of.has_value() && label_of->defined();
-    const optional_tensor& selecting = are_labelled ? label_of : matches;
+    const bool are_labelled = labels_.has_value() && labels_->defined();
+    const optional_tensor& selecting = are_labelled ? labels_ : matches;
 
     double sum = 0;
     at::Tensor grad = at::empty({0}, x.options());

@@ -13,17 +13,14 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-inline coder_params coder_of(const char* function, at::ArrayRef<double> given, double size_limit) {
-  const std::array<double, 4> weights = coder_weights(function, given);
-  coder_params coder;
-  coder.weight_x = weights[0];
-  coder.weight_y = weights[1];
-  coder.weight_w = weights[2];
-  coder.weight_h = weights[3];
-  if (size_limit == std::numeric_limits<double>::infinity())
+/// The coder with weights; empty: its own. Without a limit, nothing is clamped.
+inline coder_params coder_of(const char* function, coder_params coder,
+                             at::ArrayRef<double> weights) {
+  set_weights(function, coder, weights);
+  if (coder.size_limit == std::numeric_limits<double>::infinity()) {
     coder.clamp = size_clamp::none;
-  else
-    coder.size_limit = size_limit;
+    coder.size_limit = coder_params().size_limit;
+  }
   return coder;
 }
 
@@ -59,13 +56,15 @@ inline void check_coded(const char* function, const char* argument, const at::Te
 
 namespace cpu {
 
+/// The deltas that decode to `targets` from `anchors`, both N x 4 corners (box_coding.hpp).
+/// @param weights of dx, dy, dw, dh; empty: all 1
 inline at::Tensor encode_boxes(const at::Tensor& targets, const at::Tensor& anchors,
                                at::ArrayRef<double> weights) {
   constexpr const char* function = "encode_boxes";
   return translated([&] {
     check_coded(function, "targets", targets, anchors);
     const at::ScalarType type = computed_type(function, "targets", targets, "anchors", anchors);
-    const coder_params coder = coder_of(function, weights, coder_params().size_limit);
+    const coder_params coder = coder_of(function, {}, weights);
     const at::Tensor x = contiguous("targets", targets, type);
     const at::Tensor a = contiguous("anchors", anchors, type);
     const at::Tensor deltas = at::empty(targets.sizes(), x.options());
@@ -78,16 +77,21 @@ inline at::Tensor encode_boxes(const at::Tensor& targets, const at::Tensor& anch
   });
 }
 
+/// Decodes `deltas` relative to `anchors` to boxes, N x 4 corners. Deltas of bfloat16 with anchors
+/// of float32 give boxes of float32.
+/// @param weights of dx, dy, dw, dh; empty: all 1
+/// @param image_size height and width to clip to, in torchvision's order; empty: no clipping
+/// @param size_limit upper limit of dw and dh; infinity: unbounded
 inline at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& anchors,
                                at::ArrayRef<double> weights, at::ArrayRef<double> image_size,
-                               double size_limit) {
+                               const coder_params& params) {
   constexpr const char* function = "decode_boxes";
   return translated([&] {
     check_coded(function, "deltas", deltas, anchors);
     computed_type(function, "anchors", anchors);
     const at::ScalarType type = computed_type(function, "deltas", deltas);
     const at::ScalarType box_type = decoded_type(type, anchors.scalar_type());
-    const coder_params coder = coder_of(function, weights, size_limit);
+    const coder_params coder = coder_of(function, params, weights);
     const at::Tensor x = contiguous("deltas", deltas, type);
     const at::Tensor a = contiguous("anchors", anchors, box_type);
     const at::Tensor decoded = at::empty(deltas.sizes(), a.options());
@@ -105,14 +109,13 @@ inline at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& ancho
   });
 }
 
+/// FCOS's distances from the anchors' centres to the sides of `targets`, both N x 4 corners.
 inline at::Tensor encode_distances(const at::Tensor& targets, const at::Tensor& anchors,
-                                   bool by_size) {
+                                   const distance_params& params) {
   constexpr const char* function = "encode_distances";
   return translated([&] {
     check_coded(function, "targets", targets, anchors);
     const at::ScalarType type = computed_type(function, "targets", targets, "anchors", anchors);
-    distance_params params;
-    params.by_size = by_size;
     const at::Tensor x = contiguous("targets", targets, type);
     const at::Tensor a = contiguous("anchors", anchors, type);
     const at::Tensor distances = at::empty(targets.sizes(), x.options());
@@ -125,16 +128,16 @@ inline at::Tensor encode_distances(const at::Tensor& targets, const at::Tensor& 
   });
 }
 
+/// The boxes, N x 4 corners, of FCOS's `distances` from the centres of `anchors`.
+/// @param image_size height and width to clip to, in torchvision's order; empty: no clipping
 inline at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor& anchors,
-                                   bool by_size, at::ArrayRef<double> image_size) {
+                                   const distance_params& params, at::ArrayRef<double> image_size) {
   constexpr const char* function = "decode_distances";
   return translated([&] {
     check_coded(function, "distances", distances, anchors);
     computed_type(function, "anchors", anchors);
     const at::ScalarType type = computed_type(function, "distances", distances);
     const at::ScalarType box_type = decoded_type(type, anchors.scalar_type());
-    distance_params params;
-    params.by_size = by_size;
     const at::Tensor x = contiguous("distances", distances, type);
     const at::Tensor a = contiguous("anchors", anchors, box_type);
     const at::Tensor decoded = at::empty(distances.sizes(), a.options());
@@ -153,14 +156,14 @@ inline at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor
   });
 }
 
-inline iou_params iou_of(const char* function, iou_kind kind) {
-  check_choice(function, "kind", kind, iou_kind::ciou, "0 (IoU), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
-  iou_params params;
-  params.kind = kind;
+inline const iou_params& checked(const char* function, const iou_params& params) {
+  check_choice(function, "kind", params.kind, iou_kind::ciou,
+               "0 (IoU), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
   return params;
 }
 
-inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind) {
+/// The IoU (iou.hpp) of all pairs of boxes `a` (N x 4 corners) and `b` (M x 4), N x M.
+inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, const iou_params& params) {
   constexpr const char* function = "pairwise_iou";
   return translated([&] {
     check_boxes(function, "a", a);
@@ -173,14 +176,16 @@ inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kin
     with_element(type, [&](auto element) {
       using T = decltype(element);
       vecdet::pairwise_iou(boxes<const T>(x), boxes<const T>(y),
-                           matrix<T>(overlaps, a.size(0), b.size(0)), iou_of(function, kind),
+                           matrix<T>(overlaps, a.size(0), b.size(0)), checked(function, params),
                            threads());
     });
     return overlaps.to(c10::promoteTypes(a.scalar_type(), b.scalar_type()));
   });
 }
 
-inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind) {
+/// The IoU (iou.hpp) of box i of `a` with box i of `b`, both N x 4 corners; N.
+inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b,
+                                  const iou_params& params) {
   constexpr const char* function = "elementwise_iou";
   return translated([&] {
     check_boxes(function, "a", a);
@@ -192,7 +197,7 @@ inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, iou_
     with_element(type, [&](auto element) {
       using T = decltype(element);
       vecdet::elementwise_iou(boxes<const T>(x), boxes<const T>(y), vector<T>(overlaps),
-                              iou_of(function, kind), threads());
+                              checked(function, params), threads());
     });
     return overlaps.to(c10::promoteTypes(a.scalar_type(), b.scalar_type()));
   });
@@ -211,21 +216,22 @@ inline at::Tensor encode_boxes(const at::Tensor& targets, const at::Tensor& anch
   return new_like(targets).to(promoted(targets, anchors));
 }
 inline at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& anchors,
-                               at::ArrayRef<double>, at::ArrayRef<double>, double) {
+                               at::ArrayRef<double>, at::ArrayRef<double>, const coder_params&) {
   return new_like(deltas).to(decoded_type(deltas.scalar_type(), anchors.scalar_type()));
 }
-inline at::Tensor encode_distances(const at::Tensor& targets, const at::Tensor& anchors, bool) {
+inline at::Tensor encode_distances(const at::Tensor& targets, const at::Tensor& anchors,
+                                   const distance_params&) {
   return new_like(targets).to(promoted(targets, anchors));
 }
-inline at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor& anchors, bool,
-                                   at::ArrayRef<double>) {
+inline at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor& anchors,
+                                   const distance_params&, at::ArrayRef<double>) {
   return new_like(distances).to(decoded_type(distances.scalar_type(), anchors.scalar_type()));
 }
-inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind) {
+inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, const iou_params&) {
   const c10::SymInt sizes[] = {a.sym_size(0), b.sym_size(0)};
   return a.new_empty_symint(sizes, a.options().dtype(promoted(a, b)));
 }
-inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind) {
+inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, const iou_params&) {
   return new_without_last(a).to(promoted(a, b));
 }
 

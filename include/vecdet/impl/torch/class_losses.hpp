@@ -12,15 +12,12 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// Sets the parameters that these losses share.
+/// The parameters with the reduction and the weights of a call.
 template <class Params>
-void set_common(Params& params, loss_reduction reduction, double scale, const weights& row_weights,
-                std::int64_t background, std::int64_t ignore) {
-  params.scale = scale;
-  params.background = background;
-  params.ignore = ignore;
+Params with_rows(Params params, loss_reduction reduction, const weights& row_weights) {
   params.row_weights = row_weights.view();
   if (reduction == loss_reduction::mean) params.reduction = vecdet::reduction::mean;
+  return params;
 }
 
 /// The loss and gradient of logits that are a transposed level of a head.
@@ -41,11 +38,15 @@ inline loss_tensors focal_loss_of_transposed(const at::Tensor& logits, const tra
 
 namespace cpu {
 
+/// Sigmoid focal loss (focal_loss.hpp) of `logits` (... x classes). Returns the loss of each
+/// element, or a scalar, depending on `reduction`; the mean is over rows x classes.
+/// @param targets integer labels, one per row, with the logits' shape without the last dimension;
+///     or numbers in [0, 1] with the logits' shape
+/// @param row_weights an additional factor per row
 inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
-                                       double alpha, double gamma, loss_reduction reduction,
-                                       double scale, const optional_tensor& row_weights,
-                                       std::int64_t background, std::int64_t ignore,
-                                       bool needs_grad, bool float_loss) {
+                                       const focal_loss_params& params_, loss_reduction reduction,
+                                       const optional_tensor& row_weights, bool needs_grad,
+                                       bool float_loss) {
   constexpr const char* function = "sigmoid_focal_loss";
   return translated([&] {
     check_dense(function, "logits", logits);
@@ -59,11 +60,7 @@ inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tenso
                 "the logits' shape, or integers of that shape without the last dimension");
     const at::ScalarType type = computed_type(function, "logits", logits);
     const weights weight_of(function, "row_weights", row_weights);
-    focal_loss_params params;
-    params.alpha = alpha;
-    params.gamma = gamma;
-    set_common(params, reduction, scale, weight_of, background, ignore);
-
+    const focal_loss_params params = with_rows(params_, reduction, weight_of);
     const auto run = [&](const auto& targets_of) {
       const rows x("logits", logits, type);
       return with_element(type, [&](auto element) {
@@ -128,18 +125,20 @@ struct scored_rows {
   }
 };
 
-inline loss_tensors quality_focal_loss(const at::Tensor& logits, const at::Tensor& label_of,
-                                       const at::Tensor& scores, double beta,
-                                       loss_reduction reduction, double scale,
-                                       const optional_tensor& row_weights, std::int64_t background,
-                                       std::int64_t ignore, bool needs_grad, bool float_loss) {
+/// Quality focal loss (soft_target_loss.hpp) of `logits` (... x classes). Each row has a label and
+/// a score, which is the target of the labelled class. Returns the loss of each element, or a
+/// scalar, depending on `reduction`; the mean is over rows x classes.
+/// @param row_weights an additional factor per row
+inline loss_tensors quality_focal_loss(const at::Tensor& logits, const at::Tensor& labels_,
+                                       const at::Tensor& scores,
+                                       const quality_focal_params& params_,
+                                       loss_reduction reduction, const optional_tensor& row_weights,
+                                       bool needs_grad, bool float_loss) {
   constexpr const char* function = "quality_focal_loss";
   return translated([&] {
-    const scored_rows given(function, logits, label_of, scores, reduction);
+    const scored_rows given(function, logits, labels_, scores, reduction);
     const weights weight_of(function, "row_weights", row_weights);
-    quality_focal_params params;
-    params.beta = beta;
-    set_common(params, reduction, scale, weight_of, background, ignore);
+    const quality_focal_params params = with_rows(params_, reduction, weight_of);
     const scored_labels targets = given.targets();
     return with_element(given.logits.tensor.scalar_type(), [&](auto element) {
       return loss_of_matrix<decltype(element)>(
@@ -155,20 +154,18 @@ inline loss_tensors quality_focal_loss(const at::Tensor& logits, const at::Tenso
   });
 }
 
-inline loss_tensors varifocal_loss(const at::Tensor& logits, const at::Tensor& label_of,
-                                   const at::Tensor& scores, double alpha, double gamma,
-                                   bool grad_through_factor, loss_reduction reduction, double scale,
-                                   const optional_tensor& row_weights, std::int64_t background,
-                                   std::int64_t ignore, bool needs_grad, bool float_loss) {
+/// Varifocal loss, as quality_focal_loss().
+/// @param row_weights an additional factor per row
+/// @param grad_through_factor differentiates p^gamma; if false, it is a constant weight
+inline loss_tensors varifocal_loss(const at::Tensor& logits, const at::Tensor& labels_,
+                                   const at::Tensor& scores, const varifocal_params& params_,
+                                   loss_reduction reduction, const optional_tensor& row_weights,
+                                   bool needs_grad, bool float_loss) {
   constexpr const char* function = "varifocal_loss";
   return translated([&] {
-    const scored_rows given(function, logits, label_of, scores, reduction);
+    const scored_rows given(function, logits, labels_, scores, reduction);
     const weights weight_of(function, "row_weights", row_weights);
-    varifocal_params params;
-    params.alpha = alpha;
-    params.gamma = gamma;
-    params.grad_through_factor = grad_through_factor;
-    set_common(params, reduction, scale, weight_of, background, ignore);
+    const varifocal_params params = with_rows(params_, reduction, weight_of);
     const scored_labels targets = given.targets();
     return with_element(given.logits.tensor.scalar_type(), [&](auto element) {
       return loss_of_matrix<decltype(element)>(
@@ -182,16 +179,17 @@ inline loss_tensors varifocal_loss(const at::Tensor& logits, const at::Tensor& l
   });
 }
 
-inline loss_tensors bce_loss(const at::Tensor& logits, const at::Tensor& label_of,
-                             const at::Tensor& scores, loss_reduction reduction, double scale,
-                             const optional_tensor& row_weights, std::int64_t background,
-                             std::int64_t ignore, bool needs_grad, bool float_loss) {
+/// Binary cross entropy, as quality_focal_loss().
+/// @param row_weights an additional factor per row
+inline loss_tensors bce_loss(const at::Tensor& logits, const at::Tensor& labels_,
+                             const at::Tensor& scores, const bce_params& params_,
+                             loss_reduction reduction, const optional_tensor& row_weights,
+                             bool needs_grad, bool float_loss) {
   constexpr const char* function = "bce_loss";
   return translated([&] {
-    const scored_rows given(function, logits, label_of, scores, reduction);
+    const scored_rows given(function, logits, labels_, scores, reduction);
     const weights weight_of(function, "row_weights", row_weights);
-    bce_params params;
-    set_common(params, reduction, scale, weight_of, background, ignore);
+    const bce_params params = with_rows(params_, reduction, weight_of);
     const scored_labels targets = given.targets();
     return with_element(given.logits.tensor.scalar_type(), [&](auto element) {
       return loss_of_matrix<decltype(element)>(

@@ -98,6 +98,8 @@ auto with_classes(const char* function, const optional_tensor& classes, index_t 
 
 namespace cpu {
 
+/// The indices (int64) of the boxes that non-maximum suppression keeps (nms.hpp), in descending
+/// score. `boxes` are N x 4 corners, `scores` N.
 inline at::Tensor nms(const at::Tensor& boxes_, const at::Tensor& scores, double iou_threshold) {
   constexpr const char* function = "nms";
   return translated([&] {
@@ -113,6 +115,7 @@ inline at::Tensor nms(const at::Tensor& boxes_, const at::Tensor& scores, double
   });
 }
 
+/// The same, comparing only boxes with equal `classes`, N numbers of any type and value.
 inline at::Tensor batched_nms(const at::Tensor& boxes_, const at::Tensor& scores,
                               const at::Tensor& classes, double iou_threshold) {
   constexpr const char* function = "batched_nms";
@@ -131,21 +134,18 @@ inline at::Tensor batched_nms(const at::Tensor& boxes_, const at::Tensor& scores
   });
 }
 
+/// Soft-NMS (soft_nms.hpp). Returns the indices of the picked boxes and their reduced scores.
+/// @param classes as in batched_nms(); undefined: all boxes have the same class
+/// @param decay how the scores of overlapping boxes are reduced
 inline std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes_,
                                                    const at::Tensor& scores,
                                                    const optional_tensor& classes,
-                                                   soft_nms_method decay, double iou_threshold,
-                                                   double sigma, double score_floor) {
+                                                   const soft_nms_params& params) {
   constexpr const char* function = "soft_nms";
   return translated([&] {
     const at::ScalarType type = check_scored(function, boxes_, scores);
-    check_choice(function, "decay", decay, soft_nms_method::gaussian,
+    check_choice(function, "decay", params.method, soft_nms_method::gaussian,
                  "0 (hard), 1 (linear) or 2 (gaussian)");
-    soft_nms_params params;
-    params.method = decay;
-    params.iou_threshold = iou_threshold;
-    params.sigma = sigma;
-    params.score_floor = score_floor;
     const at::Tensor x = contiguous("boxes", boxes_, type);
     const at::Tensor s = contiguous("scores", scores, type);
     return with_classes(function, classes, s.numel(), [&](const nms_groups& groups) {
@@ -171,6 +171,9 @@ auto with_searched_element(const char* function, at::ScalarType type, const Use&
   return type == at::kBFloat16 ? use(bfloat16()) : use(float());
 }
 
+/// The best `k` of the `logits` (... x classes, float32, bfloat16 or float16) whose sigmoid is
+/// above `score_threshold`, in descending order, and their indices in the flattened tensor
+/// (filter_topk.hpp).
 inline std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits,
                                                       double score_threshold, std::int64_t k) {
   constexpr const char* function = "filter_topk";
@@ -187,31 +190,34 @@ inline std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits,
   });
 }
 
+/// The detections of a batch (postprocess.hpp): boxes (float32), scores (float32), labels (int64),
+/// and the offset of each image's detections (int64), one more than there are images.
+/// @param logits images x anchors x classes
+/// @param deltas images x anchors x 4
+/// @param anchors anchors x 4 corners, the same for all images
+/// @param image_sizes height and width of each image, alternating
+/// @param level_sizes the number of anchors per level; empty: one level
+/// @param kind the detector; `rpn` is rejected: use rpn_postprocess()
+/// @param weights of dx, dy, dw, dh; empty: all 1
+/// @param size_limit upper limit of dw and dh; infinity: unbounded
+/// @param centerness images x anchors: FCOS only
 inline detection_tensors postprocess(const at::Tensor& logits, const at::Tensor& deltas,
                                      const at::Tensor& anchors, at::ArrayRef<double> image_sizes,
-                                     at::IntArrayRef level_sizes, dense_detector kind,
-                                     double score_threshold, std::int64_t max_candidates,
-                                     double iou_threshold, std::int64_t max_detections,
+                                     at::IntArrayRef level_sizes, const postprocess_params& params_,
                                      at::ArrayRef<double> weights,
-                                     const optional_tensor& centerness, double size_limit,
-                                     double min_size) {
+                                     const optional_tensor& centerness) {
   constexpr const char* function = "postprocess";
   return translated([&] {
     check_dense(function, "logits", logits);
     check_shape(logits.dim() == 3, function, "logits", logits, "[images, anchors, classes]");
     check_boxes(function, "deltas", deltas);
     check_boxes(function, "anchors", anchors);
-    check_choice(function, "kind", kind, dense_detector::ssd, "0 (RetinaNet), 1 (FCOS) or 2 (SSD)");
+    check_choice(function, "kind", params_.detector, dense_detector::ssd,
+                 "0 (RetinaNet), 1 (FCOS) or 2 (SSD)");
     const std::vector<vecdet::image_size> sizes =
         image_sizes_from(function, image_sizes, logits.size(0));
-    postprocess_params params;
-    params.detector = kind;
-    params.score_threshold = score_threshold;
-    params.max_candidates = max_candidates;
-    params.iou_threshold = iou_threshold;
-    params.max_detections = max_detections;
-    params.coder = coder_of(function, weights, size_limit);
-    params.min_size = min_size;
+    postprocess_params params = params_;
+    params.coder = coder_of(function, params.coder, weights);
 
     const at::ScalarType type = computed_type(function, "logits", logits);
     const rows x("logits", logits, type);

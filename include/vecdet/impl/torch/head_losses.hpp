@@ -26,31 +26,30 @@ using retinanet_loss_tensors =
 
 namespace cpu {
 
+/// The sum of the focal losses of a head's levels (head_levels.hpp), read in place in NCHW or
+/// channels last. Each level is images x (anchors x classes) x height x width. Nothing is permuted,
+/// copied or concatenated if all levels have the same memory layout.
+/// @param labels images x anchors of all levels, ordered by level, row, column and anchor, as in
+///     torchvision's heads
+/// @param image_scales an additional factor per image, e.g. 1 / max(1, its foreground)
 inline levels_loss_tensors sigmoid_focal_loss_levels(at::TensorList logits,
-                                                     const at::Tensor& label_of, double alpha,
-                                                     double gamma, double scale,
+                                                     const at::Tensor& labels_,
+                                                     const focal_loss_params& params,
                                                      const optional_tensor& image_scales,
-                                                     std::int64_t background, std::int64_t ignore,
                                                      bool needs_grad, bool float_loss) {
   constexpr const char* function = "sigmoid_focal_loss_levels";
   return translated([&] {
     levels x(function, "logits", logits);
-    check_dense(function, "labels", label_of);
+    check_dense(function, "labels", labels_);
     const index_t locations = x.locations();
-    const index_t anchors = label_of.dim() == 2 && locations > 0 ? label_of.size(1) / locations : 0;
-    check_shape(label_of.dim() == 2 && label_of.size(0) == x.images() &&
-                    label_of.size(1) == anchors * locations &&
+    const index_t anchors = labels_.dim() == 2 && locations > 0 ? labels_.size(1) / locations : 0;
+    check_shape(labels_.dim() == 2 && labels_.size(0) == x.images() &&
+                    labels_.size(1) == anchors * locations &&
                     (anchors == 0 || x.channels() % anchors == 0),
-                function, "labels", label_of,
+                function, "labels", labels_,
                 "[images, anchors of all levels], the same number of anchors at each location");
-    const labels chosen(function, "labels", label_of, label_of.numel(), "one label per anchor");
+    const labels chosen(function, "labels", labels_, labels_.numel(), "one label per anchor");
     const weights per_image(function, "image_scales", image_scales);
-    focal_loss_params params;
-    params.alpha = alpha;
-    params.gamma = gamma;
-    params.scale = scale;
-    params.background = background;
-    params.ignore = ignore;
     const at::ScalarType type = computed_type(function, "logits", x.first());
     x.prepare(x.layout(), type);
     double sum = 0;
@@ -66,13 +65,27 @@ inline levels_loss_tensors sigmoid_focal_loss_levels(at::TensorList logits,
   });
 }
 
-inline retinanet_loss_tensors retinanet_loss(
-    at::TensorList logits, at::TensorList deltas, const at::Tensor& anchors,
-    const at::Tensor& boxes_, const at::Tensor& classes, at::IntArrayRef box_counts,
-    double high_threshold, double low_threshold, bool allow_low_quality, double alpha, double gamma,
-    box_loss loss, double beta, at::ArrayRef<double> delta_weights, double size_limit, double scale,
-    const optional_tensor& regions, at::IntArrayRef region_counts, bool needs_grad,
-    bool float_loss) {
+/// The classification loss and the regression loss of RetinaNet (retinanet_loss.hpp), including
+/// matching. The head's levels are read in place. Each loss is the mean over images of a sum
+/// divided by max(1, the image's foreground).
+/// @param logits levels, each images x (anchors x classes) x height x width
+/// @param deltas levels of the same sizes, each images x (anchors x 4) x height x width
+/// @param anchors corners, N x 4, of all levels of one image, the same for all images
+/// @param boxes ground-truth corners, M x 4, image after image
+/// @param classes one integer per box: columns of the logits
+/// @param box_counts the number of boxes per image; empty: all boxes belong to one image
+/// @param weights of dx, dy, dw, dh; empty: all 1
+/// @param size_limit upper limit of dw and dh; infinity: unbounded
+/// @param regions boxes in which anchors are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
+inline retinanet_loss_tensors retinanet_loss(at::TensorList logits, at::TensorList deltas,
+                                             const at::Tensor& anchors, const at::Tensor& boxes_,
+                                             const at::Tensor& classes, at::IntArrayRef box_counts,
+                                             const retinanet_loss_params& params_,
+                                             at::ArrayRef<double> weights_,
+                                             const optional_tensor& regions,
+                                             at::IntArrayRef region_counts, bool needs_grad,
+                                             bool float_loss) {
   constexpr const char* function = "retinanet_loss";
   return translated([&] {
     levels x(function, "logits", logits), d(function, "deltas", deltas);
@@ -84,23 +97,15 @@ inline retinanet_loss_tensors retinanet_loss(
                 "[images, anchors x 4, height, width]");
     check_shape(anchors_here > 0 && x.channels() % anchors_here == 0, function, "logits", x.first(),
                 "[images, anchors x classes, height, width] with the anchors of deltas");
-    check_choice(function, "loss", loss, box_loss::ciou,
+    check_choice(function, "loss", params_.loss, box_loss::ciou,
                  "0 (smooth L1), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
     const at::ScalarType type = computed_type(function, "logits", x.first(), "deltas", d.first());
     check(type != at::kDouble, function, "logits.dtype", c10::toString(type),
           "float32, bfloat16 or float16");
     truth_tensors truth(function, boxes_, classes, box_counts);
     truth.add_regions(function, regions, region_counts);
-    retinanet_loss_params params;
-    params.matcher.high_threshold = high_threshold;
-    params.matcher.low_threshold = low_threshold;
-    params.matcher.allow_low_quality = allow_low_quality;
-    params.matcher.coder = coder_of(function, delta_weights, size_limit);
-    params.alpha = alpha;
-    params.gamma = gamma;
-    params.loss = loss;
-    params.beta = beta;
-    params.scale = scale;
+    retinanet_loss_params params = params_;
+    params.matcher.coder = coder_of(function, params.matcher.coder, weights_);
 
     const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
     x.prepare(x.layout(), type);

@@ -51,8 +51,13 @@ loss_tensors loss_of_distributions(const at::Tensor& logits, const rows& x,
 
 namespace cpu {
 
+/// Distribution focal loss (distribution_focal_loss.hpp) of `logits` (... x bins, not float64)
+/// against `targets` in bins. Returns the loss of each row, or a scalar, depending on `reduction`;
+/// the mean is over rows.
+/// @param row_weights an additional factor per row
 inline loss_tensors distribution_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
-                                            loss_reduction reduction, double scale,
+                                            loss_reduction reduction,
+                                            const distribution_focal_loss_params& params_,
                                             const optional_tensor& row_weights, bool needs_grad,
                                             bool float_loss) {
   constexpr const char* function = "distribution_focal_loss";
@@ -67,8 +72,7 @@ inline loss_tensors distribution_focal_loss(const at::Tensor& logits, const at::
     const rows x("logits", logits, at::kFloat);
     const at::Tensor t = contiguous("targets", targets, at::kFloat);
     const vector_view<const float> wanted = vector<const float>(t);
-    distribution_focal_loss_params params;
-    params.scale = scale;
+    distribution_focal_loss_params params = params_;
     params.row_weights = weight_of.view();
     return loss_of_distributions(
         logits, x, reduction, params.scale, x.count, needs_grad, float_loss,
@@ -82,25 +86,27 @@ inline loss_tensors distribution_focal_loss(const at::Tensor& logits, const at::
   });
 }
 
-inline loss_tensors softmax_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& label_of,
-                                               loss_reduction reduction, double scale,
-                                               std::int64_t ignore, bool needs_grad,
-                                               bool float_loss) {
+/// Softmax cross entropy (softmax_cross_entropy.hpp) of `logits` (... x classes, not float64)
+/// against `labels`. Returns the loss of each row, or a scalar, depending on `reduction`; the mean
+/// is over rows that are not ignored.
+/// @param ignore label of rows that do not count
+inline loss_tensors softmax_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& labels_,
+                                               loss_reduction reduction,
+                                               const softmax_cross_entropy_params& params_,
+                                               bool needs_grad, bool float_loss) {
   constexpr const char* function = "softmax_cross_entropy_loss";
   return translated([&] {
     check_distributions(function, logits);
-    check_dense(function, "labels", label_of);
+    check_dense(function, "labels", labels_);
     check_reduction(function, reduction);
-    check_shape(label_of.sizes() == logits.sizes().slice(0, logits.dim() - 1), function, "labels",
-                label_of, "the logits' shape without the last dimension");
+    check_shape(labels_.sizes() == logits.sizes().slice(0, logits.dim() - 1), function, "labels",
+                labels_, "the logits' shape without the last dimension");
     const rows x("logits", logits, at::kFloat);
-    const labels chosen(function, "labels", label_of, x.count, "one label per row");
-    softmax_cross_entropy_params params;
-    params.scale = scale;
-    params.ignore = ignore;
+    const labels chosen(function, "labels", labels_, x.count, "one label per row");
+    softmax_cross_entropy_params params = params_;
     return loss_of_distributions(
-        logits, x, reduction, params.scale, count_foreground(chosen.view(), ignore, ignore),
-        needs_grad, float_loss,
+        logits, x, reduction, params.scale,
+        count_foreground(chosen.view(), params.ignore, params.ignore), needs_grad, float_loss,
         [&](auto rows, auto loss) {
           softmax_cross_entropy_loss_unreduced(rows, chosen.view(), loss, params, threads());
         },
@@ -113,23 +119,25 @@ inline loss_tensors softmax_cross_entropy_loss(const at::Tensor& logits, const a
   });
 }
 
-inline loss_tensors mined_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& label_of,
+/// SSD's softmax cross entropy of `logits`, images x anchors x classes: the sum of the losses of
+/// each image's foreground and of its hardest negatives.
+/// @param negatives_per_foreground the number of negatives per foreground anchor
+/// @param background the class that is background
+/// @param ignore label of rows that do not count
+inline loss_tensors mined_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& labels_,
                                              std::int64_t negatives_per_foreground,
-                                             std::int64_t background, double scale,
-                                             std::int64_t ignore, bool needs_grad,
-                                             bool float_loss) {
+                                             std::int64_t background,
+                                             const softmax_cross_entropy_params& params,
+                                             bool needs_grad, bool float_loss) {
   constexpr const char* function = "mined_cross_entropy_loss";
   return translated([&] {
     check_distributions(function, logits);
-    check_dense(function, "labels", label_of);
+    check_dense(function, "labels", labels_);
     check_shape(logits.dim() == 3, function, "logits", logits, "[images, anchors, classes]");
-    check_shape(label_of.sizes() == logits.sizes().slice(0, 2), function, "labels", label_of,
+    check_shape(labels_.sizes() == logits.sizes().slice(0, 2), function, "labels", labels_,
                 "[images, anchors]");
     const rows x("logits", logits, at::kFloat);
-    const labels chosen(function, "labels", label_of, x.count, "one label per anchor");
-    softmax_cross_entropy_params params;
-    params.scale = scale;
-    params.ignore = ignore;
+    const labels chosen(function, "labels", labels_, x.count, "one label per anchor");
     hard_negative_mining mining;
     mining.images = std::max<index_t>(1, logits.size(0));
     mining.negatives_per_foreground = negatives_per_foreground;
@@ -144,6 +152,7 @@ inline loss_tensors mined_cross_entropy_loss(const at::Tensor& logits, const at:
   });
 }
 
+/// The expectation of each row of `logits` (... x bins), in bins.
 inline at::Tensor decode_distributions(const at::Tensor& logits) {
   constexpr const char* function = "decode_distributions";
   return translated([&] {
@@ -156,6 +165,9 @@ inline at::Tensor decode_distributions(const at::Tensor& logits) {
   });
 }
 
+/// Boxes (float32, ... x 4 corners). Each is decoded from four rows of `logits` (... x 4 x bins):
+/// the distances left, top, right and bottom from its point in `points` (... x 2), in units of its
+/// stride in `strides` (...).
 inline at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::Tensor& points,
                                             const at::Tensor& strides) {
   constexpr const char* function = "decode_distribution_boxes";

@@ -262,12 +262,16 @@ inline std::vector<index_t> image_offsets_from(const char* function, const char*
   return offsets;
 }
 
-inline std::array<double, 4> coder_weights(const char* function, at::ArrayRef<double> given) {
+/// Sets the weights of a coder, a struct of box_coding.hpp; empty: they stay.
+template <class Coder>
+void set_weights(const char* function, Coder& coder, at::ArrayRef<double> given) {
   check(given.empty() || given.size() == 4, function, "weights.size()", given.size(),
         "4, or 0 for all 1");
-  std::array<double, 4> weights{1, 1, 1, 1};
-  std::copy(given.begin(), given.end(), weights.begin());
-  return weights;
+  if (given.empty()) return;
+  coder.weight_x = given[0];
+  coder.weight_y = given[1];
+  coder.weight_w = given[2];
+  coder.weight_h = given[3];
 }
 
 /// A sum as a tensor; infinite if it overflows the type.

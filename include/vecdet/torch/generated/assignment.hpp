@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <tuple>
 
+#include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 
 namespace vecdet {
@@ -42,8 +43,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> match_anchors(const at::Tensor& a
     const at::Tensor& boxes, const at::Tensor& classes = {}, at::IntArrayRef box_counts = {},
     double high_threshold = 0.5, double low_threshold = 0.4, bool allow_low_quality = true,
     bool force_best = false, bool skip_untouched = false, bool empty_iou_is_zero = false,
-    const at::Tensor& regions = {}, at::IntArrayRef region_counts = {}, double region_threshold =
-    0.5, bool ignore_matched = false, std::int64_t background = -1, std::int64_t ignore = -2);
+    const at::Tensor& regions = {}, at::IntArrayRef region_counts = {},
+    double region_threshold = 0.5, bool ignore_matched = false, std::int64_t background = -1,
+    std::int64_t ignore = -2);
 
 /// ATSS (assigners.hpp). Returns the index of the ground-truth box of each of `anchors` (N x 4
 /// corners, one per point) among all `boxes`, or -1: images x N, or N without box_counts.

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <tuple>
 
+#include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 
 namespace vecdet {
@@ -32,9 +33,10 @@ namespace ops {
 /// @param groups the number of consecutive groups of equal size into which the queries of an image
 ///     are divided; 1 or more. Each group is matched separately, as in Group DETR
 at::Tensor match_queries(at::TensorList logits, at::TensorList boxes, const at::Tensor& targets,
-    const at::Tensor& classes = {}, at::IntArrayRef box_counts = {}, query_class_cost class_cost =
-    query_class_cost::focal, double alpha = 0.25, double gamma = 2, double epsilon = 1e-8,
-    double class_weight = 2, double l1_weight = 5, double giou_weight = 2, std::int64_t groups = 1);
+    const at::Tensor& classes = {}, at::IntArrayRef box_counts = {},
+    query_class_cost class_cost = query_class_cost::focal, double alpha = 0.25, double gamma = 2,
+    double epsilon = 1e-8, double class_weight = 2, double l1_weight = 5, double giou_weight = 2,
+    std::int64_t groups = 1);
 
 /// The column of each row of `costs` in the assignment of least total cost (assign_least_cost),
 /// int64; -1 for a row without a column.
