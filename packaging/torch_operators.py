@@ -32,6 +32,7 @@ class Operator:
     autocast: tuple[int, ...] | None = ()  # the arguments that stay bfloat16; None: no autocast
     has_shapes: bool = True  # a function in namespace meta gives the results' shapes
     is_differentiable: bool = False  # namespace differentiable has the public function
+    is_computed: bool = True  # differentiable: the function calls an operator of its own
     loss: str = ""  # the shape of unreduced losses: loss_operator.hpp makes the operators of a loss
     preset: str = ""  # of the struct; it has the defaults
     nested: tuple[str, ...] = ()  # fields of fields that are arguments, too
@@ -40,7 +41,7 @@ class Operator:
     flags: dict[str, str] = dataclasses.field(default_factory=dict)  # fields given as bool: true is
     order: str = ""  # of all arguments, if the fields do not stand together in their order
     required: tuple[str, ...] = ()  # lists without a default
-    defaults: dict[str, str] = dataclasses.field(default_factory=dict)  # of what is no field
+    defaults: dict[str, str] = dataclasses.field(default_factory=dict)  # that differ
     in_schema: dict[str, str] = dataclasses.field(default_factory=dict)  # names that differ there
 
 
@@ -138,6 +139,13 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
                      "iou_threshold max_detections weights size_limit min_size"),
                  required=("proposal_counts", "image_sizes")),
         Operator("sample_balanced", autocast=None, has_shapes=False),
+    ]),
+    "roi_align": (["roi_align.hpp", "roi_align_gradient.hpp"], [
+        Operator("roi_align", is_differentiable=True, is_computed=False, without=("add_to_grad",),
+                 required=("output_size",), defaults={"sampling_ratio": "-1"}),
+        Operator("multiscale_roi_align", is_differentiable=True, without=("add_to_grad",), order=(
+            "features boxes output_size scales sampling_ratio aligned box_counts canonical_size "
+            "canonical_level"), required=("output_size", "scales")),
     ]),
 }
 
@@ -243,11 +251,10 @@ class Function:
     def default(self, argument: Argument, in_schema: bool) -> str:
         """The default of an argument; empty: it has none."""
         field, operator = argument.field, self.operator
+        if argument.name in operator.required or argument.name in operator.defaults:
+            return operator.defaults.get(argument.name, "")
         if not field:
-            if argument.name in operator.required:
-                return ""
-            own = operator.defaults.get(argument.name, "")
-            return DEFAULTS.get(argument.type, (own, own))[0 if in_schema else 1]
+            return DEFAULTS.get(argument.type, ("", ""))[0 if in_schema else 1]
         assert self.struct
         value = self.struct.constants.get(field.default, field.default)
         for preset in self.struct.presets:
@@ -408,9 +415,9 @@ def _family(family: str, structs: dict[str, Struct],
     headers: set[str] = set()
     for operator in operators:
         name = operator.name
-        cpu = Function(operator, "cpu", text, structs, enums)
-        public = (Function(operator, "differentiable", text, structs, enums)
-                  if operator.is_differentiable else cpu)
+        public = Function(operator, "differentiable" if operator.is_differentiable else "cpu", text,
+                          structs, enums)
+        cpu = Function(operator, "cpu", text, structs, enums) if operator.is_computed else public
         declared.append(public.declaration())
         headers |= {enums[own.type].header for own in public.arguments if own.type in enums}
         adapters.append(public.adapter(name))
@@ -420,7 +427,6 @@ def _family(family: str, structs: dict[str, Struct],
 
         head = f"{public.public_result()} {name}({public.parameters(True)}) {{\n"
         if operator.is_differentiable:
-            adapters += [cpu.adapter(f"compute_{name}"), cpu.call_with_struct(f"call_{name}")]
             values = ", ".join(f"to_argument<optional_tensor>({own.name})"
                                if own.type == "const optional_tensor&"
                                else f"static_cast<std::int64_t>({own.name})"
@@ -429,8 +435,11 @@ def _family(family: str, structs: dict[str, Struct],
             defined.append(f"{head}  using namespace detail::aten;\n"
                            f"  static const auto op = find_operator(\"vecdet::{name}\", &{kernel});"
                            f"\n  return op.call({values});\n}}\n")
-            registered.append(f"  m.def(\n{_literal(public.schema(name))},\n      &{kernel});\n"
-                              f"  m.def(\n{_literal(cpu.schema('_' + name, False))});\n")
+            registered.append(f"  m.def(\n{_literal(public.schema(name))},\n      &{kernel});\n")
+            if not operator.is_computed:
+                continue
+            adapters += [cpu.adapter(f"compute_{name}"), cpu.call_with_struct(f"call_{name}")]
+            registered.append(f"  m.def(\n{_literal(cpu.schema('_' + name, False))});\n")
             compute = flat(f"cpu::{name}", "compute_" + name)
             kernels["CPU"].append(f"  m.impl(\"_{name}\", &kernel<{compute}>::call);\n")
             shapes = flat(f"meta::{name}", "compute_" + name)

@@ -45,9 +45,10 @@
 #include <vecdet/torch/generated/class_losses.hpp>
 #include <vecdet/torch/generated/detections.hpp>
 #include <vecdet/torch/generated/head_losses.hpp>
+#include <vecdet/torch/generated/roi_align.hpp>
 #include <vecdet/torch/generated/softmax_losses.hpp>
+#include <vecdet/torch/generated/two_stage.hpp>
 #include <vecdet/torch/queries.hpp>
-#include <vecdet/torch/two_stage.hpp>
 
 #include <cstdint>
 

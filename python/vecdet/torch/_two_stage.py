@@ -16,6 +16,7 @@ from ._names import SIZE_LIMIT, PerImage, joined, number_pair, sizes_of, split_b
 _ops = torch.ops.vecdet
 
 
+# Keywords of roi_align_params, without sampling_ratio, add_to_grad
 def roi_align(
     input: Tensor,
     boxes: PerImage,
@@ -29,12 +30,12 @@ def roi_align(
     Args:
         input: features [N, C, H, W], contiguous or channels_last; neither is copied, and result and
             gradient have the same layout.
-        boxes: [K, 5], an image index and x1, y1, x2, y2 in pixels; or a list with the boxes
-            [L, 4] of each image. Any floating-point type.
+        boxes: [K, 5], an image index and x1, y1, x2, y2 in pixels; or a list with the boxes [L, 4]
+            of each image. Any floating-point type.
         output_size: (height, width), or one number for both.
-        spatial_scale: locations per pixel.
+        spatial_scale: locations per pixel: 1 / stride. Default 1.
+        aligned: shifts boxes by half a location, as detectron2 does. Default False.
         sampling_ratio: samples per bin along each axis; 0 or less: one per location in the bin.
-        aligned: shift by half a pixel, as in detectron2.
 
     Returns:
         [K, C, height, width] with the type of ``input``. bfloat16 is summed in float32.

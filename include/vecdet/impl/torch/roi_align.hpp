@@ -142,23 +142,12 @@ inline threading threads_of_roi_align(const at::Tensor& bins, std::int64_t sampl
   return samples < static_cast<double>(worth_waking) ? threading::sequential : threads();
 }
 
-inline roi_align_params params_of_map(double scale, std::int64_t sampling_ratio, bool aligned) {
+/// The parameters for a single map.
+inline roi_align_params params_of_map(const multiscale_roi_align_params& pyramid) {
   roi_align_params params;
-  params.spatial_scale = scale;
-  params.sampling_ratio = sampling_ratio;
-  params.aligned = aligned;
-  return params;
-}
-inline multiscale_roi_align_params params_of_pyramid(const vector_view<const double>& scales,
-                                                     std::int64_t sampling_ratio, bool aligned,
-                                                     double canonical_size,
-                                                     std::int64_t canonical_level) {
-  multiscale_roi_align_params params;
-  params.scales = scales;
-  params.sampling_ratio = sampling_ratio;
-  params.aligned = aligned;
-  params.canonical_size = canonical_size;
-  params.canonical_level = canonical_level;
+  params.spatial_scale = pyramid.scales[0];
+  params.sampling_ratio = pyramid.sampling_ratio;
+  params.aligned = pyramid.aligned;
   return params;
 }
 inline vector_view<const double> check_scales(const char* function, at::ArrayRef<double> scales,
@@ -172,9 +161,8 @@ namespace cpu {
 
 inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes,
                                        at::IntArrayRef output_size, at::ArrayRef<double> scales,
-                                       std::int64_t sampling_ratio, bool aligned,
-                                       at::IntArrayRef box_counts, double canonical_size,
-                                       std::int64_t canonical_level) {
+                                       const multiscale_roi_align_params& params_,
+                                       at::IntArrayRef box_counts) {
   const char* const function = name_of_roi_align(features.size());
   return translated([&] {
     check_features(function, features);
@@ -183,7 +171,8 @@ inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor
     for (std::size_t i = 0; i < 2; ++i)
       check_element(output_size[i] >= 0, function, "output_size", static_cast<index_t>(i),
                     output_size[i], "0 or more");
-    const vector_view<const double> scale_of = check_scales(function, scales, features.size());
+    multiscale_roi_align_params params = params_;
+    params.scales = check_scales(function, scales, features.size());
     const at::ScalarType result = type_of_features(features);
     const at::ScalarType type = result == at::kHalf ? at::kFloat : result;
     const bool channels_last = are_channels_last(features);
@@ -199,18 +188,14 @@ inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor
       using T = decltype(element);
       std::vector<feature_view<const T>> views;
       for (const at::Tensor& map : maps) views.push_back(features_of<const T>(map, channels_last));
-      const threading policy = threads_of_roi_align(out, sampling_ratio, largest_map(views));
+      const threading policy = threads_of_roi_align(out, params.sampling_ratio, largest_map(views));
       const auto bins = features_of<T>(out, channels_last);
       const auto rois = where.view<compute_type<T>>();
       auto& workspace = thread_workspace<roi_align_workspace>();
       if (views.size() == 1) {
-        vecdet::roi_align(views[0], rois, bins, params_of_map(scales[0], sampling_ratio, aligned),
-                          workspace, policy);
+        vecdet::roi_align(views[0], rois, bins, params_of_map(params), workspace, policy);
       } else {
-        vecdet::multiscale_roi_align<T>(
-            views, rois, bins,
-            params_of_pyramid(scale_of, sampling_ratio, aligned, canonical_size, canonical_level),
-            workspace, policy);
+        vecdet::multiscale_roi_align<T>(views, rois, bins, params, workspace, policy);
       }
     });
     return out.to(result);
@@ -230,7 +215,12 @@ inline std::vector<at::Tensor> multiscale_roi_align_grad(
                "images, channels, and height and width of each level");
     check_shape(upstream.dim() == 4, function, "upstream", upstream,
                 "[boxes, channels, height, width]");
-    const vector_view<const double> scale_of = check_scales(function, scales, scales.size());
+    multiscale_roi_align_params params;
+    params.scales = check_scales(function, scales, scales.size());
+    params.sampling_ratio = sampling_ratio;
+    params.aligned = aligned;
+    params.canonical_size = canonical_size;
+    params.canonical_level = canonical_level;
     const at::ScalarType type = computed_type(function, "upstream", upstream);
     const at::MemoryFormat format = feature_format(channels_last);
     const at::Tensor bin_grads = contiguous("upstream", upstream, type, format);
@@ -251,14 +241,10 @@ inline std::vector<at::Tensor> multiscale_roi_align_grad(
       const auto rois = where.view<compute_type<T>>();
       auto& workspace = thread_workspace<roi_align_workspace>();
       if (views.size() == 1) {
-        vecdet::roi_align_grad(bins, rois, views[0],
-                               params_of_map(scales[0], sampling_ratio, aligned), workspace,
-                               policy);
+        vecdet::roi_align_grad(bins, rois, views[0], params_of_map(params), workspace, policy);
       } else {
-        vecdet::multiscale_roi_align_grad(
-            bins, rois, vector_view<const feature_view<T>>(views),
-            params_of_pyramid(scale_of, sampling_ratio, aligned, canonical_size, canonical_level),
-            workspace, policy);
+        vecdet::multiscale_roi_align_grad(bins, rois, vector_view<const feature_view<T>>(views),
+                                          params, workspace, policy);
       }
     });
     for (at::Tensor& grad : grads) grad = grad.to(upstream.scalar_type());
@@ -273,7 +259,7 @@ namespace meta {
 
 inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes,
                                        at::IntArrayRef output_size, at::ArrayRef<double>,
-                                       std::int64_t, bool, at::IntArrayRef, double, std::int64_t) {
+                                       const multiscale_roi_align_params&, at::IntArrayRef) {
   TORCH_CHECK(!features.empty() && output_size.size() == 2,
               "vecdet::multiscale_roi_align: expected 1 or more levels, and height and width");
   const std::vector<c10::SymInt> sizes{boxes.sym_size(0), features[0].sym_size(1), output_size[0],
