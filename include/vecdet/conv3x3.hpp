@@ -21,11 +21,15 @@
 // G^T [ sum over tiles of (A gradient tile A^T) . (B^T input tile B) ] G. double is computed by
 // direct convolution. It is slow and meant for checking gradients.
 //
+// Maps of bfloat16 are converted to float when they are read. Transforms, products and sums are
+// those in float, and outputs are rounded once, to nearest even. Weights, bias and their gradients
+// are float, so that nothing is lost when PyTorch's autocast keeps float parameters.
+//
 //   input, output  images x channels x height x width, each in NCHW or NHWC: one map, or the levels
 //                  of a pyramid, which share the weights in one call. A head_view has anchors x
 //                  classes channels
-//   weights        output channels x input channels x 3 x 3
-//   bias           one number per output channel
+//   weights        output channels x input channels x 3 x 3, float if maps are bfloat16
+//   bias           one number per output channel, of the weights' type
 //
 // Maps may have any size, even smaller than a tile.
 //
@@ -45,6 +49,10 @@
 // These bounds follow from the norms of the transforms, with every rounding at its worst. Usual
 // errors are smaller by orders of magnitude: docs/families/conv3x3.md has figures. The gradient of
 // the bias is summed in double.
+//
+// Accuracy in bfloat16: the same bounds hold, for the numbers that the maps hold. An output or a
+// gradient of the input is the float result, rounded: up to 2^-8 of its magnitude is added, and a
+// result beyond bfloat16's range is infinite. The gradients of weights and bias are not rounded.
 //
 // A NaN or an infinity at (y, x) of the input makes every output NaN or infinite whose row is in
 // the tile of (y, x) or is y - 1 or y + 1, and whose column is in that tile or is x - 1 or x + 1. A
@@ -66,10 +74,12 @@
 #pragma once
 
 #include <vecdet/conv3x3_tile.hpp>
+#include <vecdet/dtype.hpp>
 #include <vecdet/feature_view.hpp>
 #include <vecdet/head_levels.hpp>
 #include <vecdet/impl/conv3x3_buffers.hpp>
 #include <vecdet/parallel.hpp>
+#include <vecdet/value_of.hpp>
 #include <vecdet/views.hpp>
 
 #include <type_traits>
@@ -86,9 +96,12 @@ enum class conv3x3_use {
 /// Transformed weights, G weights G^T. Transform them again only when the weights change: once for
 /// inference; in training, once per step for each conv3x3_use. They take 4 times the memory of the
 /// weights (16 / 9 times for f2x2), after the output channels are rounded up to a multiple of 32. T
-/// is float or double.
+/// is float, also for maps of bfloat16, or double.
 template <class T>
 class conv3x3_weights {
+  static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value,
+                "conv3x3_weights are float or double; those of vecdet::bfloat16 maps are float");
+
  public:
   /// Has no channels until assign() is called.
   conv3x3_weights() noexcept = default;
@@ -137,15 +150,15 @@ class conv3x3_workspace {
 
 /// Writes the convolution of `input` to `output`, with the bias and ReLU of `params`.
 template <class T>
-void conv3x3(feature_view<T> input, const conv3x3_weights<std::remove_const_t<T>>& weights,
-             feature_view<std::remove_const_t<T>> output,
-             const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
+void conv3x3(feature_view<T> input, const conv3x3_weights<compute_type<value_of<T>>>& weights,
+             feature_view<value_of<T>> output,
+             const conv3x3_params<compute_type<value_of<T>>>& params, conv3x3_workspace& workspace,
              threading policy = threading::parallel);
 /// The same for all levels, which share the weights. Level l of `input` gives level l of `output`.
 template <class T>
-void conv3x3(const head_view<T>& input, const conv3x3_weights<std::remove_const_t<T>>& weights,
-             const head_view<std::remove_const_t<T>>& output,
-             const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
+void conv3x3(const head_view<T>& input, const conv3x3_weights<compute_type<value_of<T>>>& weights,
+             const head_view<value_of<T>>& output,
+             const conv3x3_params<compute_type<value_of<T>>>& params, conv3x3_workspace& workspace,
              threading policy = threading::parallel);
 
 /// Writes the gradient with respect to the input to `grad`. `upstream` is the gradient with respect
@@ -153,35 +166,33 @@ void conv3x3(const head_view<T>& input, const conv3x3_weights<std::remove_const_
 /// output is above 0. Otherwise leave `relu_output` empty (no images). `weights` are transformed
 /// for conv3x3_use::input_grad.
 template <class T>
-void conv3x3_input_grad(feature_view<T> upstream,
-                        feature_view<const std::remove_const_t<T>> relu_output,
-                        const conv3x3_weights<std::remove_const_t<T>>& weights,
-                        feature_view<std::remove_const_t<T>> grad, conv3x3_workspace& workspace,
+void conv3x3_input_grad(feature_view<T> upstream, feature_view<const value_of<T>> relu_output,
+                        const conv3x3_weights<compute_type<value_of<T>>>& weights,
+                        feature_view<value_of<T>> grad, conv3x3_workspace& workspace,
                         threading policy = threading::parallel);
 /// The same for all levels. Without ReLU, `relu_output` has no levels.
 template <class T>
 void conv3x3_input_grad(const head_view<T>& upstream,
-                        const head_view<const std::remove_const_t<T>>& relu_output,
-                        const conv3x3_weights<std::remove_const_t<T>>& weights,
-                        const head_view<std::remove_const_t<T>>& grad, conv3x3_workspace& workspace,
+                        const head_view<const value_of<T>>& relu_output,
+                        const conv3x3_weights<compute_type<value_of<T>>>& weights,
+                        const head_view<value_of<T>>& grad, conv3x3_workspace& workspace,
                         threading policy = threading::parallel);
 
 /// Writes the gradients with respect to the weights (output channels x input channels x 3 x 3, in
 /// either layout) and to the bias. `upstream` and `relu_output` are those of conv3x3_input_grad().
 /// Leave `bias_grad` empty to skip it.
 template <class T>
-void conv3x3_weight_grad(feature_view<T> input, feature_view<const std::remove_const_t<T>> upstream,
-                         feature_view<const std::remove_const_t<T>> relu_output,
-                         feature_view<std::remove_const_t<T>> weight_grad,
-                         vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
+void conv3x3_weight_grad(feature_view<T> input, feature_view<const value_of<T>> upstream,
+                         feature_view<const value_of<T>> relu_output,
+                         feature_view<compute_type<value_of<T>>> weight_grad,
+                         vector_view<compute_type<value_of<T>>> bias_grad, conv3x3_tile tile,
                          conv3x3_workspace& workspace, threading policy = threading::parallel);
 /// The same for all levels; the gradients of the levels are added up.
 template <class T>
-void conv3x3_weight_grad(const head_view<T>& input,
-                         const head_view<const std::remove_const_t<T>>& upstream,
-                         const head_view<const std::remove_const_t<T>>& relu_output,
-                         feature_view<std::remove_const_t<T>> weight_grad,
-                         vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
+void conv3x3_weight_grad(const head_view<T>& input, const head_view<const value_of<T>>& upstream,
+                         const head_view<const value_of<T>>& relu_output,
+                         feature_view<compute_type<value_of<T>>> weight_grad,
+                         vector_view<compute_type<value_of<T>>> bias_grad, conv3x3_tile tile,
                          conv3x3_workspace& workspace, threading policy = threading::parallel);
 
 /// Whether these functions are faster than a good direct convolution, such as oneDNN's, for these

@@ -7,9 +7,10 @@
 namespace vecdet::test {
 namespace {
 
-/// The weights of a layer and their gradients.
-template <class T>
+/// The weights of a layer and their gradients, for maps of `Map`.
+template <class Map>
 struct layer {
+  using T = compute_type<Map>;
   index_t inputs, outputs;
   placed<T> weights, bias, weight_grad, bias_grad;
   conv3x3_weights<T> reused;  ///< transformed by each call
@@ -180,8 +181,8 @@ struct level_calls : layer<T> {
 };
 
 const registered_family registered[] = {
-    calls_of<conv3x3_calls, float, double>("conv3x3"),
-    calls_of<level_calls, float, double>("conv3x3/levels"),
+    calls_of<conv3x3_calls, float, bfloat16, double>("conv3x3"),
+    calls_of<level_calls, float, bfloat16, double>("conv3x3/levels"),
 };
 
 }  // namespace

@@ -4,19 +4,22 @@
 #pragma once
 
 #include "random.hpp"
+#include "values.hpp"
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/reference/conv3x3.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace vecdet::test {
 
 template <class T>
 struct conv_results {
-  std::vector<T> output, input_grad, weight_grad, bias_grad;
+  std::vector<T> output, input_grad;
+  std::vector<compute_type<T>> weight_grad, bias_grad;
 };
 
 /// Images x channels x height x width of NCHW in another layout, and back.
@@ -34,15 +37,18 @@ std::vector<T> relaid(const std::vector<T>& from, index_t images, index_t channe
   return to;
 }
 
+/// Maps are of T; weights, bias and their gradients have the type of the computation.
 template <class T>
 struct conv_problem {
+  using number = compute_type<T>;
   index_t images = 1, inputs = 1, outputs = 1, height = 1, width = 1;
   feature_layout input_layout = feature_layout::nchw, output_layout = feature_layout::nchw,
                  weight_layout = feature_layout::nchw;
   conv3x3_tile tile = conv3x3_tile::f4x4;
   bool relu = false, has_bias = true;
   threading policy = threading::sequential;
-  std::vector<T> input, weights, bias, upstream;  ///< in NCHW
+  std::vector<T> input, upstream;     ///< in NCHW
+  std::vector<number> weights, bias;  ///< in NCHW
 
   std::string name() const {
     const auto text = [](feature_layout layout) {
@@ -56,9 +62,9 @@ struct conv_problem {
 
   void make(std::uint64_t seed) {
     random_generator random(seed);
-    const auto fill = [&](std::vector<T>& values, index_t size) {
+    const auto fill = [&](auto& values, index_t size) {
       values.resize(static_cast<std::size_t>(size));
-      for (T& v : values) v = static_cast<T>(random.normal());
+      for (auto& v : values) v = to<std::decay_t<decltype(v)>>(random.normal());
     };
     fill(input, images * inputs * height * width);
     fill(weights, outputs * inputs * 9);
@@ -81,23 +87,23 @@ struct conv_problem {
     const auto laid_weights = relaid(weights, outputs, inputs, 3, 3, nchw, weight_layout);
     const auto x = input_view(laid_input.data(), input_layout);
     const auto gy = output_view(laid_upstream.data(), output_layout);
-    const feature_view<const T> w(laid_weights.data(), outputs, inputs, 3, 3, weight_layout);
-    std::vector<T> y(upstream.size()), gx(input.size()), gw(weights.size());
-    std::vector<T> gb(static_cast<std::size_t>(outputs));
-    conv3x3_params<T> params;
-    params.bias = vector_view<const T>(bias);
+    const feature_view<const number> w(laid_weights.data(), outputs, inputs, 3, 3, weight_layout);
+    std::vector<T> y(upstream.size()), gx(input.size());
+    std::vector<number> gw(weights.size()), gb(static_cast<std::size_t>(outputs));
+    conv3x3_params<number> params;
+    params.bias = vector_view<const number>(bias);
     params.relu = relu;
     conv3x3_workspace workspace;
-    conv3x3(x, conv3x3_weights<T>(w, conv3x3_use::forward, tile, policy),
+    conv3x3(x, conv3x3_weights<number>(w, conv3x3_use::forward, tile, policy),
             feature_view<T>(y.data(), images, outputs, height, width, output_layout), params,
             workspace, policy);
     const auto mask = relu ? output_view(y.data(), output_layout) : feature_view<const T>();
-    conv3x3_input_grad(gy, mask, conv3x3_weights<T>(w, conv3x3_use::input_grad, tile, policy),
+    conv3x3_input_grad(gy, mask, conv3x3_weights<number>(w, conv3x3_use::input_grad, tile, policy),
                        feature_view<T>(gx.data(), images, inputs, height, width, input_layout),
                        workspace, policy);
     conv3x3_weight_grad(x, gy, mask,
-                        feature_view<T>(gw.data(), outputs, inputs, 3, 3, weight_layout),
-                        vector_view<T>(gb), tile, workspace, policy);
+                        feature_view<number>(gw.data(), outputs, inputs, 3, 3, weight_layout),
+                        vector_view<number>(gb), tile, workspace, policy);
     return {relaid(y, images, outputs, height, width, output_layout, nchw),
             relaid(gx, images, inputs, height, width, input_layout, nchw),
             relaid(gw, outputs, inputs, 3, 3, weight_layout, nchw), gb};
@@ -110,10 +116,10 @@ struct conv_problem {
       v.resize(size);
       return v.data();
     };
-    const feature_view<const T> w(weights.data(), outputs, inputs, 3, 3, nchw);
+    const feature_view<const number> w(weights.data(), outputs, inputs, 3, 3, nchw);
     const auto gy = output_view(upstream.data(), nchw);
     const auto mask = relu ? output_view(relu_output.data(), nchw) : feature_view<const T>();
-    reference::conv3x3(input_view(input.data(), nchw), w, vector_view<const T>(bias), relu,
+    reference::conv3x3(input_view(input.data(), nchw), w, vector_view<const number>(bias), relu,
                        feature_view<double>(sized(r.output, upstream.size()), images, outputs,
                                             height, width, nchw));
     reference::conv3x3_input_grad(gy, mask, w,

@@ -2,6 +2,7 @@
 // 3x3 convolution: what the functions and their kernels agree on.
 #pragma once
 
+#include <vecdet/dtype.hpp>
 #include <vecdet/views.hpp>
 
 namespace vecdet {
@@ -60,16 +61,21 @@ struct conv3x3_level {
   conv3x3_map<T> target;
 };
 
-/// One call. `T` is float or double.
-template <class T>
-struct conv3x3_args {
-  const conv3x3_level<T>* levels;
-  index_t level_count;
+/// The sizes of a call that do not depend on the type of its maps.
+struct conv3x3_sizes {
   index_t source_channels;  ///< of `source`
   index_t target_channels;  ///< of `target`; of `upstream` for the gradient of the weights
   index_t tile;             ///< outputs in a row of a tile: 4 or 2
-  const T* weights;         ///< the output of transform_weights
-  const T* bias;            ///< null: all 0
+};
+
+/// One call. `T` is the type of the maps: float, bfloat16 or double. Weights and bias have the type
+/// of the computation.
+template <class T>
+struct conv3x3_args : conv3x3_sizes {
+  const conv3x3_level<T>* levels;
+  index_t level_count;
+  const compute_type<T>* weights;  ///< the output of transform_weights
+  const compute_type<T>* bias;     ///< null: all 0
   bool relu;
 };
 
@@ -81,7 +87,8 @@ struct conv3x3_task {
   index_t panels_at_once;
 };
 
-/// The caller's weights: w[target * target_step + source * source_step + tap * tap_step].
+/// The caller's weights: w[target * target_step + source * source_step + tap * tap_step]. T is
+/// float or double.
 template <class T>
 struct conv3x3_weights_args {
   const T* weights;
@@ -110,7 +117,7 @@ struct conv3x3_weight_grad_block {
   index_t input_point() const noexcept { return conv_weight_grad_point(tiles(), sources()); }
 };
 
-/// The output of the gradient of the weights.
+/// The output of the gradient of the weights. T is float or double.
 template <class T>
 struct conv3x3_weight_grad {
   T* data;
@@ -128,14 +135,15 @@ constexpr index_t conv_scratch_size(index_t points, index_t tiles, index_t chann
          conv_band_size;
 }
 
-/// Kernels in float, by minimal filtering.
+/// Kernels in float, by minimal filtering, for maps of float or bfloat16. They convert bfloat16
+/// when they copy locations from maps and back.
 template <class T>
 struct conv3x3_kernels {
   /// Transforms the weights of panels [first, last) of the targets.
-  void (*transform_weights)(const conv3x3_weights_args<T>&, index_t first, index_t last);
+  void (*transform_weights)(const conv3x3_weights_args<float>&, index_t first, index_t last);
   /// Computes the outputs of a task. `scratch` has conv_scratch_size() numbers and is aligned to
   /// cache lines.
-  void (*run)(const conv3x3_args<T>&, const conv3x3_task&, T* scratch);
+  void (*run)(const conv3x3_args<T>&, const conv3x3_task&, float* scratch);
 
   // The gradient of the weights, block by block: transform some tiles and add their products,
   // repeat for all tiles, then transform the sums.
@@ -143,16 +151,16 @@ struct conv3x3_kernels {
   /// Transforms groups [first, last) of conv_lanes source channels. `scratch` has conv_band_size
   /// numbers.
   void (*transform_inputs)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&, index_t first,
-                           index_t last, T* scratch);
+                           index_t last, float* scratch);
   /// Transforms groups [first, last) of conv_lanes target channels.
   void (*transform_gradients)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&,
-                              index_t first, index_t last, T* scratch);
+                              index_t first, index_t last, float* scratch);
   /// Adds the products of [first, last), where item i is panel i % panels of point i / panels.
-  void (*add_products)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&, index_t first,
+  void (*add_products)(const conv3x3_sizes&, const conv3x3_weight_grad_block&, index_t first,
                        index_t last);
   /// Transforms the sums of panels [first, last).
-  void (*finish_weight_grad)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&,
-                             const conv3x3_weight_grad<T>&, index_t first, index_t last);
+  void (*finish_weight_grad)(const conv3x3_sizes&, const conv3x3_weight_grad_block&,
+                             const conv3x3_weight_grad<float>&, index_t first, index_t last);
 };
 
 /// Kernels in double, by direct convolution.

@@ -74,9 +74,10 @@ address_range conv_weights_range(const conv3x3_weights<T>& weights) noexcept {
 }
 
 template <class T>
-void run_conv3x3(const conv3x3_operand<const T>& input, const conv3x3_weights<T>& weights,
-                 const conv3x3_operand<T>& output, const conv3x3_params<T>& params,
-                 conv3x3_workspace& workspace, threading policy) {
+void run_conv3x3(const conv3x3_operand<const T>& input,
+                 const conv3x3_weights<compute_type<T>>& weights, const conv3x3_operand<T>& output,
+                 const conv3x3_params<compute_type<T>>& params, conv3x3_workspace& workspace,
+                 threading policy) {
   constexpr const char* function = "conv3x3";
   check_conv_use(function, weights, conv3x3_use::forward);
   check_conv_operand(function, "input", input, weights.input_channels(), conv_input_channels,
@@ -96,8 +97,9 @@ void run_conv3x3(const conv3x3_operand<const T>& input, const conv3x3_weights<T>
 template <class T>
 void run_conv3x3_input_grad(const conv3x3_operand<const T>& upstream,
                             const conv3x3_operand<const T>& relu_output,
-                            const conv3x3_weights<T>& weights, const conv3x3_operand<T>& grad,
-                            conv3x3_workspace& workspace, threading policy) {
+                            const conv3x3_weights<compute_type<T>>& weights,
+                            const conv3x3_operand<T>& grad, conv3x3_workspace& workspace,
+                            threading policy) {
   constexpr const char* function = "conv3x3_input_grad";
   const index_t outputs = weights.output_channels();
   check_conv_use(function, weights, conv3x3_use::input_grad);
@@ -121,8 +123,9 @@ template <class T>
 void run_conv3x3_weight_grad(const conv3x3_operand<const T>& input,
                              const conv3x3_operand<const T>& upstream,
                              const conv3x3_operand<const T>& relu_output,
-                             const feature_view<T>& weight_grad, const vector_view<T>& bias_grad,
-                             conv3x3_tile tile, conv3x3_workspace& workspace, threading policy) {
+                             const feature_view<compute_type<T>>& weight_grad,
+                             const vector_view<compute_type<T>>& bias_grad, conv3x3_tile tile,
+                             conv3x3_workspace& workspace, threading policy) {
   constexpr const char* function = "conv3x3_weight_grad";
   const index_t outputs = weight_grad.images(), inputs = weight_grad.channels();
   check(weight_grad.height() == 3 || outputs == 0, function, "weight_grad.height()",
@@ -157,59 +160,57 @@ void run_conv3x3_weight_grad(const conv3x3_operand<const T>& input,
 }  // namespace detail
 
 template <class T>
-void conv3x3(feature_view<T> input, const conv3x3_weights<std::remove_const_t<T>>& weights,
-             feature_view<std::remove_const_t<T>> output,
-             const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
+void conv3x3(feature_view<T> input, const conv3x3_weights<compute_type<value_of<T>>>& weights,
+             feature_view<value_of<T>> output,
+             const conv3x3_params<compute_type<value_of<T>>>& params, conv3x3_workspace& workspace,
              threading policy) {
-  detail::run_conv3x3<std::remove_const_t<T>>(input, weights, output, params, workspace, policy);
+  detail::run_conv3x3<value_of<T>>(input, weights, output, params, workspace, policy);
 }
 template <class T>
-void conv3x3(const head_view<T>& input, const conv3x3_weights<std::remove_const_t<T>>& weights,
-             const head_view<std::remove_const_t<T>>& output,
-             const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
+void conv3x3(const head_view<T>& input, const conv3x3_weights<compute_type<value_of<T>>>& weights,
+             const head_view<value_of<T>>& output,
+             const conv3x3_params<compute_type<value_of<T>>>& params, conv3x3_workspace& workspace,
              threading policy) {
   detail::check_levels_apart("conv3x3", "output", output);
-  detail::run_conv3x3<std::remove_const_t<T>>(input, weights, output, params, workspace, policy);
+  detail::run_conv3x3<value_of<T>>(input, weights, output, params, workspace, policy);
 }
 
 template <class T>
-void conv3x3_input_grad(feature_view<T> upstream,
-                        feature_view<const std::remove_const_t<T>> relu_output,
-                        const conv3x3_weights<std::remove_const_t<T>>& weights,
-                        feature_view<std::remove_const_t<T>> grad, conv3x3_workspace& workspace,
+void conv3x3_input_grad(feature_view<T> upstream, feature_view<const value_of<T>> relu_output,
+                        const conv3x3_weights<compute_type<value_of<T>>>& weights,
+                        feature_view<value_of<T>> grad, conv3x3_workspace& workspace,
                         threading policy) {
-  detail::run_conv3x3_input_grad<std::remove_const_t<T>>(upstream, relu_output, weights, grad,
-                                                         workspace, policy);
+  detail::run_conv3x3_input_grad<value_of<T>>(upstream, relu_output, weights, grad, workspace,
+                                              policy);
 }
 template <class T>
 void conv3x3_input_grad(const head_view<T>& upstream,
-                        const head_view<const std::remove_const_t<T>>& relu_output,
-                        const conv3x3_weights<std::remove_const_t<T>>& weights,
-                        const head_view<std::remove_const_t<T>>& grad, conv3x3_workspace& workspace,
+                        const head_view<const value_of<T>>& relu_output,
+                        const conv3x3_weights<compute_type<value_of<T>>>& weights,
+                        const head_view<value_of<T>>& grad, conv3x3_workspace& workspace,
                         threading policy) {
   detail::check_levels_apart("conv3x3_input_grad", "grad", grad);
-  detail::run_conv3x3_input_grad<std::remove_const_t<T>>(upstream, relu_output, weights, grad,
-                                                         workspace, policy);
+  detail::run_conv3x3_input_grad<value_of<T>>(upstream, relu_output, weights, grad, workspace,
+                                              policy);
 }
 
 template <class T>
-void conv3x3_weight_grad(feature_view<T> input, feature_view<const std::remove_const_t<T>> upstream,
-                         feature_view<const std::remove_const_t<T>> relu_output,
-                         feature_view<std::remove_const_t<T>> weight_grad,
-                         vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
+void conv3x3_weight_grad(feature_view<T> input, feature_view<const value_of<T>> upstream,
+                         feature_view<const value_of<T>> relu_output,
+                         feature_view<compute_type<value_of<T>>> weight_grad,
+                         vector_view<compute_type<value_of<T>>> bias_grad, conv3x3_tile tile,
                          conv3x3_workspace& workspace, threading policy) {
-  detail::run_conv3x3_weight_grad<std::remove_const_t<T>>(input, upstream, relu_output, weight_grad,
-                                                          bias_grad, tile, workspace, policy);
+  detail::run_conv3x3_weight_grad<value_of<T>>(input, upstream, relu_output, weight_grad, bias_grad,
+                                               tile, workspace, policy);
 }
 template <class T>
-void conv3x3_weight_grad(const head_view<T>& input,
-                         const head_view<const std::remove_const_t<T>>& upstream,
-                         const head_view<const std::remove_const_t<T>>& relu_output,
-                         feature_view<std::remove_const_t<T>> weight_grad,
-                         vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
+void conv3x3_weight_grad(const head_view<T>& input, const head_view<const value_of<T>>& upstream,
+                         const head_view<const value_of<T>>& relu_output,
+                         feature_view<compute_type<value_of<T>>> weight_grad,
+                         vector_view<compute_type<value_of<T>>> bias_grad, conv3x3_tile tile,
                          conv3x3_workspace& workspace, threading policy) {
-  detail::run_conv3x3_weight_grad<std::remove_const_t<T>>(input, upstream, relu_output, weight_grad,
-                                                          bias_grad, tile, workspace, policy);
+  detail::run_conv3x3_weight_grad<value_of<T>>(input, upstream, relu_output, weight_grad, bias_grad,
+                                               tile, workspace, policy);
 }
 
 inline bool conv3x3_is_faster(index_t input_channels, index_t output_channels, index_t locations,

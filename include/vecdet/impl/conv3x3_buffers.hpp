@@ -40,6 +40,7 @@ inline cache_line* grown_in_huge_pages(aligned_vector<cache_line>& memory, index
 
 struct conv3x3_buffers {
   std::vector<conv3x3_level<float>> f32_levels;
+  std::vector<conv3x3_level<bfloat16>> bf16_levels;
   std::vector<conv3x3_level<double>> f64_levels;
   aligned_vector<cache_line> scratch, sums;
 };

@@ -27,6 +27,8 @@ template <class T>
 auto& conv3x3_levels(conv3x3_buffers& buffers) noexcept {
   if constexpr (std::is_same<T, float>::value)
     return buffers.f32_levels;
+  else if constexpr (std::is_same<T, bfloat16>::value)
+    return buffers.bf16_levels;
   else
     return buffers.f64_levels;
 }
@@ -111,10 +113,12 @@ struct conv3x3_blocks {
   }
 };
 
-/// A call whose arguments have been checked. T is float or double.
+/// A call whose arguments have been checked. T is the type of the maps: float, bfloat16 or double.
 template <class T>
 class conv3x3_call {
  public:
+  using number = compute_type<T>;
+
   conv3x3_call(const char* function, const conv3x3_operand<const T>& source, index_t targets,
                conv3x3_tile tile, conv3x3_buffers& buffers, threading policy)
       : function_(function),
@@ -159,30 +163,32 @@ class conv3x3_call {
   }
 
   /// The convolution of the source.
-  void run(const cache_line* weights, const T* bias, bool relu, const conv3x3_operand<T>& target) {
+  void run(const cache_line* weights, const number* bias, bool relu,
+           const conv3x3_operand<T>& target) {
     if (tiles_ == 0 || args_.target_channels == 0) return;
     const profile::scope timing([&] { return problem(); });
     for (index_t l = 0; l < target.count(); ++l) level(l).target = target.map(l);
-    args_.weights = reinterpret_cast<const T*>(weights);
+    args_.weights = reinterpret_cast<const number*>(weights);
     args_.bias = bias;
     args_.relu = relu;
     const conv3x3_blocks blocks(
         tiles_, args_.source_channels, args_.target_channels,
-        conv_weights_bytes<T>(tile_, args_.target_channels, args_.source_channels),
+        conv_weights_bytes<number>(tile_, args_.target_channels, args_.source_channels),
         usable_threads(policy_));
     const index_t size = std::is_same<T, double>::value
                              ? 0
                              : conv_scratch_size(tile_points(tile_), blocks.most_tiles(),
                                                  blocks.channels_at_once, blocks.panels_at_once);
     run_with_scratch(chunking(blocks.count(), 1), size,
-                     [&](index_t first, index_t last, T* scratch) {
+                     [&](index_t first, index_t last, number* scratch) {
                        for (index_t i = first; i < last; ++i)
                          kernels_.run(args_, blocks.task(i), scratch);
                      });
   }
 
   /// The gradient of the weights. The source is the input.
-  void weight_grad(const conv3x3_operand<const T>& upstream, const conv3x3_weight_grad<T>& grad) {
+  void weight_grad(const conv3x3_operand<const T>& upstream,
+                   const conv3x3_weight_grad<number>& grad) {
     if (args_.target_channels == 0) return;
     const profile::scope timing([&] { return problem(); });
     for (index_t l = 0; l < upstream.count(); ++l) level(l).upstream = upstream.map(l);
@@ -224,7 +230,8 @@ class conv3x3_call {
                  outputs};
     p.implementation = isa_name(target_);
     p.threads = policy_.threads();
-    p.bytes = (locations_ * (sources + targets) + 9 * sources * targets) * index_t{sizeof(T)};
+    p.bytes = locations_ * (sources + targets) * index_t{sizeof(T)} +
+              9 * sources * targets * index_t{sizeof(number)};
     p.flops = 18 * locations_ * sources * targets;
     return p;
   }
@@ -232,17 +239,17 @@ class conv3x3_call {
   /// Calls run(first, last, scratch) for each chunk, with scratch memory for `size` numbers.
   template <class Run>
   void run_with_scratch(const chunking& chunks, index_t size, const Run& run) {
-    const index_t lines = lines_for<T>(size);
+    const index_t lines = lines_for<number>(size);
     slot_pool slots(std::min(usable_threads(policy_), chunks.count));
     cache_line* const all = grown_in_huge_pages(buffers_.scratch, slots.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       const index_t slot = slots.take();
-      run(first, last, reinterpret_cast<T*>(all + slot * lines));
+      run(first, last, reinterpret_cast<number*>(all + slot * lines));
       slots.give_back(slot);
     });
   }
 
-  void weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad);
+  void weight_grad_by_tiles(const conv3x3_weight_grad<number>& grad);
 
   const char* function_;
   conv3x3_operand<const T> source_;
@@ -260,7 +267,7 @@ class conv3x3_call {
 constexpr index_t weight_grad_sources = 256, weight_grad_panels = 8, weight_grad_tiles = 160;
 
 template <class T>
-void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
+void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<number>& grad) {
   const index_t points = tile_points(tile_);
   const index_t sources = args_.source_channels, panels = conv_panels(args_.target_channels);
   // Blocks of nearly the same size.
@@ -304,7 +311,7 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
     const index_t inputs = conv_rounded(block.sources(), conv_lanes) / conv_lanes;
     const index_t gradients = conv_rounded(channels, conv_lanes) / conv_lanes;
     run_with_scratch(chunking(inputs + gradients, conv_panel / conv_lanes), conv_band_size,
-                     [&](index_t first, index_t last, T* scratch) {
+                     [&](index_t first, index_t last, number* scratch) {
                        kernels_.transform_inputs(args_, block, std::min(first, inputs),
                                                  std::min(last, inputs), scratch);
                        kernels_.transform_gradients(args_, block, std::max(first, inputs) - inputs,
@@ -337,7 +344,8 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
     }
   }
   if (grad.bias != nullptr)
-    for (index_t k = 0; k < args_.target_channels; ++k) grad.bias[k] = static_cast<T>(bias_sums[k]);
+    for (index_t k = 0; k < args_.target_channels; ++k)
+      grad.bias[k] = static_cast<number>(bias_sums[k]);
 }
 
 }  // namespace detail

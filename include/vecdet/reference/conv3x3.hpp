@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// 3x3 convolution in plain scalar double: the sum over channels and taps.
+// 3x3 convolution in plain scalar double: the sum over channels and taps. Weights and bias are
+// float if maps are bfloat16.
 #pragma once
 
+#include <vecdet/dtype.hpp>
 #include <vecdet/feature_view.hpp>
 #include <vecdet/reference/feature_at.hpp>
 #include <vecdet/views.hpp>
@@ -31,8 +33,9 @@ void for_each_conv3x3_product(index_t images, index_t outputs, index_t inputs, i
 /// `weights` are output channels x input channels x 3 x 3. `bias` has one number per output
 /// channel, or is empty.
 template <class T>
-void conv3x3(const feature_view<const T>& input, const feature_view<const T>& weights,
-             const vector_view<const T>& bias, bool relu, const feature_view<double>& output) {
+void conv3x3(const feature_view<const T>& input, const feature_view<const compute_type<T>>& weights,
+             const vector_view<const compute_type<T>>& bias, bool relu,
+             const feature_view<double>& output) {
   for (index_t n = 0; n < output.images(); ++n)
     for (index_t k = 0; k < output.channels(); ++k)
       for (index_t y = 0; y < output.height(); ++y)
@@ -64,7 +67,8 @@ double conv3x3_passed(const feature_view<const T>& upstream,
 template <class T>
 void conv3x3_input_grad(const feature_view<const T>& upstream,
                         const feature_view<const T>& relu_output,
-                        const feature_view<const T>& weights, const feature_view<double>& grad) {
+                        const feature_view<const compute_type<T>>& weights,
+                        const feature_view<double>& grad) {
   for (index_t i = 0; i < grad.size(); ++i) grad.data()[i] = 0;
   for_each_conv3x3_product(
       grad.images(), upstream.channels(), grad.channels(), grad.height(), grad.width(),

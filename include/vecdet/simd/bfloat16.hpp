@@ -139,5 +139,37 @@ VECDET_INLINE void store_two(bfloat16* to, f32_batch first, f32_batch second) {
 #endif
 }
 
+/// Splits pairs of adjacent bfloat16 numbers, one in the bits of each lane: the first numbers and
+/// the second ones. Widens exactly.
+VECDET_INLINE void split_pairs(f32_batch pairs, f32_batch& first, f32_batch& second) {
+  const i32_batch bits = bit_cast<std::int32_t>(pairs);
+  first = bit_cast<float>(bits << 16);
+  second = bit_cast<float>(bits & i32_batch(-0x10000));
+}
+
+/// The inverse of split_pairs. Rounds like store().
+VECDET_INLINE f32_batch join_pairs(f32_batch first, f32_batch second) {
+#if defined(VECDET_TARGET_AVX512)
+  return _mm512_castsi512_ps(_mm512_mask_blend_epi16(
+      0xaaaaaaaa, _mm512_srli_epi32(round_upper_half(first), 16), round_upper_half(second)));
+#elif defined(VECDET_TARGET_AVX2)
+  return _mm256_castsi256_ps(_mm256_blend_epi16(
+      round_upper_half(first), _mm256_slli_epi32(round_upper_half(second), 16), 0xaa));
+#elif defined(__SSE2__)
+  return _mm_castsi128_ps(
+      _mm_or_si128(_mm_and_si128(round_upper_half(first), _mm_set1_epi32(0xffff)),
+                   _mm_slli_epi32(round_upper_half(second), 16)));
+#else
+  alignas(64) float wide[2][batch_lanes<float>];
+  alignas(64) bfloat16 pairs[batch_lanes<float>][2];
+  first.store_aligned(wide[0]);
+  second.store_aligned(wide[1]);
+  for (int i = 0; i < batch_lanes<float>; ++i)
+    for (int j = 0; j < 2; ++j) pairs[i][j] = bfloat16(wide[j][i]);
+  std::memcpy(wide[0], pairs, sizeof pairs);
+  return f32_batch::load_aligned(wide[0]);
+#endif
+}
+
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposes planes of numbers into rows of 16 channels and back, in 16 x 4 blocks, in float.
+// Transposes planes of numbers into rows of 16 channels and back: blocks of 16 x 4 numbers of
+// float, or 16 x 8 of bfloat16, which become rows of float.
 #pragma once
 
 #include <vecdet/simd/pack.hpp>
@@ -94,29 +95,61 @@ VECDET_INLINE void transpose_block_back(const float* from, float* to, index_t st
   }
 }
 
-/// The number of columns converted from bfloat16 before transposing, and to bfloat16 afterwards.
-constexpr index_t transposed_columns = 64;
+/// The same for bfloat16: eight numbers of each channel as eight rows of float, and back. Pairs of
+/// numbers are transposed like floats.
+VECDET_INLINE void transpose_block(const bfloat16* from, index_t stride, float* to) {
+  constexpr int lanes = batch_lanes<float>;
+  VECDET_UNROLL
+  for (int b = 0; b < row_pack<float>::batches; ++b) {
+    f32_batch r[4];
+    VECDET_UNROLL
+    for (int i = 0; i < 4; ++i)
+      r[i] = load_quads([&](int k) {
+        return reinterpret_cast<const float*>(from + (lanes * b + i + 4 * k) * stride);
+      });
+    transpose4(r);
+    VECDET_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      f32_batch first, second;
+      split_pairs(r[i], first, second);
+      store(to + 2 * i * row_lanes + lanes * b, first);
+      store(to + (2 * i + 1) * row_lanes + lanes * b, second);
+    }
+  }
+}
+VECDET_INLINE void transpose_block_back(const float* from, bfloat16* to, index_t stride) {
+  constexpr int lanes = batch_lanes<float>;
+  VECDET_UNROLL
+  for (int b = 0; b < row_pack<float>::batches; ++b) {
+    f32_batch r[4];
+    VECDET_UNROLL
+    for (int i = 0; i < 4; ++i)
+      r[i] = join_pairs(load(from + 2 * i * row_lanes + lanes * b),
+                        load(from + (2 * i + 1) * row_lanes + lanes * b));
+    transpose4(r);
+    VECDET_UNROLL
+    for (int i = 0; i < 4; ++i)
+      store_quads(
+          [&](int k) { return reinterpret_cast<float*>(to + (lanes * b + i + 4 * k) * stride); },
+          r[i]);
+  }
+}
+
+/// The number of columns in a block: those in 16 bytes.
+template <class T>
+constexpr index_t block_columns = 16 / index_t{sizeof(T)};
 
 /// Row x of 16 in `to` becomes from[c * stride + x] for every channel c; missing channels become 0.
 template <class T, class Real>
 void to_channel_rows(const T* from, index_t stride, index_t channels, index_t columns, Real* to) {
   if constexpr (std::is_same<Real, float>::value) {
-    if (channels == row_lanes && columns >= 4) {
-      if constexpr (std::is_same<T, float>::value) {
-        for (index_t x = 0; x + 4 <= columns; x += 4)
-          transpose_block(from + x, stride, to + x * row_lanes);
-        // The last block overlaps the one before.
-        if (columns % 4 != 0)
-          transpose_block(from + columns - 4, stride, to + (columns - 4) * row_lanes);
-      } else {
-        alignas(64) float converted[row_lanes * transposed_columns];
-        for (index_t x = 0; x < columns; x += transposed_columns) {
-          const index_t size = columns - x < transposed_columns ? columns - x : transposed_columns;
-          for (index_t c = 0; c < channels; ++c)
-            convert(from + c * stride + x, size, converted + c * transposed_columns);
-          to_channel_rows(converted, transposed_columns, channels, size, to + x * row_lanes);
-        }
-      }
+    constexpr index_t block = block_columns<T>;
+    if (channels == row_lanes && columns >= block) {
+      for (index_t x = 0; x + block <= columns; x += block)
+        transpose_block(from + x, stride, to + x * row_lanes);
+      // The last block overlaps the one before.
+      if (columns % block != 0)
+        transpose_block(from + columns - block, stride, to + (columns - block) * row_lanes);
       return;
     }
   }
@@ -129,21 +162,12 @@ void to_channel_rows(const T* from, index_t stride, index_t channels, index_t co
 template <class T, class Real>
 void from_channel_rows(const Real* from, index_t columns, index_t channels, T* to, index_t stride) {
   if constexpr (std::is_same<Real, float>::value) {
-    if (channels == row_lanes && columns >= 4) {
-      if constexpr (std::is_same<T, float>::value) {
-        for (index_t x = 0; x + 4 <= columns; x += 4)
-          transpose_block_back(from + x * row_lanes, to + x, stride);
-        if (columns % 4 != 0)
-          transpose_block_back(from + (columns - 4) * row_lanes, to + columns - 4, stride);
-      } else {
-        alignas(64) float converted[row_lanes * transposed_columns];
-        for (index_t x = 0; x < columns; x += transposed_columns) {
-          const index_t size = columns - x < transposed_columns ? columns - x : transposed_columns;
-          from_channel_rows(from + x * row_lanes, size, channels, converted, transposed_columns);
-          for (index_t c = 0; c < channels; ++c)
-            convert_back(converted + c * transposed_columns, size, to + c * stride + x);
-        }
-      }
+    constexpr index_t block = block_columns<T>;
+    if (channels == row_lanes && columns >= block) {
+      for (index_t x = 0; x + block <= columns; x += block)
+        transpose_block_back(from + x * row_lanes, to + x, stride);
+      if (columns % block != 0)
+        transpose_block_back(from + (columns - block) * row_lanes, to + columns - block, stride);
       return;
     }
   }

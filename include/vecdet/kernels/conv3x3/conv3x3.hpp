@@ -11,14 +11,14 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-template <>
-struct kernels_of<detail::conv3x3_kernels<float>> {
-  static constexpr detail::conv3x3_kernels<float> get() {
-    detail::conv3x3_kernels<float> kernels{};
+template <class T>
+struct kernels_of<detail::conv3x3_kernels<T>> {
+  static constexpr detail::conv3x3_kernels<T> get() {
+    detail::conv3x3_kernels<T> kernels{};
     kernels.transform_weights = transform_conv_weights;
-    kernels.run = run_conv;
-    kernels.transform_inputs = transform_conv_inputs;
-    kernels.transform_gradients = transform_conv_gradients;
+    kernels.run = run_conv<T>;
+    kernels.transform_inputs = transform_conv_inputs<T>;
+    kernels.transform_gradients = transform_conv_gradients<T>;
     kernels.add_products = add_weight_grad_products;
     kernels.finish_weight_grad = finish_weight_grad;
     return kernels;
@@ -39,5 +39,4 @@ struct kernels_of<detail::conv3x3_kernels<double>> {
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
 
-VECDET_KERNELS(conv3x3_kernels<float>)
-VECDET_KERNELS(conv3x3_kernels<double>)
+VECDET_KERNELS_OF_ALL_TYPES(conv3x3_kernels)

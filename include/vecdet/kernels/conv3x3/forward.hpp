@@ -109,8 +109,8 @@ VECDET_NOINLINE void outputs_of_run(const float* products, index_t point, index_
     });
 }
 
-template <int Tile>
-void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_task& task,
+template <int Tile, class T>
+void run_conv_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& task,
                  float* scratch) {
   using filtering = minimal_filtering<Tile>;
   constexpr index_t points = filtering::points * filtering::points, lanes = detail::conv_lanes;
@@ -126,7 +126,7 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
   static_assert(band<Tile, 1>::size <= detail::conv_band_size, "a band fits its memory");
 
   const auto transform = [&](index_t first, index_t last) {
-    for_each_run(a, task.first_tile, task.last_tile, [&](const tile_run<float>& run) {
+    for_each_run(a, task.first_tile, task.last_tile, [&](const tile_run<T>& run) {
       for (index_t c = first; c < last; c += lanes) {
         const index_t channels = sources - c < lanes ? sources - c : lanes;
         const index_t columns =
@@ -137,7 +137,7 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
     });
   };
   const auto finish = [&](index_t k, const float* sums) {
-    for_each_run(a, task.first_tile, task.last_tile, [&](const tile_run<float>& run) {
+    for_each_run(a, task.first_tile, task.last_tile, [&](const tile_run<T>& run) {
       for (index_t half = 0; half < panel; half += lanes) {
         const index_t channel = k * panel + half;
         if (channel >= a.target_channels) break;
@@ -179,8 +179,8 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
   }
 }
 
-inline void run_conv(const detail::conv3x3_args<float>& a, const detail::conv3x3_task& task,
-                     float* scratch) {
+template <class T>
+void run_conv(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& task, float* scratch) {
   if (a.tile == 4)
     run_conv_of<4>(a, task, scratch);
   else

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the tiles of a task, and copies their locations from maps to rows of 16 channels and back.
-// These rows are the same for both layouts; locations outside the map are zeros.
+// These rows are the same for both layouts, and in float for maps of bfloat16; locations outside
+// the map are zeros.
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
@@ -53,18 +54,20 @@ struct band {
 /// Copies `columns` locations from `from` on to rows of 16 channels, of which `channels` exist.
 template <class T>
 VECDET_INLINE void gather_columns(const T* from, const detail::conv3x3_map<const T>& map,
-                                  index_t channels, index_t columns, T* to) {
+                                  index_t channels, index_t columns, compute_type<T>* to) {
+  using number = compute_type<T>;
   constexpr index_t lanes = detail::conv_lanes;
   if (map.location == 1 && map.channel != 1) {
     to_channel_rows(from, map.channel, channels, columns, to);
   } else if (channels == lanes && map.channel == 1) {
-    constexpr int N = row_pack<T>::batches;
+    constexpr int N = row_pack<number>::batches;
     for (index_t x = 0; x < columns; ++x)
       store_pack<N>(to + x * lanes, load_pack<N>(from + x * map.location));
   } else {
     for (index_t x = 0; x < columns; ++x)
       for (index_t c = 0; c < lanes; ++c)
-        to[x * lanes + c] = c < channels ? from[x * map.location + c * map.channel] : T(0);
+        to[x * lanes + c] =
+            c < channels ? number(from[x * map.location + c * map.channel]) : number(0);
   }
 }
 
@@ -74,19 +77,21 @@ VECDET_INLINE void gather_columns(const T* from, const detail::conv3x3_map<const
 template <int Tile, int Border, class T>
 VECDET_NOINLINE index_t gather_band(const tile_run<T>& run, const detail::conv3x3_map<const T>& map,
                                     const detail::conv3x3_map<const T>& mask, index_t channel,
-                                    index_t channels, T* to) {
+                                    index_t channels, compute_type<T>* to) {
+  using number = compute_type<T>;
   constexpr index_t lanes = detail::conv_lanes;
-  constexpr int N = row_pack<T>::batches;
+  constexpr int N = row_pack<number>::batches;
   const detail::conv3x3_level<T>& level = *run.level;
   const index_t columns = Tile * run.count + 2 * Border;
   const index_t first_x = Tile * run.column - Border, first_y = Tile * run.row - Border;
   const index_t begin = first_x < 0 ? 0 : first_x;
   const index_t end = first_x + columns < level.width ? first_x + columns : level.width;
-  const auto clear = [&](T* row, index_t first, index_t last) {
-    for (index_t x = first; x < last; ++x) store_pack<N>(row + x * lanes, row_pack<T>(T(0)));
+  const auto clear = [&](number* row, index_t first, index_t last) {
+    for (index_t x = first; x < last; ++x)
+      store_pack<N>(row + x * lanes, row_pack<number>(number(0)));
   };
   for (index_t r = 0; r < Tile + 2 * Border; ++r) {
-    T* const row = to + r * columns * lanes;
+    number* const row = to + r * columns * lanes;
     const index_t y = first_y + r;
     if (y < 0 || y >= level.height) {
       clear(row, 0, columns);
@@ -94,17 +99,17 @@ VECDET_NOINLINE index_t gather_band(const tile_run<T>& run, const detail::conv3x
     }
     clear(row, 0, begin - first_x);
     clear(row, end - first_x, columns);
-    T* const inside = row + (begin - first_x) * lanes;
+    number* const inside = row + (begin - first_x) * lanes;
     const auto at = [&](const detail::conv3x3_map<const T>& m) {
       return m.data + run.image * m.image + (y * level.width + begin) * m.location +
              channel * m.channel;
     };
     gather_columns(at(map), map, channels, end - begin, inside);
     if (mask.data != nullptr) {
-      alignas(64) T masks[(Tile * run_tiles + 2 * Border) * lanes];
+      alignas(64) number masks[(Tile * run_tiles + 2 * Border) * lanes];
       gather_columns(at(mask), mask, channels, end - begin, masks);
       for (index_t x = 0; x < end - begin; ++x) {
-        const row_pack<T> zero(T(0));
+        const row_pack<number> zero(number(0));
         store_pack<N>(inside + x * lanes, select(load_pack<N>(masks + x * lanes) > zero,
                                                  load_pack<N>(inside + x * lanes), zero));
       }
@@ -113,19 +118,21 @@ VECDET_NOINLINE index_t gather_band(const tile_run<T>& run, const detail::conv3x
   return columns;
 }
 
-/// Copies the outputs of a run to the map. Outputs outside the map are dropped.
+/// Copies the outputs of a run to the map, rounded if T is bfloat16. Outputs outside the map are
+/// dropped.
 template <int Tile, class T>
 VECDET_NOINLINE void scatter_band(const tile_run<T>& run, index_t channel, index_t channels,
-                                  const T* from) {
+                                  const compute_type<T>* from) {
+  using number = compute_type<T>;
   constexpr index_t lanes = detail::conv_lanes;
-  constexpr int N = row_pack<T>::batches;
+  constexpr int N = row_pack<number>::batches;
   const detail::conv3x3_level<T>& level = *run.level;
   const detail::conv3x3_map<T>& map = level.target;
   const index_t first_x = Tile * run.column, first_y = Tile * run.row;
   const index_t columns = Tile * run.count;
   const index_t valid = first_x + columns < level.width ? columns : level.width - first_x;
   for (index_t r = 0; r < Tile && first_y + r < level.height; ++r) {
-    const T* const row = from + r * columns * lanes;
+    const number* const row = from + r * columns * lanes;
     T* const to = map.data + run.image * map.image +
                   ((first_y + r) * level.width + first_x) * map.location + channel * map.channel;
     if (map.location == 1 && map.channel != 1) {
@@ -136,7 +143,7 @@ VECDET_NOINLINE void scatter_band(const tile_run<T>& run, index_t channel, index
     } else {
       for (index_t x = 0; x < valid; ++x)
         for (index_t c = 0; c < channels; ++c)
-          to[x * map.location + c * map.channel] = row[x * lanes + c];
+          to[x * map.location + c * map.channel] = T(row[x * lanes + c]);
     }
   }
 }

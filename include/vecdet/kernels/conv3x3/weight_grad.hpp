@@ -13,13 +13,13 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-template <int Tile>
-void transform_conv_inputs_of(const detail::conv3x3_args<float>& a,
+template <int Tile, class T>
+void transform_conv_inputs_of(const detail::conv3x3_args<T>& a,
                               const detail::conv3x3_weight_grad_block& block, index_t first,
                               index_t last, float* scratch) {
   constexpr index_t lanes = detail::conv_lanes;
-  const detail::conv3x3_map<const float> no_mask{};
-  for_each_run(a, block.first_tile, block.last_tile, [&](const tile_run<float>& run) {
+  const detail::conv3x3_map<const T> no_mask{};
+  for_each_run(a, block.first_tile, block.last_tile, [&](const tile_run<T>& run) {
     for (index_t g = first; g < last; ++g) {
       const index_t c = block.first_source + g * lanes, left = block.last_source - c;
       const index_t columns = gather_band<Tile, 1>(run, run.level->source, no_mask, c,
@@ -59,13 +59,13 @@ VECDET_NOINLINE void transform_gradients_of_run(const float* band, index_t tiles
     });
 }
 
-template <int Tile>
-void transform_conv_gradients_of(const detail::conv3x3_args<float>& a,
+template <int Tile, class T>
+void transform_conv_gradients_of(const detail::conv3x3_args<T>& a,
                                  const detail::conv3x3_weight_grad_block& block, index_t first,
                                  index_t last, float* scratch) {
   constexpr index_t lanes = detail::conv_lanes, panel = detail::conv_panel;
   const index_t panel_size = block.tiles() * panel;
-  for_each_run(a, block.first_tile, block.last_tile, [&](const tile_run<float>& run) {
+  for_each_run(a, block.first_tile, block.last_tile, [&](const tile_run<T>& run) {
     for (index_t g = first; g < last; ++g) {
       const index_t k = block.first_panel * panel + g * lanes, left = a.target_channels - k;
       gather_band<Tile, 0>(run, run.level->upstream, run.level->mask, k,
@@ -78,24 +78,26 @@ void transform_conv_gradients_of(const detail::conv3x3_args<float>& a,
   });
 }
 
-inline void transform_conv_inputs(const detail::conv3x3_args<float>& a,
-                                  const detail::conv3x3_weight_grad_block& block, index_t first,
-                                  index_t last, float* scratch) {
+template <class T>
+void transform_conv_inputs(const detail::conv3x3_args<T>& a,
+                           const detail::conv3x3_weight_grad_block& block, index_t first,
+                           index_t last, float* scratch) {
   if (a.tile == 4)
     transform_conv_inputs_of<4>(a, block, first, last, scratch);
   else
     transform_conv_inputs_of<2>(a, block, first, last, scratch);
 }
-inline void transform_conv_gradients(const detail::conv3x3_args<float>& a,
-                                     const detail::conv3x3_weight_grad_block& block, index_t first,
-                                     index_t last, float* scratch) {
+template <class T>
+void transform_conv_gradients(const detail::conv3x3_args<T>& a,
+                              const detail::conv3x3_weight_grad_block& block, index_t first,
+                              index_t last, float* scratch) {
   if (a.tile == 4)
     transform_conv_gradients_of<4>(a, block, first, last, scratch);
   else
     transform_conv_gradients_of<2>(a, block, first, last, scratch);
 }
 
-inline void add_weight_grad_products(const detail::conv3x3_args<float>& a,
+inline void add_weight_grad_products(const detail::conv3x3_sizes& a,
                                      const detail::conv3x3_weight_grad_block& block, index_t first,
                                      index_t last) {
   constexpr index_t panel = detail::conv_panel;
@@ -118,7 +120,7 @@ inline void add_weight_grad_products(const detail::conv3x3_args<float>& a,
 }
 
 template <int Tile>
-void finish_weight_grad_of(const detail::conv3x3_args<float>& a,
+void finish_weight_grad_of(const detail::conv3x3_sizes& a,
                            const detail::conv3x3_weight_grad_block& block,
                            const detail::conv3x3_weight_grad<float>& out, index_t first,
                            index_t last) {
@@ -148,7 +150,7 @@ void finish_weight_grad_of(const detail::conv3x3_args<float>& a,
   }
 }
 
-inline void finish_weight_grad(const detail::conv3x3_args<float>& a,
+inline void finish_weight_grad(const detail::conv3x3_sizes& a,
                                const detail::conv3x3_weight_grad_block& block,
                                const detail::conv3x3_weight_grad<float>& out, index_t first,
                                index_t last) {
