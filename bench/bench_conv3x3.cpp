@@ -22,24 +22,26 @@ namespace {
 
 constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
 
-/// The operands of the current problem; the previous ones are freed.
-std::shared_ptr<conv_operands> make_operands(const conv_shape& shape) {
-  static std::shared_ptr<conv_operands> current;
+/// The operands of the current problem; the previous ones of the type are freed.
+template <class T = float>
+std::shared_ptr<conv_operands_of<T>> make_operands(const conv_shape& shape) {
+  static std::shared_ptr<conv_operands_of<T>> current;
   const auto is_same = [](const conv_shape& a, const conv_shape& b) {
     return a.inputs == b.inputs && a.height == b.height && a.width == b.width &&
            a.outputs == b.outputs && a.layout == b.layout && a.tile == b.tile;
   };
   if (current != nullptr && is_same(current->shape, shape)) return current;
   current.reset();
-  current = std::make_shared<conv_operands>(shape);
+  current = std::make_shared<conv_operands_of<T>>(shape);
   return current;
 }
 
+template <class T = float>
 work work_of(const conv_shape& s) {
   const double locations = static_cast<double>(s.images * s.height * s.width);
   const double weights = static_cast<double>(9 * s.inputs * s.outputs);
   return {locations * weights,
-          4 * (locations * static_cast<double>(s.inputs + s.outputs) + weights)};
+          sizeof(T) * locations * static_cast<double>(s.inputs + s.outputs) + 4 * weights};
 }
 
 std::string shape_name(const conv_shape& s) {
@@ -72,7 +74,8 @@ profile::onednn_problem onednn_problem_of(const conv_shape& s, const char* propa
 
 /// oneDNN's primitives with the reorders that PyTorch runs around them: the direct convolution, and
 /// the Winograd convolution that versions up to 2 have for AVX-512.
-void register_onednn(const std::string& name, const conv_shape& shape, const char* propagation) {
+void register_onednn(const std::string& name, const conv_shape& shape, const char* propagation,
+                     const char* type = "f32") {
   if (!profile::why_no_primitives().empty()) return;
   const int all_threads = tbb::this_task_arena::max_concurrency();
   for (const char* algorithm : {"convolution_direct", "convolution_winograd"})
@@ -84,7 +87,7 @@ void register_onednn(const std::string& name, const conv_shape& shape, const cha
                                 try {
                                   const auto primitive = profile::make_convolution_within(
                                       onednn_problem_of(shape, propagation, algorithm),
-                                      {shape.layout == nchw ? "nchw" : "channels_last", "f32"});
+                                      {shape.layout == nchw ? "nchw" : "channels_last", type});
                                   time_calls(state, [&] { primitive.run(); });
                                 } catch (const std::exception& error) {
                                   state.SkipWithError(error.what());
@@ -146,6 +149,26 @@ void add(conv_shape shape) {
       [](conv_operands& d, threading policy) {
         d.forward_weights.assign(d.weights_view(), conv3x3_use::forward, d.shape.tile, policy);
       });
+}
+
+/// Maps of bfloat16 in NHWC, with weights in float. oneDNN's rows include the reorders of the
+/// weights to bfloat16, as under PyTorch's autocast.
+void add_bfloat16(conv_shape shape) {
+  shape.layout = nhwc;
+  const auto prepare = [=] { return make_operands<bfloat16>(shape); };
+  const auto add_function = [&](const std::string& function, const char* propagation,
+                                const auto& call) {
+    const std::string name = function + "/bf16/nhwc/" + shape_name(shape);
+    register_vecdet(name, work_of<bfloat16>(shape), prepare, call);
+    register_onednn(name, shape, propagation, "bf16");
+  };
+  using operands = conv_operands_of<bfloat16>;
+  add_function("conv3x3", "forward_training",
+               [](operands& d, threading policy) { d.forward(policy); });
+  add_function("conv3x3_input_grad", "backward_data",
+               [](operands& d, threading policy) { d.backward_input(policy); });
+  add_function("conv3x3_weight_grad", "backward_weights",
+               [](operands& d, threading policy) { d.backward_weight(policy); });
 }
 
 /// The levels of a picture of 800 x 800, forward: one call for all, or one call per level.
@@ -212,6 +235,8 @@ const bool registered = [] {
   add({1, 256, 100, 100, 2376});
   add({1, 64, 80, 80, 64});
   add({1, 128, 40, 40, 128});
+  add_bfloat16({1, 256, 100, 100, 256});
+  add_bfloat16({1, 64, 200, 200, 64});
   add_levels();
   return true;
 }();
