@@ -28,7 +28,8 @@
 // Under autocast, floating-point arguments are cast to float32, as for torchvision's operators, and
 // results are float32. bfloat16 tensors are read without conversion if that gives the same numbers:
 // the logits and deltas of losses that return one number and of functions that return detections,
-// and the features of RoIAlign, whose result has their type.
+// and the features of RoIAlign, whose result has their type. Inputs of conv3x3() get autocast's
+// type, as for at::conv2d(), and so has its result.
 //
 // Invalid arguments throw c10::Error (RuntimeError in Python) with the messages of vecdet's
 // functions. Their headers document what each function computes and accepts.

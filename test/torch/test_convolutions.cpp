@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // 3x3 convolutions on tensors, and the memory that operators keep.
 #include "support.hpp"
+#include <vecdet/impl/torch/conv3x3_rule.hpp>
 #include <vecdet/impl/torch/fingerprint.hpp>
 
 #include <algorithm>
@@ -43,7 +44,104 @@ values some_values() {
   return made;
 }
 
+constexpr std::uint32_t bit(int n) { return std::uint32_t{1} << n; }
+
+/// A simulated processor with x86-64-v4 and AMX.
+struct amx_cpu {
+  std::uint32_t instructions = bit(22) | bit(24);  // of leaf 7, edx: AMX-BF16, AMX-TILE
+  std::uint32_t saved = 0x600e7;                   // XCR0: with the tiles and their configuration
+  std::uint32_t v4 = ~0u;
+
+  vecdet::detail::cpuid_registers cpuid(std::uint32_t leaf, std::uint32_t subleaf) const {
+    if (leaf == 7 && subleaf == 0) return {0, v4, 0, instructions};
+    return {0, 0, leaf == 1 || leaf == 0x80000001u ? ~0u : 0, 0};
+  }
+  std::uint32_t xgetbv() const { return saved; }
+};
+
+/// Whether the bfloat16 numbers are the exact ones, rounded, except for float's error.
+bool is_rounded(const Tensor& found, const Tensor& exact) {
+  const Tensor error = (found.to(at::kDouble) - exact).abs() - exact.abs() / 256;
+  return error.max().item<double>() <= 1e-5 * exact.abs().max().item<double>();
+}
+
 }  // namespace
+
+TEST_CASE("torch: AMX needs its instructions, registers that are saved, and oneDNN's consent") {
+  using vecdet::detail::aten::detect_amx_bfloat16;
+  CHECK(detect_amx_bfloat16(amx_cpu{}));
+  for (const int n : {22, 24}) {
+    amx_cpu cpu;
+    cpu.instructions &= ~bit(n);
+    CHECK_FALSE(detect_amx_bfloat16(cpu));
+  }
+  for (const int n : {1, 5, 17, 18}) {
+    amx_cpu cpu;
+    cpu.saved &= ~bit(n);
+    CHECK_FALSE(detect_amx_bfloat16(cpu));
+  }
+  amx_cpu without_avx512;
+  without_avx512.v4 = 0;
+  CHECK_FALSE(detect_amx_bfloat16(without_avx512));
+
+  using vecdet::detail::aten::is_amx_within;
+  for (const char* limit : {"", "ALL", "DEFAULT", "unknown", "AVX512_CORE_AMX", "avx10_1_512_amx"})
+    CHECK(is_amx_within(limit));
+  CHECK(is_amx_within(nullptr));
+  for (const char* limit : {"SSE41", "avx2", "AVX512_CORE", "AVX512_CORE_BF16", "avx10_1_512"})
+    CHECK_FALSE(is_amx_within(limit));
+}
+
+TEST_CASE("torch: the rule for 3x3 convolutions of bfloat16") {
+  using vecdet::detail::aten::is_conv3x3_faster;
+  for (const bool transforms : {false, true}) {
+    for (const bool has_amx : {false, true}) {
+      CHECK(is_conv3x3_faster(at::kFloat, has_amx, 256, 256, 10000, transforms));
+      CHECK(is_conv3x3_faster(at::kBFloat16, has_amx, 256, 256, 10000, transforms) == !has_amx);
+    }
+    CHECK_FALSE(is_conv3x3_faster(at::kBFloat16, false, 3, 64, 10000, transforms));
+  }
+  CHECK(is_conv3x3_faster(at::kBFloat16, false, 16, 16, 1024, true));
+  CHECK_FALSE(is_conv3x3_faster(at::kBFloat16, false, 16, 16, 1023, true));
+  CHECK(is_conv3x3_faster(at::kBFloat16, false, 16, 16, 192, false));
+  CHECK_FALSE(is_conv3x3_faster(at::kBFloat16, false, 16, 16, 191, false));
+}
+
+TEST_CASE("torch: conv3x3 of bfloat16, also under autocast, is that in float, rounded") {
+  at::manual_seed(6);
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    for (const bool is_cast : {false, true}) {
+      const Tensor input = at::randn({2, 24, 34, 19}).to(at::kBFloat16).contiguous(format);
+      const Tensor given =
+          (is_cast ? input.to(at::kFloat) : input.detach().clone()).requires_grad_();
+      const Tensor weight = at::randn({40, 24, 3, 3}).mul_(0.1).requires_grad_();
+      const Tensor bias = at::randn({40}).requires_grad_();
+      const auto convolve = [&] { return ops::conv3x3(given, weight, bias, true); };
+      const Tensor output = is_cast ? [&] { const autocast enabled; return convolve(); }()
+                                    : convolve();
+      const auto exact = [](const Tensor& tensor) {
+        return tensor.detach().to(at::kDouble).requires_grad_();
+      };
+      const Tensor x = exact(input), w = exact(weight), b = exact(bias);
+      const Tensor expected = aten_conv(x, w, b, true);
+      CHECK((output.scalar_type() == at::kBFloat16));
+      CHECK(output.is_contiguous(format));
+      const bool is_ours = !vecdet::detail::aten::onednn_has_amx();
+      if (is_ours) CHECK(is_rounded(output, expected));
+      const Tensor upstream = at::randn_like(output);
+      const auto grads = torch::autograd::grad({output}, {given, weight, bias}, {upstream});
+      CHECK((grads[0].scalar_type() == given.scalar_type()));
+      CHECK((grads[1].scalar_type() == at::kFloat));
+      CHECK((grads[2].scalar_type() == at::kFloat));
+      if (!is_ours) continue;
+      const Tensor arriving = upstream.to(at::kDouble) * (output > 0);
+      const auto exact_grads =
+          torch::autograd::grad({aten_conv(x, w, b, false)}, {x, w, b}, {arriving});
+      CHECK(is_rounded(grads[0], exact_grads[0]));
+      for (const std::size_t i : {1u, 2u}) CHECK(near(grads[i], exact_grads[i].to(at::kFloat)));
+    }
+  }
+}
 
 TEST_CASE("torch: fingerprints of weights distinguish changes of one, two and three values") {
   values of = some_values();

@@ -5,10 +5,13 @@ PYTHONPATH."""
 import copy
 import gc
 import io
+import os
 import subprocess
 import sys
 import unittest
 
+# With AMX, PyTorch computes convolutions of bfloat16.
+os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
 try:
     import torch
     import torchvision  # noqa: F401 (vecdet needs it)
@@ -19,6 +22,7 @@ except ImportError as error:
 import test_two_stage
 import vecdet.torch
 from torch import nn
+from torch.autograd import forward_ad
 from torch.nn import functional
 from torchvision.models import detection
 from torchvision.models.detection.anchor_utils import AnchorGenerator
@@ -27,6 +31,7 @@ from vecdet.torch import _convolutions
 
 FORMATS = (torch.contiguous_format, torch.channels_last)
 OURS = "vecdet::_conv3x3"
+BFLOAT16 = torch.bfloat16
 
 
 def operators_of(function):
@@ -34,6 +39,13 @@ def operators_of(function):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         result = function()
     return [event.name for event in profile.events()], result
+
+
+def tensors_of(value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for each in (value.values() if isinstance(value, dict) else value)
+            for tensor in tensors_of(each)]
 
 
 def some_maps(channels=24, layout=torch.contiguous_format, sizes=((20, 17), (9, 8), (4, 3))):
@@ -134,22 +146,17 @@ class Operators(Case):
                 lambda: vecdet.torch.ops.conv3x3(x, weight, bias, True).backward(upstream))
             self.assertNotIn("aten::copy_", names)
 
-    def test_other_types_and_autocast_are_atens(self):
+    def test_float64_is_atens(self):
         weight, bias = some_weight()
         (x,) = some_maps(sizes=((20, 19),))
-        for dtype in (torch.float64, torch.bfloat16):
-            typed = [t.detach().to(dtype).requires_grad_() for t in (x, weight, bias)]
-            names, y = operators_of(lambda: vecdet.torch.ops.conv3x3(*typed, True))
-            self.assertNotIn(OURS, names)
-            self.assertEqual(y.dtype, dtype)
-            self.assertTrue(torch.equal(
-                y, functional.relu(functional.conv2d(*typed, padding=1))))
-        with torch.autocast("cpu", torch.bfloat16):
-            names, y = operators_of(lambda: vecdet.torch.ops.conv3x3(x, weight, bias))
-            self.assertNotIn(OURS, names)
-            self.assertEqual(y.dtype, torch.bfloat16)
-            y.float().sum().backward()
-        self.assertEqual(weight.grad.dtype, torch.float32)
+        typed = [t.detach().double().requires_grad_() for t in (x, weight, bias)]
+        for enabled in (False, True):
+            with torch.autocast("cpu", BFLOAT16, enabled):
+                names, y = operators_of(lambda: vecdet.torch.ops.conv3x3(*typed, True))
+                self.assertNotIn(OURS, names)
+                self.assertTrue(torch.equal(
+                    y, functional.relu(functional.conv2d(*typed, padding=1))))
+            self.assertEqual(y.dtype, torch.float64)
 
     def test_kept_weights_follow_every_change(self):
         weight, bias = some_weight()
@@ -257,6 +264,236 @@ class Operators(Case):
             vecdet.torch.ops.conv3x3_levels([], weight)
         with self.assertRaisesRegex(RuntimeError, "conv3x3: input.shape"):
             vecdet.torch.ops.conv3x3_levels([x, x[:1]], weight)
+
+
+class Bfloat16(Case):
+    """Maps of bfloat16, against float64."""
+
+    SIZES = ((34, 33), (9, 8), (4, 3))
+    TYPES = (torch.float32, BFLOAT16)
+
+    def problem(self, weight_type=torch.float32, bias_type=torch.float32,
+                layout=torch.contiguous_format, sizes=SIZES):
+        inputs = [x.detach().to(BFLOAT16).requires_grad_()
+                  for x in some_maps(layout=layout, sizes=sizes)]
+        weight, bias = some_weight()
+        return (inputs, weight.detach().to(weight_type).requires_grad_(),
+                bias.detach().to(bias_type).requires_grad_())
+
+    def assert_rounded(self, found, exact):
+        """That the result is the exact one except for float's error, rounded to its type."""
+        self.assertEqual(found.shape, exact.shape)
+        rounding = 2 ** -8 if found.dtype == BFLOAT16 else 0
+        error = (found.double() - exact).abs() - rounding * exact.abs()
+        self.assertLessEqual(float(error.max()), 1e-5 * float(exact.abs().max()))
+
+    def check(self, inputs, weight, bias, relu, outputs, leaves=None):
+        """Outputs and gradients."""
+        leaves = leaves or [*inputs, weight, bias]
+        upstream = [torch.randn_like(y) for y in outputs]
+        grads = torch.autograd.grad(outputs, leaves, upstream)
+        exact = [t.detach().double().requires_grad_() for t in (*inputs, weight, bias)]
+        expected = [functional.conv2d(x, *exact[-2:], padding=1) for x in exact[:-2]]
+        for y, e in zip(outputs, expected):
+            self.assertEqual(y.dtype, BFLOAT16)
+            self.assert_rounded(y, functional.relu(e) if relu else e)
+        arriving = [u.double() * (y > 0) if relu else u.double() for u, y in zip(upstream, outputs)]
+        for leaf, grad, e in zip(leaves, grads, torch.autograd.grad(expected, exact, arriving)):
+            self.assertEqual(grad.dtype, leaf.dtype)
+            if leaf.dtype == torch.float32 and leaf.dim() == 4 and leaf is not weight:
+                grad = grad.to(BFLOAT16)  # that of autocast's copy, widened
+            self.assert_rounded(grad, e)
+
+    def test_outputs_and_gradients(self):
+        for layout in FORMATS:
+            for weight_type in self.TYPES:
+                for bias_type in self.TYPES:
+                    for relu in (False, True):
+                        with self.subTest(layout=layout, weight=weight_type, bias=bias_type,
+                                          relu=relu):
+                            inputs, weight, bias = self.problem(weight_type, bias_type, layout)
+                            names, outputs = operators_of(
+                                lambda: vecdet.torch.ops.conv3x3_levels(inputs, weight, bias, relu))
+                            self.assertIn(OURS, names)
+                            self.assertNotIn("aten::conv2d", names)
+                            for y in outputs:
+                                self.assertTrue(y.is_contiguous(memory_format=layout))
+                            self.check(inputs, weight, bias, relu, outputs)
+
+    def test_no_copy_of_either_layout(self):
+        for layout in FORMATS:
+            (x,), weight, bias = self.problem(layout=layout, sizes=((34, 33),))
+            upstream = torch.randn(2, 40, 34, 33).to(BFLOAT16).to(memory_format=layout)
+            names, _ = operators_of(
+                lambda: vecdet.torch.ops.conv3x3(x, weight, bias, True).backward(upstream))
+            self.assertIn("vecdet::_conv3x3_grad", names)
+            self.assertNotIn("aten::copy_", names)
+
+    def test_autocast(self):
+        """The inputs are rounded, weight and bias are not."""
+        for types in ((torch.float32, torch.float32), (BFLOAT16, torch.float32),
+                      (torch.float32, BFLOAT16)):
+            for relu in (False, True):
+                with self.subTest(types=types, relu=relu):
+                    inputs, weight, bias = self.problem(types[1], types[1])
+                    given = [x.detach().to(types[0]).requires_grad_() for x in inputs]
+                    with torch.autocast("cpu", BFLOAT16):
+                        names, outputs = operators_of(
+                            lambda: vecdet.torch.ops.conv3x3_levels(given, weight, bias, relu))
+                        (one,) = vecdet.torch.ops.conv3x3(given[0], weight, bias, relu)[None]
+                    self.assertIn(OURS, names)
+                    self.assertNotIn("aten::conv2d", names)
+                    self.assertTrue(torch.equal(one, outputs[0]))
+                    self.check(inputs, weight, bias, relu, outputs, [*given, weight, bias])
+
+    def test_shapes_for_which_aten_is_faster(self):
+        """ATen takes only one type."""
+        for enabled in (False, True):
+            for relu in (False, True):
+                with self.subTest(autocast=enabled, relu=relu):
+                    (x,), weight, bias = self.problem(sizes=((5, 4),))
+                    with torch.autocast("cpu", BFLOAT16, enabled):
+                        names, y = operators_of(
+                            lambda: vecdet.torch.ops.conv3x3(x, weight, bias, relu))
+                    self.assertIn("aten::conv2d", names)
+                    theirs = functional.conv2d(x, weight.to(BFLOAT16), bias.to(BFLOAT16), padding=1)
+                    theirs = functional.relu(theirs) if relu else theirs
+                    self.assertTrue(torch.equal(y, theirs))
+                    leaves, upstream = [x, weight, bias], torch.randn_like(y)
+                    for a, b in zip(torch.autograd.grad(y, leaves, upstream),
+                                    torch.autograd.grad(theirs, leaves, upstream)):
+                        self.assertEqual(a.dtype, b.dtype)
+                        self.assertTrue(torch.equal(a, b))
+
+    def test_a_gradient_is_differentiated_again(self):
+        (x,), weight, bias = self.problem(sizes=((34, 33),))
+        leaves = [x, weight, bias]
+
+        def second(y):
+            grads = torch.autograd.grad(y.float().square().sum(), leaves, create_graph=True)
+            return torch.autograd.grad(sum(g.float().square().sum() for g in grads), leaves)
+
+        try:
+            second(functional.conv2d(x, weight.to(BFLOAT16), bias.to(BFLOAT16), padding=1))
+        except RuntimeError:
+            self.skipTest("this PyTorch cannot differentiate twice in bfloat16")
+        expected = second(functional.conv2d(*(t.float() for t in leaves), padding=1))
+        for found, other in zip(second(vecdet.torch.ops.conv3x3(x, weight, bias)), expected):
+            self.assertEqual(found.dtype, other.dtype)
+            self.assertLessEqual(float((found - other).float().norm()),
+                                 0.03 * float(other.float().norm()))
+
+    def test_forward_mode_is_atens(self):
+        (x,), weight, bias = self.problem(sizes=((34, 33),))
+        for enabled in (False, True):
+            with torch.autocast("cpu", BFLOAT16, enabled), forward_ad.dual_level():
+                dual = forward_ad.make_dual(x.detach(), torch.ones_like(x))
+                names, y = operators_of(lambda: vecdet.torch.ops.conv3x3(dual, weight, bias))
+                self.assertNotIn(OURS, names)
+                found = forward_ad.unpack_dual(y).tangent
+            expected = functional.conv2d(torch.ones_like(x).float(), weight, padding=1)
+            self.assertLessEqual(float((found - expected).norm()), 0.02 * float(expected.norm()))
+
+    @unittest.skipUnless(hasattr(torch, "func"), "this PyTorch has no torch.func")
+    def test_transforms(self):
+        inputs, weight, bias = self.problem(sizes=((34, 33),))
+        conv = vecdet.torch.accelerate_convolutions(nn.Conv2d(24, 40, 3, padding=1))
+        for enabled in (False, True):
+            with torch.autocast("cpu", BFLOAT16, enabled):
+                x = inputs[0].detach().float() if enabled else inputs[0].detach()
+                module = conv if enabled else copy.deepcopy(conv).to(BFLOAT16)
+                found = torch.func.vmap(lambda each: module(each[None])[0])(x)
+                self.assert_near(found.float(), module(x).float(), 0.02)
+
+    def test_kept_weights_follow_every_change(self):
+        for weight_type in self.TYPES:
+            (x,), weight, bias = self.problem(weight_type, sizes=((34, 33),))
+            with torch.no_grad():
+                for factor in (1, -2, 0.5):
+                    weight.data.mul_(factor)
+                    for _ in range(2):
+                        self.assert_rounded(
+                            vecdet.torch.ops.conv3x3(x, weight, bias),
+                            functional.conv2d(x.double(), weight.double(), bias.double(),
+                                              padding=1))
+
+    def test_meta(self):
+        for weight_type in self.TYPES:
+            (x,), weight, bias = self.problem(weight_type, sizes=((34, 33),))
+            data = [x, weight, bias]
+            meta = [t.detach().to("meta").requires_grad_() for t in data]
+            ours, known = (vecdet.torch.ops.conv3x3(*t, True) for t in (data, meta))
+            grads, shapes = (torch.autograd.grad(y, t, torch.ones_like(y))
+                             for y, t in ((ours, data), (known, meta)))
+            for a, b in zip((ours, *grads), (known, *shapes)):
+                self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype))
+
+    def test_types_that_differ(self):
+        inputs, weight, bias = self.problem()
+        x = inputs[0]
+        for arguments, text in (
+            ((x, weight.double()), "conv3x3: weight.dtype is Double, expected bfloat16 or float32"),
+            ((x, weight, bias.half()), "conv3x3: bias.dtype is Half, expected bfloat16 or float32"),
+            ((x.float(), weight.to(BFLOAT16)), "conv3x3: weight.dtype is BFloat16, expected the"),
+            ((x.float(), weight, bias.double()), "conv3x3: bias.dtype is Double, expected the"),
+            ((x.double(), weight), "conv3x3: weight.dtype is Float, expected the type of the"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(RuntimeError, text):
+                vecdet.torch.ops.conv3x3(*arguments)
+        with self.assertRaisesRegex(RuntimeError, "input.dtype is Float, expected one type on all"):
+            vecdet.torch.ops.conv3x3_levels([x, x.float()], weight)
+
+    def test_modules(self):
+        """Under autocast, and of bfloat16: a fused ReLU, hooks, gradients of the parameters."""
+        for is_cast in (True, False):
+            net = nn.Sequential(nn.Conv2d(24, 40, 3, padding=1), nn.ReLU(),
+                                nn.Conv2d(40, 24, 3, padding=1))
+            x = torch.randn(2, 24, 34, 33).to(BFLOAT16)
+            if is_cast:
+                x = x.float()
+            else:
+                net = net.to(BFLOAT16)
+            ours = vecdet.torch.accelerate_convolutions(copy.deepcopy(net))
+            exact = copy.deepcopy(net).double()
+            expected = exact(x.double())
+            with self.subTest(autocast=is_cast), torch.autocast("cpu", BFLOAT16, is_cast):
+                names, found = operators_of(lambda: ours(x))
+                self.assertEqual(names.count(OURS), 2)
+                self.assertNotIn("aten::conv2d", names)
+                self.assertNotIn("aten::relu", names)
+                seen = []
+                hook = ours[1].register_forward_hook(lambda *values: seen.append(values[-1]))
+                self.assertTrue(torch.equal(ours(x), found))
+                hook.remove()
+                self.assertEqual([y.dtype for y in seen], [BFLOAT16])
+                self.assertEqual(found.dtype, BFLOAT16)
+                self.assertLessEqual(float((found - expected).norm()),
+                                     0.005 * float(expected.norm()))
+            upstream = torch.randn_like(found)
+            found.backward(upstream)
+            expected.backward(upstream.double())
+            for mine, other in zip(ours.parameters(), exact.parameters()):
+                self.assertEqual(mine.grad.dtype, mine.dtype)
+                self.assertLessEqual(float((mine.grad - other.grad).norm()),
+                                     0.005 * float(other.grad.norm()))
+
+    def test_heads_take_one_call(self):
+        models = detectors()
+        del models["FCOS"]  # Old versions of PyTorch have no group_norm() under autocast.
+        for name, model in models.items():
+            head = getattr(model, "head", None) or model.rpn.head
+            maps = [torch.randn(1, 32, side, side) for side in (40, 20)]
+            head.eval()
+            with torch.no_grad(), torch.autocast("cpu", BFLOAT16):
+                expected = tensors_of(head(maps))
+                vecdet.torch.accelerate(model)
+                names, found = operators_of(lambda: tensors_of(head(maps)))
+            with self.subTest(name):
+                self.assertEqual(names.count(OURS), {"FasterRCNN": 1, "RetinaNet": 10}[name])
+                for mine, other in zip(found, expected):
+                    self.assertEqual(mine.dtype, other.dtype)
+                    self.assertLessEqual(float((mine - other).float().norm()),
+                                         0.02 * float(other.float().norm()))
 
 
 class Pyramid(nn.Module):

@@ -2,6 +2,7 @@
 // The operators of convolutions and of memory.
 //
 // backward() calls a separate operator for the gradients.
+#include <vecdet/impl/torch/autocast.hpp>
 #include <vecdet/impl/torch/conv3x3.hpp>
 #include <vecdet/impl/torch/gradient.hpp>
 #include <vecdet/impl/torch/operator.hpp>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
@@ -28,6 +30,7 @@ namespace {
 struct conv3x3_context : torch::CustomClassHolder {
   std::vector<at::Tensor> inputs, outputs;  ///< empty after forward()
   at::Tensor weight;
+  at::ScalarType bias_type = at::kFloat;
   bool relu = false, has_bias = false;
   std::size_t levels = 0;
 };
@@ -74,39 +77,35 @@ struct convolved : torch::autograd::Function<convolved> {
     list result(levels);
     std::move(grads.begin(), grads.end(), result.begin());
     result.push_back(needs_weight ? weight_grad : at::Tensor());
-    result.push_back(needs_bias ? bias_grad : at::Tensor());
+    result.push_back(needs_bias ? bias_grad.to(call.bias_type) : at::Tensor());
     result.emplace_back();
     return result;
   }
 };
 
-/// Whether vecdet can convolve these tensors: not under autocast, in forward mode or under a
-/// transform of torch.func.
+/// Whether vecdet can convolve these tensors: not in forward mode or under a transform of
+/// torch.func.
 bool is_ours(at::TensorList inputs, const at::Tensor& weight, const optional_tensor& bias) {
-  if (!c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU)) return false;
+  const at::ScalarType type = inputs[0].scalar_type();
   const auto fits = [](const at::Tensor& tensor) {
-    return tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided &&
-           (tensor.is_cpu() || tensor.is_meta()) && !is_transformed(tensor);
+    return tensor.layout() == at::kStrided && (tensor.is_cpu() || tensor.is_meta()) &&
+           !is_transformed(tensor);
   };
-  return std::all_of(inputs.begin(), inputs.end(), fits) && fits(weight) &&
-         (!bias.has_value() || !bias->defined() || fits(*bias));
+  const auto is_map = [&](const at::Tensor& tensor) {
+    return tensor.scalar_type() == type && fits(tensor);
+  };
+  const auto is_parameter = [&](const at::Tensor& tensor) {
+    return (tensor.scalar_type() == at::kFloat || tensor.scalar_type() == type) && fits(tensor);
+  };
+  return (type == at::kFloat || type == at::kBFloat16) &&
+         std::all_of(inputs.begin(), inputs.end(), is_map) && is_parameter(weight) &&
+         (!bias.has_value() || !bias->defined() || is_parameter(*bias));
 }
 
-}  // namespace
-
-// The public operators with a gradient.
-namespace differentiable {
-
-std::vector<at::Tensor> conv3x3_levels(at::TensorList inputs, const at::Tensor& weight,
-                                       const optional_tensor& bias, bool relu) {
+/// The convolution of tensors for which is_ours() is true, with its gradient.
+std::vector<at::Tensor> our_conv3x3(at::TensorList inputs, const at::Tensor& weight,
+                                    const optional_tensor& bias, bool relu) {
   static const auto op = find_operator("vecdet::_conv3x3", &meta::conv3x3);
-  translated([&] { check_conv3x3(inputs, weight, bias); });
-  if (!is_ours(inputs, weight, bias)) {
-    std::vector<at::Tensor> outputs;
-    for (const at::Tensor& input : inputs)
-      outputs.push_back(aten_conv3x3(input, weight, bias, relu));
-    return outputs;
-  }
   const bool trains_weight = needs_gradient(weight);
   const bool has_bias = bias.has_value() && bias->defined();
   const std::vector<at::Tensor> outputs = op.call(inputs, weight, bias, relu, !trains_weight);
@@ -118,7 +117,25 @@ std::vector<at::Tensor> conv3x3_levels(at::TensorList inputs, const at::Tensor& 
   call->weight = weight;
   call->relu = relu;
   call->has_bias = has_bias;
+  if (has_bias) call->bias_type = bias->scalar_type();
   return convolved::apply(inputs, weight, bias, call);
+}
+
+}  // namespace
+
+// The public operators with a gradient.
+namespace differentiable {
+
+std::vector<at::Tensor> conv3x3_levels(at::TensorList inputs, const at::Tensor& weight,
+                                       const optional_tensor& bias, bool relu) {
+  translated([&] { check_conv3x3(inputs, weight, bias); });
+  // Tensors of another device may be under its autocast, which converts their types.
+  if (!c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU) ||
+      !(weight.is_cpu() || weight.is_meta()))
+    return aten_conv3x3(inputs, weight, bias, relu);
+  translated([&] { check_conv3x3_types(inputs, weight, bias); });
+  return is_ours(inputs, weight, bias) ? our_conv3x3(inputs, weight, bias, relu)
+                                       : aten_conv3x3(inputs, weight, bias, relu);
 }
 
 at::Tensor conv3x3(const at::Tensor& input, const at::Tensor& weight, const optional_tensor& bias,
@@ -127,6 +144,30 @@ at::Tensor conv3x3(const at::Tensor& input, const at::Tensor& weight, const opti
 }
 
 }  // namespace differentiable
+
+// The same under autocast: inputs get its type, as those of conv2d(). vecdet reads weight and bias
+// of float32 as they are; otherwise conv2d() converts them.
+namespace under_autocast {
+
+std::vector<at::Tensor> conv3x3_levels(at::TensorList inputs, const at::Tensor& weight,
+                                       const optional_tensor& bias, bool relu) {
+  translated([&] { check_conv3x3(inputs, weight, bias); });
+  const at::ScalarType type =
+      at::autocast::get_lower_precision_fp_from_device_type(c10::DeviceType::CPU);
+  std::vector<at::Tensor> cast;
+  for (const at::Tensor& input : inputs)
+    cast.push_back(at::autocast::cached_cast(type, input, c10::DeviceType::CPU));
+  if (!is_ours(cast, weight, bias)) return aten_conv3x3(cast, weight, bias, relu);
+  const below_autocast once;
+  return our_conv3x3(cast, weight, bias, relu);
+}
+
+at::Tensor conv3x3(const at::Tensor& input, const at::Tensor& weight, const optional_tensor& bias,
+                   bool relu) {
+  return conv3x3_levels(input, weight, bias, relu)[0];
+}
+
+}  // namespace under_autocast
 }  // namespace aten
 }  // namespace detail
 
@@ -177,6 +218,11 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "bool needs_inputs, bool needs_weight, bool needs_bias) -> (Tensor[], Tensor, Tensor)");
   m.def("_free_cached_memory() -> int", &vecdet::ops::free_cached_memory);
   m.def("_keep_memory() -> bool", [] { return vecdet::keep_memory(); });
+}
+
+TORCH_LIBRARY_IMPL(vecdet, AutocastCPU, m) {
+  m.impl("conv3x3", &aten::under_autocast::conv3x3);
+  m.impl("conv3x3_levels", &aten::under_autocast::conv3x3_levels);
 }
 
 TORCH_LIBRARY_IMPL(vecdet, CPU, m) {

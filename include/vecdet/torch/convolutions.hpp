@@ -16,9 +16,14 @@ namespace ops {
 /// height x width, contiguous or channels_last. Neither layout is copied; the result and the
 /// gradient have the same layout. Differentiable in input, weight and bias.
 ///
-/// at::conv2d() computes shapes for which conv3x3_is_faster() is false, types other than float32,
-/// and everything under autocast, in forward mode and under the transforms of torch.func. Its
-/// gradients are also used if they are differentiated again (create_graph).
+/// Weight and bias of a bfloat16 input are bfloat16 or float32. Products and sums are float32, and
+/// each gradient has the type of its tensor. Autocast to bfloat16 converts the input, and leaves
+/// weight and bias in float32.
+///
+/// at::conv2d() computes types other than float32 and bfloat16, everything in forward mode and
+/// under the transforms of torch.func, and shapes for which it is faster. In bfloat16 that depends
+/// on the processor, too: impl/torch/conv3x3_rule.hpp. Its gradients are also used if they are
+/// differentiated again (create_graph).
 ///
 /// A weight that requires a gradient is transformed in every call. Other weights are transformed
 /// when their values change, and the result is kept: see free_cached_memory().

@@ -45,12 +45,13 @@ def accelerate_convolutions(module: _Model) -> _Model:
     with stride 1, padding 1, no dilation and one group. Classes derived from nn.Conv2d and objects
     with their own forward() are left unchanged. A ReLU that follows such a convolution in an
     nn.Sequential is computed in the same pass. Every call chooses between vecdet and PyTorch.
-    PyTorch computes types other than float32, tensors that are not on the CPU, everything under
-    autocast, forward-mode differentiation and the transforms of torch.func, second derivatives, and
-    shapes for which it is faster.
+    PyTorch computes types other than float32 and bfloat16, tensors that are not on the CPU,
+    forward-mode differentiation and the transforms of torch.func, second derivatives, and shapes
+    for which it is faster. In bfloat16, also under autocast, this includes all shapes on processors
+    with AMX: docs/pytorch.md has the rule.
 
-    Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. restore() undoes
-    this.
+    Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. Those in
+    bfloat16 are computed in float32 and rounded once. restore() undoes this.
 
     Returns:
         The module.

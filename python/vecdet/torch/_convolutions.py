@@ -21,24 +21,30 @@ _ops = torch.ops.vecdet
 _SEQUENCES = tuple(each for each in (nn.Sequential, getattr(misc, "ConvNormActivation", None),
                                      getattr(misc, "Conv2dNormActivation", None)) if each)
 
+# What the operators compute. They, and autocast, choose between combinations.
+_TYPES = (torch.float32, torch.bfloat16)
+
 
 def conv3x3(input: Tensor, weight: Tensor, bias: Tensor | None = None,
             relu: bool = False) -> Tensor:
     """The 3x3 convolution with stride 1 and padding 1, differentiable in its tensors.
 
-    float32 is computed by Winograd's minimal filtering if that is faster. PyTorch computes other
-    types, everything under autocast, in forward mode and under the transforms of torch.func, and
+    float32 and bfloat16 are computed by Winograd's minimal filtering if that is faster, which for
+    bfloat16 depends on the processor: docs/pytorch.md has the rule. Products and sums are float32,
+    and results are rounded once. Autocast to bfloat16 converts the input and leaves weight and bias
+    in float32. PyTorch computes other types, forward mode and the transforms of torch.func, and
     gradients that are differentiated again.
 
     Args:
         input: [N, C, H, W], contiguous or channels_last: neither is copied, and result and gradient
-            have the same layout.
-        weight: [K, C, 3, 3].
-        bias: [K].
+            have the same layout and type.
+        weight: [K, C, 3, 3], of the input's type, or float32 for bfloat16. Its gradient has its
+            type.
+        bias: [K]. Its type may be those of weight.
         relu: whether the result is max(convolution, 0), in the same pass.
 
     Raises:
-        RuntimeError: shapes that differ.
+        RuntimeError: shapes or types that differ.
     """
     return _ops.conv3x3(input, weight, bias, relu)
 
@@ -66,9 +72,9 @@ def _fits(module: nn.Module, inputs: Sequence[Tensor]) -> bool:
     """Whether conv3x3 computes what the module would. Ask at every call: users change modules."""
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
     return (is_3x3(module) and isinstance(weight, Tensor) and weight.dim() == 4
-            and weight.shape[2:] == (3, 3) and weight.is_cpu and weight.dtype == torch.float32
+            and weight.shape[2:] == (3, 3) and weight.is_cpu and weight.dtype in _TYPES
             and all(isinstance(x, Tensor) and x.dim() == 4 and x.is_cpu
-                    and x.dtype == torch.float32 and x.shape[1] == weight.shape[1]
+                    and x.dtype in _TYPES and x.shape[1] == weight.shape[1]
                     for x in inputs)
             and not any(is_transformed(x) for x in (weight, bias, *inputs) if x is not None))
 
