@@ -45,6 +45,13 @@ class Operator:
     in_schema: dict[str, str] = dataclasses.field(default_factory=dict)  # names that differ there
 
 
+def declared(header: str, names: str) -> dict[str, str]:
+    """The defaults of parameters that are not in a struct X_params, from a public header."""
+    text = (INCLUDE / header).read_text()
+    found = dict(re.findall(r"\bindex_t (\w+) = (-?\d+)", text))
+    return {name: found[name] for name in names.split()}
+
+
 FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
     "queries": (["queries.hpp", "set_loss_gradient.hpp"], [
         Operator("match_queries", autocast=(0, 1)),
@@ -78,17 +85,19 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
         Operator("decode_distribution_boxes"),
         Operator("softmax_cross_entropy_loss", loss="rows"),
         Operator("mined_cross_entropy_loss", loss="rows",
-                 defaults={"negatives_per_foreground": "3", "background": "0"}),
+                 defaults=declared("softmax_cross_entropy.hpp",
+                                   "negatives_per_foreground background")),
     ]),
     "box_losses": (["box_losses.hpp", "loss_tensors.hpp"], [
         Operator("smooth_l1_loss", loss="elements", order=(
             "predictions targets beta reduction labels scale box_weights background ignore"),
-                 defaults={"background": "-1", "ignore": "-2"}),
+                 defaults=declared("box_selection.hpp", "background ignore")),
         Operator("iou_loss", loss="rows", order=(
             "predicted targets kind reduction epsilon scale box_weights")),
         Operator("regression_loss", loss="elements", nested=("coder.size_limit",), order=(
             "deltas anchors targets matches labels loss beta epsilon weights size_limit scale "
-            "box_weights background ignore"), defaults={"background": "-1", "ignore": "-2"}),
+            "box_weights background ignore"),
+                 defaults=declared("box_selection.hpp", "background ignore")),
     ]),
     "head_losses": (["head_losses.hpp"], [
         Operator("sigmoid_focal_loss_levels", loss="matrix", order=(

@@ -5,7 +5,8 @@
 # <vecdet_fast_math>, a program compiled without such flags. A build is
 #
 #   <compiler>/dispatch/<flags>   only the host's code has the flags: results must be bit-identical
-#   <compiler>/headers/<flags>    all code has them: docs/portability.md lists the tolerances
+#   <compiler>/equal/<flags>      all code has the flags: results must be bit-identical
+#   <compiler>/close/<flags>      all code has the flags: docs/portability.md lists the tolerances
 #
 # with flags joined by commas. Without builds, all of those below. Objects are kept in <folder>. FAMILIES
 # limits the catalogue, as in "nms iou"; JOBS is the number of compilers at once.
@@ -17,8 +18,9 @@ if [ $# = 0 ]; then
   for compiler in g++ clang++; do
     set -- "$@" $compiler/dispatch/-O2,-ffast-math,-march=native \
       $compiler/dispatch/-O2,-march=native,-ffp-contract=fast
-    set -- "$@" $compiler/headers/-O2,-funsafe-math-optimizations,-march=x86-64
-    for march in x86-64 x86-64-v3 x86-64-v4; do set -- "$@" $compiler/headers/-Ofast,-march=$march; done
+    set -- "$@" $compiler/close/-O2,-funsafe-math-optimizations,-march=x86-64
+    for march in x86-64 x86-64-v3 x86-64-v4; do set -- "$@" $compiler/close/-Ofast,-march=$march; done
+    set -- "$@" $compiler/equal/-O2,-ffp-contract=off,-march=x86-64-v3
   done
 fi
 mkdir -p "$folder"
@@ -41,7 +43,7 @@ for build; do
   mkdir -p "$to"
   common=(-std=c++17 -Iinclude -I.)
   libraries=(-ltbb -pthread)
-  mode=close
+  mode=$kind
   if [ "$kind" = dispatch ]; then
     common+=(-DVECDET_DISPATCH)
     libraries=("$library" "${libraries[@]}")

@@ -84,6 +84,9 @@ typedef struct vecdet_letterbox_transform {
   double width;
 } vecdet_letterbox_transform;
 
+/// Intersection over union and its variants.
+typedef enum vecdet_iou_kind { VECDET_IOU, VECDET_GIOU, VECDET_DIOU, VECDET_CIOU } vecdet_iou_kind;
+
 /// How dw and dh, divided by their weights, are clamped before exp.
 typedef enum vecdet_size_clamp {
   VECDET_CLAMP_ABOVE,  ///< at most size_limit: torchvision, detectron2
@@ -110,9 +113,6 @@ typedef struct vecdet_coder_params {
   double size_limit;          ///< log(1000 / 16); 0 or more; default 4.135166556742356
   vecdet_box_format anchors;  ///< or VECDET_CXCYWH; default VECDET_XYXY
 } vecdet_coder_params;
-
-/// Intersection over union and its variants.
-typedef enum vecdet_iou_kind { VECDET_IOU, VECDET_GIOU, VECDET_DIOU, VECDET_CIOU } vecdet_iou_kind;
 
 /// The IoU of two boxes without area, which is 0/0.
 typedef enum vecdet_empty_iou {
@@ -162,154 +162,361 @@ vecdet_isa vecdet_detected_isa(void);
 const char* vecdet_isa_name(vecdet_isa set);
 
 // ------------------------------------------------------------------------------------------------
-// Non-maximum suppression, soft-NMS and merging. Boxes are count x 4, scores have one number per
-// box.
+// Multi-scale deformable attention of DETRs.
 
-/// The meaning of a box's four numbers.
-typedef enum vecdet_nms_format {
-  VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered
-  VECDET_NMS_ANY_CORNERS,  ///< two opposite corners in any order: ONNX
-  VECDET_NMS_CENTRE        ///< centre x, y, width, height: ONNX with center_point_box
-} vecdet_nms_format;
+/// A level of the value of deformable attention.
+typedef struct vecdet_attention_level {
+  int64_t height;
+  int64_t width;
+  int64_t points;  ///< sampled by each query on this level in each head
+} vecdet_attention_level;
 
-/// The formula for the overlap of two boxes.
-typedef enum vecdet_nms_overlap {
-  VECDET_NMS_PLAIN,  ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX
-  /// the same, but 0 unless both areas and the intersection are above 0: ONNX
-  VECDET_NMS_POSITIVE_AREA,
-  /// intersection / the smaller area, but 0 unless both areas are above 0: SAHI, supervision
-  VECDET_NMS_SMALLER_AREA,
-  /// 1 - float(1 - IoU in double), but 1 if the sum of both areas is NaN or at most 2^-23 (2^-52 in
-  /// double): OpenCV
-  VECDET_NMS_JACCARD
-} vecdet_nms_overlap;
+/// The sizes of a call of deformable attention.
+typedef struct vecdet_attention_shape {
+  int64_t images;
+  int64_t queries;
+  int64_t heads;
+  int64_t channels;  ///< of a head
+  const vecdet_attention_level* levels;
+  int64_t level_count;
+} vecdet_attention_shape;
 
-/// The order of the result.
-typedef enum vecdet_nms_order {
-  VECDET_NMS_BY_SCORE,           ///< descending score over all classes and images
-  VECDET_NMS_BY_INDEX,           ///< ascending index: IPEX
-  VECDET_NMS_BY_IMAGE,           ///< by image, then descending score
-  VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
-} vecdet_nms_order;
+/// Multi-scale deformable attention, arXiv 2010.04159, equation 3, without its linear layers. Each
+/// query sums bilinear samples at its points, as in torch's grid_sample with align_corners = False
+/// and zeros outside. `value` is images x locations of all levels x heads x channels. `points` is
+/// images x queries x heads x points of all levels x (x, y), where x and y are 0 to 1 from edge to
+/// edge of a level. `weights` is images x queries x heads x points of all levels, and `out` images
+/// x queries x heads x channels. `type` is that of value and output; points and weights are float,
+/// or double for VECDET_FLOAT64.
+vecdet_status vecdet_deformable_attention(vecdet_dtype type, const vecdet_attention_shape* shape,
+    const void* value, const void* points, const void* weights, vecdet_workspace* workspace, void*
+    out);
 
-/// Parameters of vecdet_nms() and vecdet_batched_nms(). Going down the scores, a box is kept unless
-/// a kept box of its class and image overlaps it by more than the threshold. The defaults are those
-/// of torchvision's NMS with a threshold of 0.5.
-typedef struct vecdet_nms_params {
-  double iou_threshold;  ///< in [0, 1]; default 0.5
-  int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
-  int float_threshold;   ///< rounds both thresholds to the type they are compared in; default 0
-  int plus_one;          ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
-  int drop_nan_scores;   ///< drops NaN scores; else they come first and are kept; default 0
-  int drop_degenerate;   ///< drops boxes with NaN or without area; default 0
-  /// only boxes with scores above it take part; -infinity: all boxes; default -infinity
-  double score_threshold;
-  vecdet_nms_format format;    ///< default VECDET_NMS_CORNERS
-  vecdet_nms_overlap overlap;  ///< default VECDET_NMS_PLAIN
-  vecdet_nms_order order;      ///< default VECDET_NMS_BY_SCORE
-  int64_t max_per_class;       ///< per class and image, best scores first; default INT64_MAX
-  int64_t max_per_image;       ///< default INT64_MAX
-  int64_t max_total;           ///< default INT64_MAX
-} vecdet_nms_params;
+/// Writes the gradients with respect to value, points and weights, which have their shapes and
+/// types. A null pointer skips a gradient. `upstream` is the gradient with respect to the output.
+vecdet_status vecdet_deformable_attention_grad(vecdet_dtype type, const vecdet_attention_shape*
+    shape, const void* upstream, const void* value, const void* points, const void* weights,
+    vecdet_workspace* workspace, void* value_grad, void* points_grad, void* weights_grad);
 
-/// How an overlap reduces a score.
-typedef enum vecdet_soft_nms_method {
-  VECDET_SOFT_NMS_HARD,
-  VECDET_SOFT_NMS_LINEAR,
-  VECDET_SOFT_NMS_GAUSSIAN
-} vecdet_soft_nms_method;
+// ------------------------------------------------------------------------------------------------
+// Box losses. Predictions, targets, losses and gradients are count x 4 without gaps. `box_weights`
+// are a further factor per box; null: all 1. A null `selection` selects all boxes; boxes that are
+// not selected get loss and gradient 0.
 
-/// Parameters of vecdet_soft_nms().
-typedef struct vecdet_soft_nms_params {
-  vecdet_soft_nms_method method;  ///< default VECDET_SOFT_NMS_LINEAR
-  /// of the hard and the linear method; compared in the IoU's type; default 0.3
-  double iou_threshold;
-  double sigma;  ///< of the gaussian method, above 0; default 0.5
-  /// after a pick, boxes of its group with lower scores are dropped; default 1e-3
-  double score_floor;
-  int plus_one;  ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
-} vecdet_soft_nms_params;
+/// Smooth L1 of the deltas, or an IoU loss of the decoded boxes.
+typedef enum vecdet_box_loss {
+  VECDET_SMOOTH_L1_LOSS,
+  VECDET_GIOU_LOSS,
+  VECDET_DIOU_LOSS,
+  VECDET_CIOU_LOSS
+} vecdet_box_loss;
 
-/// Parameters of vecdet_merge_boxes().
-typedef struct vecdet_merge_params {
-  /// or VECDET_NMS_POSITIVE_AREA, the IoU; default VECDET_NMS_SMALLER_AREA
-  vecdet_nms_overlap overlap;
-  double match_threshold;  ///< in (0, 1]; default 0.5
-  int transitive;          ///< a taken box takes its own matches, too; default 0
-  /// a member extends its group's box only if the two still overlap by more than the threshold,
-  /// computed in double with the box as extended so far; default 1
-  int rechecks;
-} vecdet_merge_params;
+/// Parameters of vecdet_regression_loss().
+typedef struct vecdet_regression_loss_params {
+  vecdet_box_loss loss;  ///< default VECDET_SMOOTH_L1_LOSS
+  double beta;           ///< of smooth L1; 0 or more; default 1 / 9
+  double epsilon;        ///< of the IoU losses; 0 or more; default 1e-7
+  /// factor on loss and gradient; trainers use 1 / max(1, foreground); default 1
+  double scale;
+  vecdet_coder_params coder;  ///< anchors must be corners; only the IoU losses use the clamp
+} vecdet_regression_loss_params;
 
-/// The defaults of vecdet_nms_params.
-vecdet_nms_params vecdet_nms_params_default(void);
+/// Smooth L1 loss: the parabola meets the line at `beta`, 0 or more. Writes the sum to `loss`.
+vecdet_status vecdet_smooth_l1_loss(vecdet_dtype type, const void* predictions, const void* targets,
+    int64_t count, const vecdet_box_selection* selection, double beta, double scale, const float*
+    box_weights, double* loss);
 
-/// torchvision.ops.nms.
-vecdet_nms_params vecdet_nms_params_torchvision(double iou_threshold);
+/// Writes the loss of each number to `losses`.
+vecdet_status vecdet_smooth_l1_loss_unreduced(vecdet_dtype type, const void* predictions, const
+    void* targets, int64_t count, const vecdet_box_selection* selection, double beta, double scale,
+    const float* box_weights, void* losses);
 
-/// mmcv.ops.nms; its sort is unstable, vecdet's is stable.
-vecdet_nms_params vecdet_nms_params_mmcv(double iou_threshold, int plus_one);
+/// Writes the sum, and its gradient with respect to the predictions.
+vecdet_status vecdet_smooth_l1_loss_and_grad(vecdet_dtype type, const void* predictions, const void*
+    targets, int64_t count, const vecdet_box_selection* selection, double beta, double scale, const
+    float* box_weights, double* loss, void* grad);
 
-/// IPEX's NMS.
-vecdet_nms_params vecdet_nms_params_ipex(double iou_threshold);
+/// GIoU, DIoU or CIoU loss of predicted boxes, corners. `epsilon` is 1e-7 in torchvision.
+vecdet_status vecdet_iou_loss(vecdet_dtype type, const void* predicted, const void* targets, int64_t
+    count, vecdet_iou_kind kind, double epsilon, double scale, const float* box_weights, double*
+    loss);
 
-/// ONNX Runtime's NonMaxSuppression; `max_per_class` is its max_output_boxes_per_class, and
-/// `centre_format` its center_point_box.
-vecdet_nms_params vecdet_nms_params_onnx(double iou_threshold, int64_t max_per_class, int
-    centre_format);
+/// Writes the loss of each box to `losses`.
+vecdet_status vecdet_iou_loss_unreduced(vecdet_dtype type, const void* predicted, const void*
+    targets, int64_t count, vecdet_iou_kind kind, double epsilon, double scale, const float*
+    box_weights, void* losses);
 
-/// SAHI's NMS, by intersection over the smaller area or by IoU. SAHI itself breaks ties of scores
-/// by coordinates.
-vecdet_nms_params vecdet_nms_params_sahi(double match_threshold, int smaller_area);
+/// Writes the sum, and its gradient with respect to the predicted boxes.
+vecdet_status vecdet_iou_loss_and_grad(vecdet_dtype type, const void* predicted, const void*
+    targets, int64_t count, vecdet_iou_kind kind, double epsilon, double scale, const float*
+    box_weights, double* loss, void* grad);
 
-/// cv::dnn::NMSBoxes with eta 1 and top_k 0. Rectangles are given by their corners, in double, or
-/// in float with integer coordinates and areas up to 2^23.
-vecdet_nms_params vecdet_nms_params_opencv(double iou_threshold, double score_threshold);
+/// The defaults of vecdet_regression_loss_params.
+vecdet_regression_loss_params vecdet_regression_loss_params_default(void);
 
-/// NMS of boxes of one class and image. Writes the indices of the kept boxes to `kept`, which has
-/// memory for `count`, in the order params->order, and their number to `kept_count`. `params` null:
-/// the defaults.
-vecdet_status vecdet_nms(vecdet_dtype type, const void* boxes, const void* scores, int64_t count,
-    const vecdet_nms_params* params, vecdet_workspace* workspace, int64_t* kept, int64_t*
-    kept_count);
+/// The box loss of deltas relative to anchors, in one pass: encoded targets or decoded boxes are
+/// never stored. Anchors are one per delta, or those of one image, whose number divides `count`.
+/// Targets are one box per delta, or, with `matches`, ground-truth boxes and the index of one of
+/// them per delta. All have the same type.
+vecdet_status vecdet_regression_loss(vecdet_dtype type, const void* deltas, int64_t count, const
+    void* anchors, int64_t anchor_count, const void* targets, int64_t target_count, const int64_t*
+    matches, const vecdet_box_selection* selection, const vecdet_regression_loss_params* params,
+    const float* box_weights, double* loss);
 
-/// NMS per class and image. `classes` and `images` have one number of any value per box; null: all
-/// the same. Otherwise as vecdet_nms().
-vecdet_status vecdet_batched_nms(vecdet_dtype type, const void* boxes, const void* scores, const
-    int64_t* classes, const int64_t* images, int64_t count, const vecdet_nms_params* params,
-    vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count);
+/// Writes the sum, and its gradient with respect to the deltas. `grad` shares no memory with the
+/// inputs.
+vecdet_status vecdet_regression_loss_and_grad(vecdet_dtype type, const void* deltas, int64_t count,
+    const void* anchors, int64_t anchor_count, const void* targets, int64_t target_count, const
+    int64_t* matches, const vecdet_box_selection* selection, const vecdet_regression_loss_params*
+    params, const float* box_weights, double* loss, void* grad);
 
-/// The defaults of vecdet_soft_nms_params.
-vecdet_soft_nms_params vecdet_soft_nms_params_default(void);
+// ------------------------------------------------------------------------------------------------
+// Overlaps, formats and coding of boxes. Boxes are N x 4, x1 y1 x2 y2 unless a function says
+// otherwise, of float, double or bfloat16. Output boxes may reuse the memory of the first input.
 
-/// Soft-NMS, arXiv 1704.04503, per class and image. Writes the picked boxes in descending score to
-/// `kept` and their reduced scores to `kept_scores`: double if `type` is, else float. Both have
-/// memory for `count`.
-vecdet_status vecdet_soft_nms(vecdet_dtype type, const void* boxes, const void* scores, const
-    int64_t* classes, const int64_t* images, int64_t count, const vecdet_soft_nms_params* params,
-    vecdet_workspace* workspace, int64_t* kept, void* kept_scores, int64_t* kept_count);
+/// Writes the IoU of box i of `a` and box j of `b` to out[i * out_stride + j].
+vecdet_status vecdet_pairwise_iou(vecdet_dtype type, const void* a, int64_t a_count, const void* b,
+    int64_t b_count, vecdet_iou_kind kind, vecdet_empty_iou empty, void* out, int64_t out_stride);
 
-/// The defaults of vecdet_merge_params.
-vecdet_merge_params vecdet_merge_params_default(void);
+/// Writes the IoU of box i of `a` and box i of `b` to out[i].
+vecdet_status vecdet_elementwise_iou(vecdet_dtype type, const void* a, const void* b, int64_t count,
+    vecdet_iou_kind kind, vecdet_empty_iou empty, void* out);
 
-/// SAHI's GREEDYNMM, its default.
-vecdet_merge_params vecdet_merge_params_sahi_greedy_nmm(double match_threshold);
+/// Converts boxes from one format to another.
+vecdet_status vecdet_convert_boxes(vecdet_dtype type, const void* boxes, int64_t count,
+    vecdet_box_format from, vecdet_box_format to, void* out);
 
-/// SAHI's NMM.
-vecdet_merge_params vecdet_merge_params_sahi_nmm(double match_threshold);
+/// Clips boxes to an image: x to [0, width], y to [0, height].
+vecdet_status vecdet_clip_boxes(vecdet_dtype type, const void* boxes, int64_t count,
+    vecdet_image_size image, void* out);
 
-/// The groups of supervision's box_non_max_merge; all members extend the box.
-vecdet_merge_params vecdet_merge_params_supervision(double match_threshold);
+/// Writes width times height of each box.
+vecdet_status vecdet_box_areas(vecdet_dtype type, const void* boxes, int64_t count, void* areas);
 
-/// Merges boxes that NMS would suppress into the box that would suppress them, per class and image.
-/// Writes the groups in descending score: the merged boxes and their scores (double if `type` is,
-/// else float), and the members of group k, the best first, to members[offsets[k]] up to
-/// members[offsets[k + 1]]. Merged boxes, scores and members have memory for `count`, offsets for
-/// count + 1. `params` null: vecdet_merge_params_sahi_greedy_nmm(0.5).
-vecdet_status vecdet_merge_boxes(vecdet_dtype type, const void* boxes, const void* scores, const
-    int64_t* classes, const int64_t* images, int64_t count, const vecdet_merge_params* params,
-    vecdet_workspace* workspace, void* merged_boxes, void* merged_scores, int64_t* members, int64_t*
-    offsets, int64_t* group_count);
+/// Writes 1 for each box with both sides at least `min_size`, else 0.
+vecdet_status vecdet_large_box_mask(vecdet_dtype type, const void* boxes, int64_t count, double
+    min_size, uint8_t* mask);
+
+/// Writes the indices of the boxes with both sides at least `min_size`, ascending, to `indices`,
+/// which has memory for `count`, and their number to `large_count`.
+vecdet_status vecdet_large_boxes(vecdet_dtype type, const void* boxes, int64_t count, double
+    min_size, int64_t* indices, int64_t* large_count);
+
+/// Splits rows of x1 y1 x2 y2 score, and the class if `classes` is not null, into separate arrays.
+vecdet_status vecdet_split_detections(vecdet_dtype type, const void* detections, int64_t count,
+    int64_t cols, int64_t stride, void* boxes, void* scores, int64_t* classes);
+
+/// Joins boxes, scores and, if not null, classes to rows of x1 y1 x2 y2 score class. Further
+/// columns are left unchanged.
+vecdet_status vecdet_join_detections(vecdet_dtype type, const void* boxes, const void* scores, const
+    int64_t* classes, int64_t count, void* detections, int64_t cols, int64_t stride);
+
+/// Splits boxes into one array per coordinate.
+vecdet_status vecdet_split_boxes(vecdet_dtype type, const void* boxes, int64_t count, void* x1,
+    void* y1, void* x2, void* y2);
+
+/// The inverse of vecdet_split_boxes().
+vecdet_status vecdet_join_boxes(vecdet_dtype type, const void* x1, const void* y1, const void* x2,
+    const void* y2, int64_t count, void* boxes);
+
+/// The defaults of vecdet_coder_params.
+vecdet_coder_params vecdet_coder_params_default(void);
+
+/// The coder of two-stage detectors' box heads and of torchvision's SSD: weights 10, 10, 5, 5.
+vecdet_coder_params vecdet_coder_params_roi(void);
+
+/// SSD's coder: priors as centre and size, one variance for the centre and one for the size, no
+/// clamp.
+vecdet_coder_params vecdet_coder_params_ssd(double centre_variance, double size_variance);
+
+/// The deltas that decode to `targets` from `anchors`. `params` null: the defaults.
+vecdet_status vecdet_encode_boxes(vecdet_dtype type, const void* targets, const void* anchors,
+    int64_t count, const vecdet_coder_params* params, void* deltas);
+
+/// Decodes images x anchor_count deltas relative to the anchors, which are the same for all images.
+/// Boxes are clipped to `image_sizes`, one per image, unless it is null.
+vecdet_status vecdet_decode_boxes(vecdet_dtype type, const void* deltas, int64_t images, const void*
+    anchors, int64_t anchor_count, const vecdet_image_size* image_sizes, const vecdet_coder_params*
+    params, void* boxes);
+
+/// FCOS's distances from the anchors' centres to the sides of `targets`, divided by the anchors'
+/// sizes if `by_size`.
+vecdet_status vecdet_encode_distances(vecdet_dtype type, const void* targets, const void* anchors,
+    int64_t count, int by_size, vecdet_box_format anchor_format, void* distances);
+
+/// Decodes FCOS's distances. Boxes are clipped to `image_size` unless it is null.
+vecdet_status vecdet_decode_distances(vecdet_dtype type, const void* distances, const void* anchors,
+    int64_t count, const vecdet_image_size* image_size, int by_size, vecdet_box_format
+    anchor_format, void* boxes);
+
+/// Writes the expectation of each row of `logits` (rows x bins), in bins.
+vecdet_status vecdet_decode_distributions(const float* logits, int64_t rows, int64_t bins, int64_t
+    stride, float* distances);
+
+/// Decodes boxes from four rows of `logits` each (4 count x bins): the distances left, top, right
+/// and bottom of the box's point (x, y), multiplied by its stride.
+vecdet_status vecdet_decode_distribution_boxes(const float* logits, int64_t count, int64_t bins,
+    int64_t logits_stride, const float* points, const float* strides, float* boxes);
+
+// ------------------------------------------------------------------------------------------------
+// Classification losses by sigmoids. Logits are rows x classes; a stride is the number of elements
+// from one row to the next. Losses and gradients have the logits' type and the same shape without
+// gaps. A gradient may be the logits' own memory if these have no gaps. `params` null: the
+// defaults.
+
+/// The targets of the sigmoid focal loss. Either `labels`: a class, background or ignore value per
+/// row, with `scores` as the targets of the labelled classes unless that is null; or `dense`:
+/// numbers in [0, 1] of the logits' type and shape, without gaps.
+typedef struct vecdet_focal_targets {
+  const int64_t* labels;
+  const float* scores;
+  const void* dense;
+} vecdet_focal_targets;
+
+/// Reduction of all elements' losses to one number. Without elements, the sum is 0 and the mean
+/// NaN.
+typedef enum vecdet_reduction {
+  VECDET_SUM,
+  VECDET_MEAN  ///< the sum divided by rows x classes, as in torchvision
+} vecdet_reduction;
+
+/// Parameters of vecdet_sigmoid_focal_loss().
+typedef struct vecdet_focal_loss_params {
+  /// Weight of positives; negatives have weight 1-alpha. If negative, both have weight 1. Default
+  /// 0.25.
+  double alpha;
+  double gamma;  ///< focusing exponent, 0 or more; default 2
+  /// factor on loss and gradient; trainers use 1 / max(1, foreground); default 1
+  double scale;
+  vecdet_reduction reduction;  ///< default VECDET_SUM
+  int64_t background;          ///< label of rows in which every class is negative; default -1
+  /// label of rows that do not count: loss 0 and gradient 0; default -2
+  int64_t ignore;
+  const float* row_weights;  ///< an additional factor per row; null: all 1
+} vecdet_focal_loss_params;
+
+/// Parameters of vecdet_quality_focal_loss().
+typedef struct vecdet_quality_focal_params {
+  double beta;  ///< focusing exponent, 0 or more; 0, 1 and 2 are fast; default 2
+  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
+  double scale;
+  vecdet_reduction reduction;  ///< default VECDET_SUM
+  int64_t background;          ///< label of rows in which every class is negative; default -1
+  /// label of rows that do not count: loss 0 and gradient 0; default -2
+  int64_t ignore;
+  const float* row_weights;  ///< an additional factor per row; null: all 1
+} vecdet_quality_focal_params;
+
+/// Parameters of vecdet_varifocal_loss().
+typedef struct vecdet_varifocal_params {
+  double alpha;  ///< weight of negatives, 0 or more; default 0.75
+  double gamma;  ///< focusing exponent of negatives, 0 or more; 0, 1 and 2 are fast; default 2
+  /// Differentiates p^gamma with respect to the logit, as in the reference implementation. If 0,
+  /// p^gamma is a constant weight, and the gradient of a negative is alpha p^gamma p. Default 1.
+  int grad_through_factor;
+  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
+  double scale;
+  vecdet_reduction reduction;  ///< default VECDET_SUM
+  int64_t background;          ///< label of rows in which every class is negative; default -1
+  /// label of rows that do not count: loss 0 and gradient 0; default -2
+  int64_t ignore;
+  const float* row_weights;  ///< an additional factor per row; null: all 1
+} vecdet_varifocal_params;
+
+/// Parameters of vecdet_bce_loss().
+typedef struct vecdet_bce_params {
+  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
+  double scale;
+  vecdet_reduction reduction;  ///< default VECDET_SUM
+  int64_t background;          ///< label of rows in which every class is negative; default -1
+  /// label of rows that do not count: loss 0 and gradient 0; default -2
+  int64_t ignore;
+  const float* row_weights;  ///< an additional factor per row; null: all 1
+} vecdet_bce_params;
+
+/// Writes the number of labels that are neither `background` nor `ignore`. Trainers scale losses by
+/// 1 / max(1, foreground).
+vecdet_status vecdet_count_foreground(const int64_t* labels, int64_t count, int64_t background,
+    int64_t ignore, int64_t* foreground);
+
+/// The defaults of vecdet_focal_loss_params.
+vecdet_focal_loss_params vecdet_focal_loss_params_default(void);
+
+/// Sigmoid focal loss, arXiv 1708.02002: writes the sum or mean to `loss`.
+vecdet_status vecdet_sigmoid_focal_loss(vecdet_dtype type, const void* logits, int64_t rows, int64_t
+    classes, int64_t stride, const vecdet_focal_targets* targets, const vecdet_focal_loss_params*
+    params, double* loss);
+
+/// Writes the loss of each element to `losses`.
+vecdet_status vecdet_sigmoid_focal_loss_unreduced(vecdet_dtype type, const void* logits, int64_t
+    rows, int64_t classes, int64_t stride, const vecdet_focal_targets* targets, const
+    vecdet_focal_loss_params* params, void* losses);
+
+/// Writes the loss, and its gradient with respect to the logits, in one pass.
+vecdet_status vecdet_sigmoid_focal_loss_and_grad(vecdet_dtype type, const void* logits, int64_t
+    rows, int64_t classes, int64_t stride, const vecdet_focal_targets* targets, const
+    vecdet_focal_loss_params* params, double* loss, void* grad);
+
+/// Writes the gradients of the unreduced losses, multiplied element by element by `upstream`, which
+/// has the logits' shape without gaps.
+vecdet_status vecdet_sigmoid_focal_loss_grad(vecdet_dtype type, const void* logits, int64_t rows,
+    int64_t classes, int64_t stride, const vecdet_focal_targets* targets, const void* upstream,
+    const vecdet_focal_loss_params* params, void* grad);
+
+/// The defaults of vecdet_quality_focal_params.
+vecdet_quality_focal_params vecdet_quality_focal_params_default(void);
+
+/// Quality focal loss, arXiv 2006.04388. Each row has a label and a score, which is the target of
+/// the labelled class.
+vecdet_status vecdet_quality_focal_loss(vecdet_dtype type, const void* logits, int64_t rows, int64_t
+    classes, int64_t stride, const int64_t* labels, const float* scores, const
+    vecdet_quality_focal_params* params, double* loss);
+
+/// Writes the loss of each element to `losses`.
+vecdet_status vecdet_quality_focal_loss_unreduced(vecdet_dtype type, const void* logits, int64_t
+    rows, int64_t classes, int64_t stride, const int64_t* labels, const float* scores, const
+    vecdet_quality_focal_params* params, void* losses);
+
+/// Writes the loss, and its gradient with respect to the logits, in one pass.
+vecdet_status vecdet_quality_focal_loss_and_grad(vecdet_dtype type, const void* logits, int64_t
+    rows, int64_t classes, int64_t stride, const int64_t* labels, const float* scores, const
+    vecdet_quality_focal_params* params, double* loss, void* grad);
+
+/// The defaults of vecdet_varifocal_params.
+vecdet_varifocal_params vecdet_varifocal_params_default(void);
+
+/// Varifocal loss, arXiv 2008.13367; otherwise as vecdet_quality_focal_loss().
+vecdet_status vecdet_varifocal_loss(vecdet_dtype type, const void* logits, int64_t rows, int64_t
+    classes, int64_t stride, const int64_t* labels, const float* scores, const
+    vecdet_varifocal_params* params, double* loss);
+
+/// Writes the loss of each element to `losses`.
+vecdet_status vecdet_varifocal_loss_unreduced(vecdet_dtype type, const void* logits, int64_t rows,
+    int64_t classes, int64_t stride, const int64_t* labels, const float* scores, const
+    vecdet_varifocal_params* params, void* losses);
+
+/// Writes the loss, and its gradient with respect to the logits, in one pass.
+vecdet_status vecdet_varifocal_loss_and_grad(vecdet_dtype type, const void* logits, int64_t rows,
+    int64_t classes, int64_t stride, const int64_t* labels, const float* scores, const
+    vecdet_varifocal_params* params, double* loss, void* grad);
+
+/// The defaults of vecdet_bce_params.
+vecdet_bce_params vecdet_bce_params_default(void);
+
+/// Binary cross entropy with logits; otherwise as vecdet_quality_focal_loss().
+vecdet_status vecdet_bce_loss(vecdet_dtype type, const void* logits, int64_t rows, int64_t classes,
+    int64_t stride, const int64_t* labels, const float* scores, const vecdet_bce_params* params,
+    double* loss);
+
+/// Writes the loss of each element to `losses`.
+vecdet_status vecdet_bce_loss_unreduced(vecdet_dtype type, const void* logits, int64_t rows, int64_t
+    classes, int64_t stride, const int64_t* labels, const float* scores, const vecdet_bce_params*
+    params, void* losses);
+
+/// Writes the loss, and its gradient with respect to the logits, in one pass.
+vecdet_status vecdet_bce_loss_and_grad(vecdet_dtype type, const void* logits, int64_t rows, int64_t
+    classes, int64_t stride, const int64_t* labels, const float* scores, const vecdet_bce_params*
+    params, double* loss, void* grad);
 
 // ------------------------------------------------------------------------------------------------
 // From a network's output to detections.
@@ -499,92 +706,518 @@ vecdet_status vecdet_postprocess_detr(vecdet_dtype type, const void* logits, con
     scores, int64_t* labels, int64_t* sources, int64_t* offsets);
 
 // ------------------------------------------------------------------------------------------------
-// Overlaps, formats and coding of boxes. Boxes are N x 4, x1 y1 x2 y2 unless a function says
-// otherwise, of float, double or bfloat16. Output boxes may reuse the memory of the first input.
+// Feature maps: RoIAlign and 3x3 convolution.
 
-/// Writes the IoU of box i of `a` and box j of `b` to out[i * out_stride + j].
-vecdet_status vecdet_pairwise_iou(vecdet_dtype type, const void* a, int64_t a_count, const void* b,
-    int64_t b_count, vecdet_iou_kind kind, vecdet_empty_iou empty, void* out, int64_t out_stride);
+/// The index of channel c of image n at (y, x).
+typedef enum vecdet_feature_layout {
+  VECDET_NCHW,  ///< ((n C + c) H + y) W + x: one plane per channel
+  VECDET_NHWC   ///< ((n H + y) W + x) C + c: PyTorch's channels_last
+} vecdet_feature_layout;
 
-/// Writes the IoU of box i of `a` and box i of `b` to out[i].
-vecdet_status vecdet_elementwise_iou(vecdet_dtype type, const void* a, const void* b, int64_t count,
-    vecdet_iou_kind kind, vecdet_empty_iou empty, void* out);
+/// Feature maps: images (or boxes) x channels x height x width elements without gaps.
+typedef struct vecdet_features {
+  void* data;
+  int64_t images;
+  int64_t channels;
+  int64_t height;
+  int64_t width;
+  vecdet_feature_layout layout;
+} vecdet_features;
 
-/// Converts boxes from one format to another.
-vecdet_status vecdet_convert_boxes(vecdet_dtype type, const void* boxes, int64_t count,
-    vecdet_box_format from, vecdet_box_format to, void* out);
+/// Boxes (x1 y1 x2 y2 in pixels) of float, or double for double features, and the image of each.
+typedef struct vecdet_roi_boxes {
+  const void* boxes;
+  int64_t count;
+  const int64_t* images;  ///< one per box; null: all belong to image 0
+} vecdet_roi_boxes;
 
-/// Clips boxes to an image: x to [0, width], y to [0, height].
-vecdet_status vecdet_clip_boxes(vecdet_dtype type, const void* boxes, int64_t count,
-    vecdet_image_size image, void* out);
+/// Transformed weights of a 3x3 convolution of float.
+typedef struct vecdet_conv3x3_weights vecdet_conv3x3_weights;
 
-/// Writes width times height of each box.
-vecdet_status vecdet_box_areas(vecdet_dtype type, const void* boxes, int64_t count, void* areas);
+/// Parameters of vecdet_roi_align() and vecdet_multiscale_roi_align(). The defaults are
+/// torchvision's.
+typedef struct vecdet_roi_align_params {
+  double spatial_scale;    ///< locations per pixel: 1 / stride; default 1
+  int64_t sampling_ratio;  ///< samples per bin and axis, at most 1024; below 1: adaptive; default 0
+  int aligned;             ///< shifts boxes by half a location, as detectron2 does; default 0
+  /// vecdet_roi_align_grad() adds to `grad` instead of overwriting it; default 0
+  int add_to_grad;
+} vecdet_roi_align_params;
 
-/// Writes 1 for each box with both sides at least `min_size`, else 0.
-vecdet_status vecdet_large_box_mask(vecdet_dtype type, const void* boxes, int64_t count, double
-    min_size, uint8_t* mask);
+/// The function that weights are transformed for.
+typedef enum vecdet_conv3x3_use {
+  VECDET_CONV3X3_FORWARD,    ///< vecdet_conv3x3()
+  VECDET_CONV3X3_INPUT_GRAD  ///< vecdet_conv3x3_input_grad()
+} vecdet_conv3x3_use;
 
-/// Writes the indices of the boxes with both sides at least `min_size`, ascending, to `indices`,
-/// which has memory for `count`, and their number to `large_count`.
-vecdet_status vecdet_large_boxes(vecdet_dtype type, const void* boxes, int64_t count, double
-    min_size, int64_t* indices, int64_t* large_count);
+/// The size of a tile: the outputs that are computed together.
+typedef enum vecdet_conv3x3_tile {
+  VECDET_F4X4,  ///< 4 x 4: fewest multiplications
+  VECDET_F2X2   ///< 2 x 2: more accurate
+} vecdet_conv3x3_tile;
 
-/// Splits rows of x1 y1 x2 y2 score, and the class if `classes` is not null, into separate arrays.
-vecdet_status vecdet_split_detections(vecdet_dtype type, const void* detections, int64_t count,
-    int64_t cols, int64_t stride, void* boxes, void* scores, int64_t* classes);
+/// The defaults of vecdet_roi_align_params.
+vecdet_roi_align_params vecdet_roi_align_params_default(void);
 
-/// Joins boxes, scores and, if not null, classes to rows of x1 y1 x2 y2 score class. Further
-/// columns are left unchanged.
-vecdet_status vecdet_join_detections(vecdet_dtype type, const void* boxes, const void* scores, const
-    int64_t* classes, int64_t count, void* detections, int64_t cols, int64_t stride);
+/// RoIAlign, arXiv 1703.06870: pools the features of each box to the height and width of `out`,
+/// whose images are the boxes. `type` is that of features and output.
+vecdet_status vecdet_roi_align(vecdet_dtype type, const vecdet_features* features, const
+    vecdet_roi_boxes* boxes, const vecdet_roi_align_params* params, vecdet_workspace* workspace,
+    const vecdet_features* out);
 
-/// Splits boxes into one array per coordinate.
-vecdet_status vecdet_split_boxes(vecdet_dtype type, const void* boxes, int64_t count, void* x1,
-    void* y1, void* x2, void* y2);
+/// Writes the gradient with respect to the features to `grad`. `upstream` is that of the output.
+vecdet_status vecdet_roi_align_grad(vecdet_dtype type, const vecdet_features* upstream, const
+    vecdet_roi_boxes* boxes, const vecdet_roi_align_params* params, vecdet_workspace* workspace,
+    const vecdet_features* grad);
 
-/// The inverse of vecdet_split_boxes().
-vecdet_status vecdet_join_boxes(vecdet_dtype type, const void* x1, const void* y1, const void* x2,
-    const void* y2, int64_t count, void* boxes);
+/// RoIAlign on a pyramid, finest level first: each box is pooled from the level that matches its
+/// size. `scales` are locations per pixel, one per level. torchvision has a canonical size of 224
+/// on level 4. `params` null: a sampling ratio of 2. Its spatial_scale is ignored.
+vecdet_status vecdet_multiscale_roi_align(vecdet_dtype type, const vecdet_features* levels, const
+    double* scales, int64_t level_count, const vecdet_roi_boxes* boxes, const
+    vecdet_roi_align_params* params, double canonical_size, int64_t canonical_level,
+    vecdet_workspace* workspace, const vecdet_features* out);
 
-/// The defaults of vecdet_coder_params.
-vecdet_coder_params vecdet_coder_params_default(void);
+/// Writes the gradients with respect to all levels to `grads`.
+vecdet_status vecdet_multiscale_roi_align_grad(vecdet_dtype type, const vecdet_features* upstream,
+    const vecdet_roi_boxes* boxes, const double* scales, int64_t level_count, const
+    vecdet_roi_align_params* params, double canonical_size, int64_t canonical_level,
+    vecdet_workspace* workspace, const vecdet_features* grads);
 
-/// The coder of two-stage detectors' box heads and of torchvision's SSD: weights 10, 10, 5, 5.
-vecdet_coder_params vecdet_coder_params_roi(void);
+/// Writes the level of each box (float or double) of a pyramid with `level_count` levels whose
+/// first has `scale` locations per pixel.
+vecdet_status vecdet_pyramid_levels(vecdet_dtype type, const void* boxes, int64_t count, int64_t
+    level_count, double scale, double canonical_size, int64_t canonical_level, int64_t* levels);
 
-/// SSD's coder: priors as centre and size, one variance for the centre and one for the size, no
-/// clamp.
-vecdet_coder_params vecdet_coder_params_ssd(double centre_variance, double size_variance);
+/// Transforms the weights of a 3x3 convolution, output channels x input channels x 3 x 3, into new
+/// memory.
+vecdet_status vecdet_conv3x3_weights_create(const vecdet_features* weights, vecdet_conv3x3_use use,
+    vecdet_conv3x3_tile tile, vecdet_conv3x3_weights** transformed);
 
-/// The deltas that decode to `targets` from `anchors`. `params` null: the defaults.
-vecdet_status vecdet_encode_boxes(vecdet_dtype type, const void* targets, const void* anchors,
-    int64_t count, const vecdet_coder_params* params, void* deltas);
+/// Frees transformed weights; null is allowed.
+void vecdet_conv3x3_weights_free(vecdet_conv3x3_weights* weights);
 
-/// Decodes images x anchor_count deltas relative to the anchors, which are the same for all images.
-/// Boxes are clipped to `image_sizes`, one per image, unless it is null.
-vecdet_status vecdet_decode_boxes(vecdet_dtype type, const void* deltas, int64_t images, const void*
-    anchors, int64_t anchor_count, const vecdet_image_size* image_sizes, const vecdet_coder_params*
-    params, void* boxes);
+/// 3x3 convolution of float with stride 1 and padding 1. `bias` has one number per output channel;
+/// null: all 0. With `relu`, the output is max(convolution, 0).
+vecdet_status vecdet_conv3x3(const vecdet_features* input, const vecdet_conv3x3_weights* weights,
+    const float* bias, int relu, vecdet_workspace* workspace, const vecdet_features* output);
 
-/// FCOS's distances from the anchors' centres to the sides of `targets`, divided by the anchors'
-/// sizes if `by_size`.
-vecdet_status vecdet_encode_distances(vecdet_dtype type, const void* targets, const void* anchors,
-    int64_t count, int by_size, vecdet_box_format anchor_format, void* distances);
+/// Writes the gradient with respect to the input to `grad`. `weights` are transformed for
+/// VECDET_CONV3X3_INPUT_GRAD. `relu_output` is the output if ReLU was fused, and null if not.
+vecdet_status vecdet_conv3x3_input_grad(const vecdet_features* upstream, const vecdet_features*
+    relu_output, const vecdet_conv3x3_weights* weights, vecdet_workspace* workspace, const
+    vecdet_features* grad);
 
-/// Decodes FCOS's distances. Boxes are clipped to `image_size` unless it is null.
-vecdet_status vecdet_decode_distances(vecdet_dtype type, const void* distances, const void* anchors,
-    int64_t count, const vecdet_image_size* image_size, int by_size, vecdet_box_format
-    anchor_format, void* boxes);
+/// Writes the gradients with respect to the weights, output channels x input channels x 3 x 3, and
+/// to the bias, unless `bias_grad` is null.
+vecdet_status vecdet_conv3x3_weight_grad(const vecdet_features* input, const vecdet_features*
+    upstream, const vecdet_features* relu_output, vecdet_conv3x3_tile tile, vecdet_workspace*
+    workspace, const vecdet_features* weight_grad, float* bias_grad);
 
-/// Writes the expectation of each row of `logits` (rows x bins), in bins.
-vecdet_status vecdet_decode_distributions(const float* logits, int64_t rows, int64_t bins, int64_t
-    stride, float* distances);
+/// Returns 1 if these functions are faster than a good direct convolution for these numbers of
+/// channels and locations.
+int vecdet_conv3x3_is_faster(int64_t input_channels, int64_t output_channels, int64_t locations, int
+    transforms_weights);
 
-/// Decodes boxes from four rows of `logits` each (4 count x bins): the distances left, top, right
-/// and bottom of the box's point (x, y), multiplied by its stride.
-vecdet_status vecdet_decode_distribution_boxes(const float* logits, int64_t count, int64_t bins,
-    int64_t logits_stride, const float* points, const float* strides, float* boxes);
+// ------------------------------------------------------------------------------------------------
+// The letterbox, which makes a network's input of images.
+
+/// An image with three bytes per pixel.
+typedef struct vecdet_byte_image {
+  const uint8_t* data;
+  int64_t height;
+  int64_t width;
+  int64_t stride;  ///< bytes from one row to the next; 0 means 3 * width
+} vecdet_byte_image;
+
+/// Parameters of vecdet_letterbox().
+typedef struct vecdet_letterbox_params {
+  /// swaps the first and last channel: converts BGR images, as OpenCV reads them, to RGB, or RGB to
+  /// BGR; default 1
+  int swaps_channels;
+  int is_centred;       ///< if 0, the image is in the upper left corner; default 1
+  int upscales;         ///< if 0, images smaller than the input keep their size; default 1
+  double fill;          ///< pixel value of the padding; default 114
+  double scale;         ///< input = (pixel * scale - mean) / deviation; default 1 / 255
+  double mean[3];       ///< per channel of the input; default 0, 0, 0
+  double deviation[3];  ///< per channel of the input; default 1, 1, 1
+} vecdet_letterbox_params;
+
+/// The letterbox of ultralytics: the image is scaled to fit and centred.
+vecdet_status vecdet_letterbox_transform_centred(vecdet_image_size image, vecdet_image_size input,
+    vecdet_letterbox_transform* transform);
+
+/// The letterbox of YOLOX: the image is scaled to fit, in the upper left corner.
+vecdet_status vecdet_letterbox_transform_top_left(vecdet_image_size image, vecdet_image_size input,
+    vecdet_letterbox_transform* transform);
+
+/// For ultralytics' models. These are the defaults.
+vecdet_letterbox_params vecdet_letterbox_params_yolo(void);
+
+/// YOLOX: BGR input of 0 to 255, the image in the upper left corner.
+vecdet_letterbox_params vecdet_letterbox_params_yolox(void);
+
+/// Fills `batch`, images x 3 x input.height x input.width, with the images: resized to fit, padded,
+/// scaled and normalised. Pixels are those of OpenCV's INTER_LINEAR. Writes one transform per
+/// image, for vecdet_postprocess_yolo(). `params` null: vecdet_letterbox_params_yolo().
+vecdet_status vecdet_letterbox(const vecdet_byte_image* images, int64_t count, vecdet_grid_size
+    input, const vecdet_letterbox_params* params, vecdet_workspace* workspace, float* batch,
+    vecdet_letterbox_transform* transforms);
+
+// ------------------------------------------------------------------------------------------------
+// Non-maximum suppression, soft-NMS and merging. Boxes are count x 4, scores have one number per
+// box.
+
+/// The meaning of a box's four numbers.
+typedef enum vecdet_nms_format {
+  VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered
+  VECDET_NMS_ANY_CORNERS,  ///< two opposite corners in any order: ONNX
+  VECDET_NMS_CENTRE        ///< centre x, y, width, height: ONNX with center_point_box
+} vecdet_nms_format;
+
+/// The formula for the overlap of two boxes.
+typedef enum vecdet_nms_overlap {
+  VECDET_NMS_PLAIN,  ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX
+  /// the same, but 0 unless both areas and the intersection are above 0: ONNX
+  VECDET_NMS_POSITIVE_AREA,
+  /// intersection / the smaller area, but 0 unless both areas are above 0: SAHI, supervision
+  VECDET_NMS_SMALLER_AREA,
+  /// 1 - float(1 - IoU in double), but 1 if the sum of both areas is NaN or at most 2^-23 (2^-52 in
+  /// double): OpenCV
+  VECDET_NMS_JACCARD
+} vecdet_nms_overlap;
+
+/// The order of the result.
+typedef enum vecdet_nms_order {
+  VECDET_NMS_BY_SCORE,           ///< descending score over all classes and images
+  VECDET_NMS_BY_INDEX,           ///< ascending index: IPEX
+  VECDET_NMS_BY_IMAGE,           ///< by image, then descending score
+  VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
+} vecdet_nms_order;
+
+/// Parameters of vecdet_nms() and vecdet_batched_nms(). Going down the scores, a box is kept unless
+/// a kept box of its class and image overlaps it by more than the threshold. The defaults are those
+/// of torchvision's NMS with a threshold of 0.5.
+typedef struct vecdet_nms_params {
+  double iou_threshold;  ///< in [0, 1]; default 0.5
+  int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
+  int float_threshold;   ///< rounds both thresholds to the type they are compared in; default 0
+  int plus_one;          ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
+  int drop_nan_scores;   ///< drops NaN scores; else they come first and are kept; default 0
+  int drop_degenerate;   ///< drops boxes with NaN or without area; default 0
+  /// only boxes with scores above it take part; -infinity: all boxes; default -infinity
+  double score_threshold;
+  vecdet_nms_format format;    ///< default VECDET_NMS_CORNERS
+  vecdet_nms_overlap overlap;  ///< default VECDET_NMS_PLAIN
+  vecdet_nms_order order;      ///< default VECDET_NMS_BY_SCORE
+  int64_t max_per_class;       ///< per class and image, best scores first; default INT64_MAX
+  int64_t max_per_image;       ///< default INT64_MAX
+  int64_t max_total;           ///< default INT64_MAX
+} vecdet_nms_params;
+
+/// How an overlap reduces a score.
+typedef enum vecdet_soft_nms_method {
+  VECDET_SOFT_NMS_HARD,
+  VECDET_SOFT_NMS_LINEAR,
+  VECDET_SOFT_NMS_GAUSSIAN
+} vecdet_soft_nms_method;
+
+/// Parameters of vecdet_soft_nms().
+typedef struct vecdet_soft_nms_params {
+  vecdet_soft_nms_method method;  ///< default VECDET_SOFT_NMS_LINEAR
+  /// of the hard and the linear method; compared in the IoU's type; default 0.3
+  double iou_threshold;
+  double sigma;  ///< of the gaussian method, above 0; default 0.5
+  /// after a pick, boxes of its group with lower scores are dropped; default 1e-3
+  double score_floor;
+  int plus_one;  ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
+} vecdet_soft_nms_params;
+
+/// Parameters of vecdet_merge_boxes().
+typedef struct vecdet_merge_params {
+  /// or VECDET_NMS_POSITIVE_AREA, the IoU; default VECDET_NMS_SMALLER_AREA
+  vecdet_nms_overlap overlap;
+  double match_threshold;  ///< in (0, 1]; default 0.5
+  int transitive;          ///< a taken box takes its own matches, too; default 0
+  /// a member extends its group's box only if the two still overlap by more than the threshold,
+  /// computed in double with the box as extended so far; default 1
+  int rechecks;
+} vecdet_merge_params;
+
+/// The defaults of vecdet_nms_params.
+vecdet_nms_params vecdet_nms_params_default(void);
+
+/// torchvision.ops.nms.
+vecdet_nms_params vecdet_nms_params_torchvision(double iou_threshold);
+
+/// mmcv.ops.nms; its sort is unstable, vecdet's is stable.
+vecdet_nms_params vecdet_nms_params_mmcv(double iou_threshold, int plus_one);
+
+/// IPEX's NMS.
+vecdet_nms_params vecdet_nms_params_ipex(double iou_threshold);
+
+/// ONNX Runtime's NonMaxSuppression; `max_per_class` is its max_output_boxes_per_class, and
+/// `centre_format` its center_point_box.
+vecdet_nms_params vecdet_nms_params_onnx(double iou_threshold, int64_t max_per_class, int
+    centre_format);
+
+/// SAHI's NMS, by intersection over the smaller area or by IoU. SAHI itself breaks ties of scores
+/// by coordinates.
+vecdet_nms_params vecdet_nms_params_sahi(double match_threshold, int smaller_area);
+
+/// cv::dnn::NMSBoxes with eta 1 and top_k 0. Rectangles are given by their corners, in double, or
+/// in float with integer coordinates and areas up to 2^23.
+vecdet_nms_params vecdet_nms_params_opencv(double iou_threshold, double score_threshold);
+
+/// NMS of boxes of one class and image. Writes the indices of the kept boxes to `kept`, which has
+/// memory for `count`, in the order params->order, and their number to `kept_count`. `params` null:
+/// the defaults.
+vecdet_status vecdet_nms(vecdet_dtype type, const void* boxes, const void* scores, int64_t count,
+    const vecdet_nms_params* params, vecdet_workspace* workspace, int64_t* kept, int64_t*
+    kept_count);
+
+/// NMS per class and image. `classes` and `images` have one number of any value per box; null: all
+/// the same. Otherwise as vecdet_nms().
+vecdet_status vecdet_batched_nms(vecdet_dtype type, const void* boxes, const void* scores, const
+    int64_t* classes, const int64_t* images, int64_t count, const vecdet_nms_params* params,
+    vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count);
+
+/// The defaults of vecdet_soft_nms_params.
+vecdet_soft_nms_params vecdet_soft_nms_params_default(void);
+
+/// Soft-NMS, arXiv 1704.04503, per class and image. Writes the picked boxes in descending score to
+/// `kept` and their reduced scores to `kept_scores`: double if `type` is, else float. Both have
+/// memory for `count`.
+vecdet_status vecdet_soft_nms(vecdet_dtype type, const void* boxes, const void* scores, const
+    int64_t* classes, const int64_t* images, int64_t count, const vecdet_soft_nms_params* params,
+    vecdet_workspace* workspace, int64_t* kept, void* kept_scores, int64_t* kept_count);
+
+/// The defaults of vecdet_merge_params.
+vecdet_merge_params vecdet_merge_params_default(void);
+
+/// SAHI's GREEDYNMM, its default.
+vecdet_merge_params vecdet_merge_params_sahi_greedy_nmm(double match_threshold);
+
+/// SAHI's NMM.
+vecdet_merge_params vecdet_merge_params_sahi_nmm(double match_threshold);
+
+/// The groups of supervision's box_non_max_merge; all members extend the box.
+vecdet_merge_params vecdet_merge_params_supervision(double match_threshold);
+
+/// Merges boxes that NMS would suppress into the box that would suppress them, per class and image.
+/// Writes the groups in descending score: the merged boxes and their scores (double if `type` is,
+/// else float), and the members of group k, the best first, to members[offsets[k]] up to
+/// members[offsets[k + 1]]. Merged boxes, scores and members have memory for `count`, offsets for
+/// count + 1. `params` null: vecdet_merge_params_sahi_greedy_nmm(0.5).
+vecdet_status vecdet_merge_boxes(vecdet_dtype type, const void* boxes, const void* scores, const
+    int64_t* classes, const int64_t* images, int64_t count, const vecdet_merge_params* params,
+    vecdet_workspace* workspace, void* merged_boxes, void* merged_scores, int64_t* members, int64_t*
+    offsets, int64_t* group_count);
+
+// ------------------------------------------------------------------------------------------------
+// The profiler, which records every vecdet function and the caller's own scopes. The environment
+// variable VECDET_PROFILE=report.html records from the start and writes a report at the end.
+
+/// Starts recording.
+vecdet_status vecdet_profile_enable(void);
+
+/// Stops recording and keeps the records.
+void vecdet_profile_disable(void);
+
+/// Discards all records.
+vecdet_status vecdet_profile_reset(void);
+
+/// Writes the report in the format that the name's ending selects: .html, .json, .csv, .txt,
+/// .folded or trace.json. The first call measures the machine's bounds, which takes about a second.
+vecdet_status vecdet_profile_write(const char* path);
+
+/// A new text with the records in the schema vecdet-profile/1, or null if there is no memory. The
+/// caller frees it with vecdet_profile_free_json().
+char* vecdet_profile_json(void);
+
+/// Frees the text of vecdet_profile_json(); null is allowed.
+void vecdet_profile_free_json(char* text);
+
+/// An open scope of the caller's.
+typedef struct vecdet_profile_scope vecdet_profile_scope;
+
+/// Opens a scope with this name. Scopes nest, and end on the thread that they began on.
+vecdet_status vecdet_profile_begin(const char* name, vecdet_profile_scope** scope);
+
+/// Closes a scope; null is allowed.
+void vecdet_profile_end(vecdet_profile_scope* scope);
+
+// ------------------------------------------------------------------------------------------------
+// A DETR's queries: matching with ground-truth boxes, and losses. All boxes, including the ground
+// truth, are cx cy w h in [0, 1]. Outputs of decoder layers are float or bfloat16.
+
+/// The outputs of a decoder layer, without gaps.
+typedef struct vecdet_detr_outputs {
+  const void* logits;  ///< images x queries x classes
+  const void* boxes;   ///< images x queries x 4
+  int64_t queries;     ///< per image
+  int64_t classes;
+} vecdet_detr_outputs;
+
+/// A decoder layer or the denoising queries: outputs, matches and gradients.
+typedef struct vecdet_set_loss_layer {
+  vecdet_detr_outputs outputs;
+  const int64_t* matches;  ///< groups x ground-truth boxes: the query in its image, or -1
+  int64_t groups;
+  void* logits_grad;  ///< the shape and type of outputs.logits
+  void* boxes_grad;   ///< the shape and type of outputs.boxes
+} vecdet_set_loss_layer;
+
+/// The weighted losses of a layer.
+typedef struct vecdet_set_losses {
+  double classification;
+  double l1;
+  double giou;
+} vecdet_set_losses;
+
+/// The class cost of a query and a box.
+typedef enum vecdet_query_class_cost {
+  VECDET_QUERY_COST_FOCAL,  ///< the focal cost, as in Deformable DETR, DINO and RT-DETR
+  /// minus the softmax probability, where the last column is "no object", as in DETR
+  VECDET_QUERY_COST_SOFTMAX
+} vecdet_query_class_cost;
+
+/// Parameters of vecdet_match_queries().
+typedef struct vecdet_query_match_params {
+  vecdet_query_class_cost class_cost;  ///< default VECDET_QUERY_COST_FOCAL
+  double alpha;                        ///< focal: weight of positives, in [0, 1]; default 0.25
+  /// focal: focusing exponent, 0 or more; 2 is fast; default 2
+  double gamma;
+  /// focal: added to probabilities before the log, in [1e-18, 1]; default 1e-8
+  double epsilon;
+  double class_weight;  ///< weights of the costs; default 2
+  double l1_weight;     ///< weights of the costs; default 5
+  double giou_weight;   ///< weights of the costs; default 2
+  /// The number of consecutive groups of equal size into which the queries of an image are divided;
+  /// 1 or more. Each group is matched separately, as in Group DETR. Default 1.
+  int64_t groups;
+} vecdet_query_match_params;
+
+/// The class loss of all queries.
+typedef enum vecdet_set_class_loss {
+  VECDET_SET_LOSS_FOCAL,      ///< sigmoid focal loss, as in Deformable DETR and DINO
+  VECDET_SET_LOSS_VARIFOCAL,  ///< varifocal loss whose targets are IoUs, as in RT-DETR
+  /// softmax cross entropy whose last column is "no object", as in DETR
+  VECDET_SET_LOSS_CROSS_ENTROPY
+} vecdet_set_class_loss;
+
+/// Parameters of vecdet_set_loss_and_grad().
+typedef struct vecdet_set_loss_params {
+  vecdet_set_class_loss class_loss;  ///< default VECDET_SET_LOSS_VARIFOCAL
+  /// focal: weight of positives, at most 1; if negative, no weights. varifocal: weight of
+  /// negatives, 0 or more. Default 0.75.
+  double alpha;
+  double gamma;  ///< focal and varifocal: focusing exponent, 0 or more; default 2
+  /// cross entropy: weight of queries without a box, 0 or more; default 0.1
+  double no_object_weight;
+  double class_weight;  ///< weights of the losses; default 1
+  double l1_weight;     ///< weights of the losses; default 5
+  double giou_weight;   ///< weights of the losses; default 2
+  /// If above 0, sums are divided by this number of boxes instead of the ground truth's. Trainers
+  /// with several ranks use the mean over ranks. This number is multiplied by the number of groups,
+  /// which follows from the matches; without ground-truth boxes, the number of groups counts as 1.
+  /// Default 0.
+  double boxes;
+  double scale;  ///< factor on losses and gradients, for loss scaling; default 1
+} vecdet_set_loss_params;
+
+/// RT-DETR, DINO, Deformable DETR: focal cost, weights 2, 5, 2. These are the defaults.
+vecdet_query_match_params vecdet_query_match_params_rt_detr(void);
+
+/// DETR: softmax cost, weights 1, 5, 2.
+vecdet_query_match_params vecdet_query_match_params_detr(void);
+
+/// Bipartite matching of queries with the ground-truth boxes of their image, arXiv 2005.12872, for
+/// all layers and query groups. `matches` has layers x params->groups x ground-truth boxes
+/// elements: the query of each box in its image, or -1 for a box without a query, if the group has
+/// fewer queries than the image has boxes. `params` null: vecdet_query_match_params_rt_detr().
+vecdet_status vecdet_match_queries(vecdet_dtype type, const vecdet_detr_outputs* layers, int64_t
+    layer_count, const vecdet_ground_truth* truth, const vecdet_query_match_params* params,
+    vecdet_workspace* workspace, int64_t* matches);
+
+/// Assigns rows to columns so that their total cost is least, like SciPy's linear_sum_assignment.
+/// `costs`, float or double, are rows x cols; `stride` is the number of elements from one row to
+/// the next. A cost of +infinity forbids a pair. Writes the total cost to `total` and the column of
+/// each row to `columns`, or -1 for a row without a column if there are more rows than columns.
+vecdet_status vecdet_assign_least_cost(vecdet_dtype type, const void* costs, int64_t rows, int64_t
+    cols, int64_t stride, vecdet_workspace* workspace, int64_t* columns, double* total);
+
+/// RT-DETR: varifocal, weights 1, 5, 2. These are the defaults.
+vecdet_set_loss_params vecdet_set_loss_params_rt_detr(void);
+
+/// Deformable DETR: focal with alpha 0.25, weights 2, 5, 2. DINO has class_weight 1.
+vecdet_set_loss_params vecdet_set_loss_params_deformable_detr(void);
+
+/// DETR: cross entropy, weights 1, 5, 2.
+vecdet_set_loss_params vecdet_set_loss_params_detr(void);
+
+/// Writes the losses of each layer to `losses`, and the gradients of their sum to the layers'
+/// memory: the class loss of all queries, and the L1 and GIoU losses of matched queries. `params`
+/// null: vecdet_set_loss_params_rt_detr().
+vecdet_status vecdet_set_loss_and_grad(vecdet_dtype type, const vecdet_set_loss_layer* layers,
+    int64_t layer_count, const vecdet_ground_truth* truth, const vecdet_set_loss_params* params,
+    vecdet_workspace* workspace, vecdet_set_losses* losses);
+
+// ------------------------------------------------------------------------------------------------
+// Losses by softmax: cross entropy and the distribution focal loss. Logits are float, with one row
+// per anchor or box side; a stride is the number of elements from one row to the next. Gradients
+// have the logits' shape without gaps.
+
+/// SSD's mining, arXiv 1512.02325: each image counts its foreground rows and a multiple of hard
+/// negatives.
+typedef struct vecdet_hard_negative_mining {
+  int64_t images;                    ///< divides the rows
+  int64_t negatives_per_foreground;  ///< 3
+  int64_t background;                ///< a class
+} vecdet_hard_negative_mining;
+
+/// Parameters of vecdet_softmax_cross_entropy_loss().
+typedef struct vecdet_softmax_cross_entropy_params {
+  double scale;  ///< factor on losses, sum and gradient; default 1
+  /// Label of rows that do not count; -100 in torch. If `ignore` is a class, the rows of that class
+  /// do not count. If it is the background, there are no negatives to mine. Default -2.
+  int64_t ignore;
+} vecdet_softmax_cross_entropy_params;
+
+/// The defaults of vecdet_softmax_cross_entropy_params.
+vecdet_softmax_cross_entropy_params vecdet_softmax_cross_entropy_params_default(void);
+
+/// The sum of the softmax cross entropies of the rows.
+vecdet_status vecdet_softmax_cross_entropy_loss(const float* logits, int64_t rows, int64_t classes,
+    int64_t stride, const int64_t* labels, const vecdet_softmax_cross_entropy_params* params,
+    double* loss);
+
+/// Writes the loss of each row.
+vecdet_status vecdet_softmax_cross_entropy_loss_unreduced(const float* logits, int64_t rows, int64_t
+    classes, int64_t stride, const int64_t* labels, const vecdet_softmax_cross_entropy_params*
+    params, float* losses);
+
+/// The sum and its gradient. With `mining`, only the foreground and the hardest negatives of each
+/// image count; null: all rows.
+vecdet_status vecdet_softmax_cross_entropy_loss_and_grad(const float* logits, int64_t rows, int64_t
+    classes, int64_t stride, const int64_t* labels, const vecdet_hard_negative_mining* mining, const
+    vecdet_softmax_cross_entropy_params* params, vecdet_workspace* workspace, double* loss, float*
+    grad);
+
+/// Distribution focal loss, arXiv 2006.04388, of rows x bins logits; one target per row, in bins.
+/// `row_weights` null: all 1.
+vecdet_status vecdet_distribution_focal_loss(const float* logits, int64_t rows, int64_t bins,
+    int64_t stride, const float* targets, const float* row_weights, double scale, double* loss);
+
+/// Writes the loss of each row to `losses`.
+vecdet_status vecdet_distribution_focal_loss_unreduced(const float* logits, int64_t rows, int64_t
+    bins, int64_t stride, const float* targets, const float* row_weights, double scale, float*
+    losses);
+
+/// Writes the sum, and its gradient with respect to the logits, in one pass.
+vecdet_status vecdet_distribution_focal_loss_and_grad(const float* logits, int64_t rows, int64_t
+    bins, int64_t stride, const float* targets, const float* row_weights, double scale, double*
+    loss, float* grad);
 
 // ------------------------------------------------------------------------------------------------
 // From ground truth to targets: anchors, matching, assigners and samples. Boxes are x1 y1 x2 y2.
@@ -741,639 +1374,6 @@ vecdet_balanced_sample_params vecdet_balanced_sample_params_default(void);
 vecdet_status vecdet_sample_balanced(const int64_t* labels, const int64_t* image_offsets, int64_t
     images, const vecdet_balanced_sample_params* params, vecdet_workspace* workspace, int64_t*
     indices, int64_t* offsets, int64_t* positives);
-
-// ------------------------------------------------------------------------------------------------
-// Classification losses by sigmoids. Logits are rows x classes; a stride is the number of elements
-// from one row to the next. Losses and gradients have the logits' type and the same shape without
-// gaps. A gradient may be the logits' own memory if these have no gaps. `params` null: the
-// defaults.
-
-/// The targets of the sigmoid focal loss. Either `labels`: a class, background or ignore value per
-/// row, with `scores` as the targets of the labelled classes unless that is null; or `dense`:
-/// numbers in [0, 1] of the logits' type and shape, without gaps.
-typedef struct vecdet_focal_targets {
-  const int64_t* labels;
-  const float* scores;
-  const void* dense;
-} vecdet_focal_targets;
-
-/// Reduction of all elements' losses to one number. Without elements, the sum is 0 and the mean
-/// NaN.
-typedef enum vecdet_reduction {
-  VECDET_SUM,
-  VECDET_MEAN  ///< the sum divided by rows x classes, as in torchvision
-} vecdet_reduction;
-
-/// Parameters of vecdet_sigmoid_focal_loss().
-typedef struct vecdet_focal_loss_params {
-  /// Weight of positives; negatives have weight 1-alpha. If negative, both have weight 1. Default
-  /// 0.25.
-  double alpha;
-  double gamma;  ///< focusing exponent, 0 or more; default 2
-  /// factor on loss and gradient; trainers use 1 / max(1, foreground); default 1
-  double scale;
-  vecdet_reduction reduction;  ///< default VECDET_SUM
-  int64_t background;          ///< label of rows in which every class is negative; default -1
-  /// label of rows that do not count: loss 0 and gradient 0; default -2
-  int64_t ignore;
-  const float* row_weights;  ///< an additional factor per row; null: all 1
-} vecdet_focal_loss_params;
-
-/// Parameters of vecdet_quality_focal_loss().
-typedef struct vecdet_quality_focal_params {
-  double beta;  ///< focusing exponent, 0 or more; 0, 1 and 2 are fast; default 2
-  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
-  double scale;
-  vecdet_reduction reduction;  ///< default VECDET_SUM
-  int64_t background;          ///< label of rows in which every class is negative; default -1
-  /// label of rows that do not count: loss 0 and gradient 0; default -2
-  int64_t ignore;
-  const float* row_weights;  ///< an additional factor per row; null: all 1
-} vecdet_quality_focal_params;
-
-/// Parameters of vecdet_varifocal_loss().
-typedef struct vecdet_varifocal_params {
-  double alpha;  ///< weight of negatives, 0 or more; default 0.75
-  double gamma;  ///< focusing exponent of negatives, 0 or more; 0, 1 and 2 are fast; default 2
-  /// Differentiates p^gamma with respect to the logit, as in the reference implementation. If 0,
-  /// p^gamma is a constant weight, and the gradient of a negative is alpha p^gamma p. Default 1.
-  int grad_through_factor;
-  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
-  double scale;
-  vecdet_reduction reduction;  ///< default VECDET_SUM
-  int64_t background;          ///< label of rows in which every class is negative; default -1
-  /// label of rows that do not count: loss 0 and gradient 0; default -2
-  int64_t ignore;
-  const float* row_weights;  ///< an additional factor per row; null: all 1
-} vecdet_varifocal_params;
-
-/// Parameters of vecdet_bce_loss().
-typedef struct vecdet_bce_params {
-  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
-  double scale;
-  vecdet_reduction reduction;  ///< default VECDET_SUM
-  int64_t background;          ///< label of rows in which every class is negative; default -1
-  /// label of rows that do not count: loss 0 and gradient 0; default -2
-  int64_t ignore;
-  const float* row_weights;  ///< an additional factor per row; null: all 1
-} vecdet_bce_params;
-
-/// Writes the number of labels that are neither `background` nor `ignore`. Trainers scale losses by
-/// 1 / max(1, foreground).
-vecdet_status vecdet_count_foreground(const int64_t* labels, int64_t count, int64_t background,
-    int64_t ignore, int64_t* foreground);
-
-/// The defaults of vecdet_focal_loss_params.
-vecdet_focal_loss_params vecdet_focal_loss_params_default(void);
-
-/// Sigmoid focal loss, arXiv 1708.02002: writes the sum or mean to `loss`.
-vecdet_status vecdet_sigmoid_focal_loss(vecdet_dtype type, const void* logits, int64_t rows, int64_t
-    classes, int64_t stride, const vecdet_focal_targets* targets, const vecdet_focal_loss_params*
-    params, double* loss);
-
-/// Writes the loss of each element to `losses`.
-vecdet_status vecdet_sigmoid_focal_loss_unreduced(vecdet_dtype type, const void* logits, int64_t
-    rows, int64_t classes, int64_t stride, const vecdet_focal_targets* targets, const
-    vecdet_focal_loss_params* params, void* losses);
-
-/// Writes the loss, and its gradient with respect to the logits, in one pass.
-vecdet_status vecdet_sigmoid_focal_loss_and_grad(vecdet_dtype type, const void* logits, int64_t
-    rows, int64_t classes, int64_t stride, const vecdet_focal_targets* targets, const
-    vecdet_focal_loss_params* params, double* loss, void* grad);
-
-/// Writes the gradients of the unreduced losses, multiplied element by element by `upstream`, which
-/// has the logits' shape without gaps.
-vecdet_status vecdet_sigmoid_focal_loss_grad(vecdet_dtype type, const void* logits, int64_t rows,
-    int64_t classes, int64_t stride, const vecdet_focal_targets* targets, const void* upstream,
-    const vecdet_focal_loss_params* params, void* grad);
-
-/// The defaults of vecdet_quality_focal_params.
-vecdet_quality_focal_params vecdet_quality_focal_params_default(void);
-
-/// Quality focal loss, arXiv 2006.04388. Each row has a label and a score, which is the target of
-/// the labelled class.
-vecdet_status vecdet_quality_focal_loss(vecdet_dtype type, const void* logits, int64_t rows, int64_t
-    classes, int64_t stride, const int64_t* labels, const float* scores, const
-    vecdet_quality_focal_params* params, double* loss);
-
-/// Writes the loss of each element to `losses`.
-vecdet_status vecdet_quality_focal_loss_unreduced(vecdet_dtype type, const void* logits, int64_t
-    rows, int64_t classes, int64_t stride, const int64_t* labels, const float* scores, const
-    vecdet_quality_focal_params* params, void* losses);
-
-/// Writes the loss, and its gradient with respect to the logits, in one pass.
-vecdet_status vecdet_quality_focal_loss_and_grad(vecdet_dtype type, const void* logits, int64_t
-    rows, int64_t classes, int64_t stride, const int64_t* labels, const float* scores, const
-    vecdet_quality_focal_params* params, double* loss, void* grad);
-
-/// The defaults of vecdet_varifocal_params.
-vecdet_varifocal_params vecdet_varifocal_params_default(void);
-
-/// Varifocal loss, arXiv 2008.13367; otherwise as vecdet_quality_focal_loss().
-vecdet_status vecdet_varifocal_loss(vecdet_dtype type, const void* logits, int64_t rows, int64_t
-    classes, int64_t stride, const int64_t* labels, const float* scores, const
-    vecdet_varifocal_params* params, double* loss);
-
-/// Writes the loss of each element to `losses`.
-vecdet_status vecdet_varifocal_loss_unreduced(vecdet_dtype type, const void* logits, int64_t rows,
-    int64_t classes, int64_t stride, const int64_t* labels, const float* scores, const
-    vecdet_varifocal_params* params, void* losses);
-
-/// Writes the loss, and its gradient with respect to the logits, in one pass.
-vecdet_status vecdet_varifocal_loss_and_grad(vecdet_dtype type, const void* logits, int64_t rows,
-    int64_t classes, int64_t stride, const int64_t* labels, const float* scores, const
-    vecdet_varifocal_params* params, double* loss, void* grad);
-
-/// The defaults of vecdet_bce_params.
-vecdet_bce_params vecdet_bce_params_default(void);
-
-/// Binary cross entropy with logits; otherwise as vecdet_quality_focal_loss().
-vecdet_status vecdet_bce_loss(vecdet_dtype type, const void* logits, int64_t rows, int64_t classes,
-    int64_t stride, const int64_t* labels, const float* scores, const vecdet_bce_params* params,
-    double* loss);
-
-/// Writes the loss of each element to `losses`.
-vecdet_status vecdet_bce_loss_unreduced(vecdet_dtype type, const void* logits, int64_t rows, int64_t
-    classes, int64_t stride, const int64_t* labels, const float* scores, const vecdet_bce_params*
-    params, void* losses);
-
-/// Writes the loss, and its gradient with respect to the logits, in one pass.
-vecdet_status vecdet_bce_loss_and_grad(vecdet_dtype type, const void* logits, int64_t rows, int64_t
-    classes, int64_t stride, const int64_t* labels, const float* scores, const vecdet_bce_params*
-    params, double* loss, void* grad);
-
-// ------------------------------------------------------------------------------------------------
-// Losses by softmax: cross entropy and the distribution focal loss. Logits are float, with one row
-// per anchor or box side; a stride is the number of elements from one row to the next. Gradients
-// have the logits' shape without gaps.
-
-/// SSD's mining, arXiv 1512.02325: each image counts its foreground rows and a multiple of hard
-/// negatives.
-typedef struct vecdet_hard_negative_mining {
-  int64_t images;                    ///< divides the rows
-  int64_t negatives_per_foreground;  ///< 3
-  int64_t background;                ///< a class
-} vecdet_hard_negative_mining;
-
-/// Parameters of vecdet_softmax_cross_entropy_loss().
-typedef struct vecdet_softmax_cross_entropy_params {
-  double scale;  ///< factor on losses, sum and gradient; default 1
-  /// Label of rows that do not count; -100 in torch. If `ignore` is a class, the rows of that class
-  /// do not count. If it is the background, there are no negatives to mine. Default -2.
-  int64_t ignore;
-} vecdet_softmax_cross_entropy_params;
-
-/// The defaults of vecdet_softmax_cross_entropy_params.
-vecdet_softmax_cross_entropy_params vecdet_softmax_cross_entropy_params_default(void);
-
-/// The sum of the softmax cross entropies of the rows.
-vecdet_status vecdet_softmax_cross_entropy_loss(const float* logits, int64_t rows, int64_t classes,
-    int64_t stride, const int64_t* labels, const vecdet_softmax_cross_entropy_params* params,
-    double* loss);
-
-/// Writes the loss of each row.
-vecdet_status vecdet_softmax_cross_entropy_loss_unreduced(const float* logits, int64_t rows, int64_t
-    classes, int64_t stride, const int64_t* labels, const vecdet_softmax_cross_entropy_params*
-    params, float* losses);
-
-/// The sum and its gradient. With `mining`, only the foreground and the hardest negatives of each
-/// image count; null: all rows.
-vecdet_status vecdet_softmax_cross_entropy_loss_and_grad(const float* logits, int64_t rows, int64_t
-    classes, int64_t stride, const int64_t* labels, const vecdet_hard_negative_mining* mining, const
-    vecdet_softmax_cross_entropy_params* params, vecdet_workspace* workspace, double* loss, float*
-    grad);
-
-/// Distribution focal loss, arXiv 2006.04388, of rows x bins logits; one target per row, in bins.
-/// `row_weights` null: all 1.
-vecdet_status vecdet_distribution_focal_loss(const float* logits, int64_t rows, int64_t bins,
-    int64_t stride, const float* targets, const float* row_weights, double scale, double* loss);
-
-/// Writes the loss of each row to `losses`.
-vecdet_status vecdet_distribution_focal_loss_unreduced(const float* logits, int64_t rows, int64_t
-    bins, int64_t stride, const float* targets, const float* row_weights, double scale, float*
-    losses);
-
-/// Writes the sum, and its gradient with respect to the logits, in one pass.
-vecdet_status vecdet_distribution_focal_loss_and_grad(const float* logits, int64_t rows, int64_t
-    bins, int64_t stride, const float* targets, const float* row_weights, double scale, double*
-    loss, float* grad);
-
-// ------------------------------------------------------------------------------------------------
-// Box losses. Predictions, targets, losses and gradients are count x 4 without gaps. `box_weights`
-// are a further factor per box; null: all 1. A null `selection` selects all boxes; boxes that are
-// not selected get loss and gradient 0.
-
-/// Smooth L1 of the deltas, or an IoU loss of the decoded boxes.
-typedef enum vecdet_box_loss {
-  VECDET_SMOOTH_L1_LOSS,
-  VECDET_GIOU_LOSS,
-  VECDET_DIOU_LOSS,
-  VECDET_CIOU_LOSS
-} vecdet_box_loss;
-
-/// Parameters of vecdet_regression_loss().
-typedef struct vecdet_regression_loss_params {
-  vecdet_box_loss loss;  ///< default VECDET_SMOOTH_L1_LOSS
-  double beta;           ///< of smooth L1; 0 or more; default 1 / 9
-  double epsilon;        ///< of the IoU losses; 0 or more; default 1e-7
-  /// factor on loss and gradient; trainers use 1 / max(1, foreground); default 1
-  double scale;
-  vecdet_coder_params coder;  ///< anchors must be corners; only the IoU losses use the clamp
-} vecdet_regression_loss_params;
-
-/// Smooth L1 loss: the parabola meets the line at `beta`, 0 or more. Writes the sum to `loss`.
-vecdet_status vecdet_smooth_l1_loss(vecdet_dtype type, const void* predictions, const void* targets,
-    int64_t count, const vecdet_box_selection* selection, double beta, double scale, const float*
-    box_weights, double* loss);
-
-/// Writes the loss of each number to `losses`.
-vecdet_status vecdet_smooth_l1_loss_unreduced(vecdet_dtype type, const void* predictions, const
-    void* targets, int64_t count, const vecdet_box_selection* selection, double beta, double scale,
-    const float* box_weights, void* losses);
-
-/// Writes the sum, and its gradient with respect to the predictions.
-vecdet_status vecdet_smooth_l1_loss_and_grad(vecdet_dtype type, const void* predictions, const void*
-    targets, int64_t count, const vecdet_box_selection* selection, double beta, double scale, const
-    float* box_weights, double* loss, void* grad);
-
-/// GIoU, DIoU or CIoU loss of predicted boxes, corners. `epsilon` is 1e-7 in torchvision.
-vecdet_status vecdet_iou_loss(vecdet_dtype type, const void* predicted, const void* targets, int64_t
-    count, vecdet_iou_kind kind, double epsilon, double scale, const float* box_weights, double*
-    loss);
-
-/// Writes the loss of each box to `losses`.
-vecdet_status vecdet_iou_loss_unreduced(vecdet_dtype type, const void* predicted, const void*
-    targets, int64_t count, vecdet_iou_kind kind, double epsilon, double scale, const float*
-    box_weights, void* losses);
-
-/// Writes the sum, and its gradient with respect to the predicted boxes.
-vecdet_status vecdet_iou_loss_and_grad(vecdet_dtype type, const void* predicted, const void*
-    targets, int64_t count, vecdet_iou_kind kind, double epsilon, double scale, const float*
-    box_weights, double* loss, void* grad);
-
-/// The defaults of vecdet_regression_loss_params.
-vecdet_regression_loss_params vecdet_regression_loss_params_default(void);
-
-/// The box loss of deltas relative to anchors, in one pass: encoded targets or decoded boxes are
-/// never stored. Anchors are one per delta, or those of one image, whose number divides `count`.
-/// Targets are one box per delta, or, with `matches`, ground-truth boxes and the index of one of
-/// them per delta. All have the same type.
-vecdet_status vecdet_regression_loss(vecdet_dtype type, const void* deltas, int64_t count, const
-    void* anchors, int64_t anchor_count, const void* targets, int64_t target_count, const int64_t*
-    matches, const vecdet_box_selection* selection, const vecdet_regression_loss_params* params,
-    const float* box_weights, double* loss);
-
-/// Writes the sum, and its gradient with respect to the deltas. `grad` shares no memory with the
-/// inputs.
-vecdet_status vecdet_regression_loss_and_grad(vecdet_dtype type, const void* deltas, int64_t count,
-    const void* anchors, int64_t anchor_count, const void* targets, int64_t target_count, const
-    int64_t* matches, const vecdet_box_selection* selection, const vecdet_regression_loss_params*
-    params, const float* box_weights, double* loss, void* grad);
-
-// ------------------------------------------------------------------------------------------------
-// A DETR's queries: matching with ground-truth boxes, and losses. All boxes, including the ground
-// truth, are cx cy w h in [0, 1]. Outputs of decoder layers are float or bfloat16.
-
-/// The outputs of a decoder layer, without gaps.
-typedef struct vecdet_detr_outputs {
-  const void* logits;  ///< images x queries x classes
-  const void* boxes;   ///< images x queries x 4
-  int64_t queries;     ///< per image
-  int64_t classes;
-} vecdet_detr_outputs;
-
-/// A decoder layer or the denoising queries: outputs, matches and gradients.
-typedef struct vecdet_set_loss_layer {
-  vecdet_detr_outputs outputs;
-  const int64_t* matches;  ///< groups x ground-truth boxes: the query in its image, or -1
-  int64_t groups;
-  void* logits_grad;  ///< the shape and type of outputs.logits
-  void* boxes_grad;   ///< the shape and type of outputs.boxes
-} vecdet_set_loss_layer;
-
-/// The weighted losses of a layer.
-typedef struct vecdet_set_losses {
-  double classification;
-  double l1;
-  double giou;
-} vecdet_set_losses;
-
-/// The class cost of a query and a box.
-typedef enum vecdet_query_class_cost {
-  VECDET_QUERY_COST_FOCAL,  ///< the focal cost, as in Deformable DETR, DINO and RT-DETR
-  /// minus the softmax probability, where the last column is "no object", as in DETR
-  VECDET_QUERY_COST_SOFTMAX
-} vecdet_query_class_cost;
-
-/// Parameters of vecdet_match_queries().
-typedef struct vecdet_query_match_params {
-  vecdet_query_class_cost class_cost;  ///< default VECDET_QUERY_COST_FOCAL
-  double alpha;                        ///< focal: weight of positives, in [0, 1]; default 0.25
-  /// focal: focusing exponent, 0 or more; 2 is fast; default 2
-  double gamma;
-  /// focal: added to probabilities before the log, in [1e-18, 1]; default 1e-8
-  double epsilon;
-  double class_weight;  ///< weights of the costs; default 2
-  double l1_weight;     ///< weights of the costs; default 5
-  double giou_weight;   ///< weights of the costs; default 2
-  /// The number of consecutive groups of equal size into which the queries of an image are divided;
-  /// 1 or more. Each group is matched separately, as in Group DETR. Default 1.
-  int64_t groups;
-} vecdet_query_match_params;
-
-/// The class loss of all queries.
-typedef enum vecdet_set_class_loss {
-  VECDET_SET_LOSS_FOCAL,      ///< sigmoid focal loss, as in Deformable DETR and DINO
-  VECDET_SET_LOSS_VARIFOCAL,  ///< varifocal loss whose targets are IoUs, as in RT-DETR
-  /// softmax cross entropy whose last column is "no object", as in DETR
-  VECDET_SET_LOSS_CROSS_ENTROPY
-} vecdet_set_class_loss;
-
-/// Parameters of vecdet_set_loss_and_grad().
-typedef struct vecdet_set_loss_params {
-  vecdet_set_class_loss class_loss;  ///< default VECDET_SET_LOSS_VARIFOCAL
-  /// focal: weight of positives, at most 1; if negative, no weights. varifocal: weight of
-  /// negatives, 0 or more. Default 0.75.
-  double alpha;
-  double gamma;  ///< focal and varifocal: focusing exponent, 0 or more; default 2
-  /// cross entropy: weight of queries without a box, 0 or more; default 0.1
-  double no_object_weight;
-  double class_weight;  ///< weights of the losses; default 1
-  double l1_weight;     ///< weights of the losses; default 5
-  double giou_weight;   ///< weights of the losses; default 2
-  /// If above 0, sums are divided by this number of boxes instead of the ground truth's. Trainers
-  /// with several ranks use the mean over ranks. This number is multiplied by the number of groups,
-  /// which follows from the matches; without ground-truth boxes, the number of groups counts as 1.
-  /// Default 0.
-  double boxes;
-  double scale;  ///< factor on losses and gradients, for loss scaling; default 1
-} vecdet_set_loss_params;
-
-/// RT-DETR, DINO, Deformable DETR: focal cost, weights 2, 5, 2. These are the defaults.
-vecdet_query_match_params vecdet_query_match_params_rt_detr(void);
-
-/// DETR: softmax cost, weights 1, 5, 2.
-vecdet_query_match_params vecdet_query_match_params_detr(void);
-
-/// Bipartite matching of queries with the ground-truth boxes of their image, arXiv 2005.12872, for
-/// all layers and query groups. `matches` has layers x params->groups x ground-truth boxes
-/// elements: the query of each box in its image, or -1 for a box without a query, if the group has
-/// fewer queries than the image has boxes. `params` null: vecdet_query_match_params_rt_detr().
-vecdet_status vecdet_match_queries(vecdet_dtype type, const vecdet_detr_outputs* layers, int64_t
-    layer_count, const vecdet_ground_truth* truth, const vecdet_query_match_params* params,
-    vecdet_workspace* workspace, int64_t* matches);
-
-/// Assigns rows to columns so that their total cost is least, like SciPy's linear_sum_assignment.
-/// `costs`, float or double, are rows x cols; `stride` is the number of elements from one row to
-/// the next. A cost of +infinity forbids a pair. Writes the total cost to `total` and the column of
-/// each row to `columns`, or -1 for a row without a column if there are more rows than columns.
-vecdet_status vecdet_assign_least_cost(vecdet_dtype type, const void* costs, int64_t rows, int64_t
-    cols, int64_t stride, vecdet_workspace* workspace, int64_t* columns, double* total);
-
-/// RT-DETR: varifocal, weights 1, 5, 2. These are the defaults.
-vecdet_set_loss_params vecdet_set_loss_params_rt_detr(void);
-
-/// Deformable DETR: focal with alpha 0.25, weights 2, 5, 2. DINO has class_weight 1.
-vecdet_set_loss_params vecdet_set_loss_params_deformable_detr(void);
-
-/// DETR: cross entropy, weights 1, 5, 2.
-vecdet_set_loss_params vecdet_set_loss_params_detr(void);
-
-/// Writes the losses of each layer to `losses`, and the gradients of their sum to the layers'
-/// memory: the class loss of all queries, and the L1 and GIoU losses of matched queries. `params`
-/// null: vecdet_set_loss_params_rt_detr().
-vecdet_status vecdet_set_loss_and_grad(vecdet_dtype type, const vecdet_set_loss_layer* layers,
-    int64_t layer_count, const vecdet_ground_truth* truth, const vecdet_set_loss_params* params,
-    vecdet_workspace* workspace, vecdet_set_losses* losses);
-
-// ------------------------------------------------------------------------------------------------
-// Feature maps: RoIAlign and 3x3 convolution.
-
-/// The index of channel c of image n at (y, x).
-typedef enum vecdet_feature_layout {
-  VECDET_NCHW,  ///< ((n C + c) H + y) W + x: one plane per channel
-  VECDET_NHWC   ///< ((n H + y) W + x) C + c: PyTorch's channels_last
-} vecdet_feature_layout;
-
-/// Feature maps: images (or boxes) x channels x height x width elements without gaps.
-typedef struct vecdet_features {
-  void* data;
-  int64_t images;
-  int64_t channels;
-  int64_t height;
-  int64_t width;
-  vecdet_feature_layout layout;
-} vecdet_features;
-
-/// Boxes (x1 y1 x2 y2 in pixels) of float, or double for double features, and the image of each.
-typedef struct vecdet_roi_boxes {
-  const void* boxes;
-  int64_t count;
-  const int64_t* images;  ///< one per box; null: all belong to image 0
-} vecdet_roi_boxes;
-
-/// Transformed weights of a 3x3 convolution of float.
-typedef struct vecdet_conv3x3_weights vecdet_conv3x3_weights;
-
-/// Parameters of vecdet_roi_align() and vecdet_multiscale_roi_align(). The defaults are
-/// torchvision's.
-typedef struct vecdet_roi_align_params {
-  double spatial_scale;    ///< locations per pixel: 1 / stride; default 1
-  int64_t sampling_ratio;  ///< samples per bin and axis, at most 1024; below 1: adaptive; default 0
-  int aligned;             ///< shifts boxes by half a location, as detectron2 does; default 0
-  /// vecdet_roi_align_grad() adds to `grad` instead of overwriting it; default 0
-  int add_to_grad;
-} vecdet_roi_align_params;
-
-/// The function that weights are transformed for.
-typedef enum vecdet_conv3x3_use {
-  VECDET_CONV3X3_FORWARD,    ///< vecdet_conv3x3()
-  VECDET_CONV3X3_INPUT_GRAD  ///< vecdet_conv3x3_input_grad()
-} vecdet_conv3x3_use;
-
-/// The size of a tile: the outputs that are computed together.
-typedef enum vecdet_conv3x3_tile {
-  VECDET_F4X4,  ///< 4 x 4: fewest multiplications
-  VECDET_F2X2   ///< 2 x 2: more accurate
-} vecdet_conv3x3_tile;
-
-/// The defaults of vecdet_roi_align_params.
-vecdet_roi_align_params vecdet_roi_align_params_default(void);
-
-/// RoIAlign, arXiv 1703.06870: pools the features of each box to the height and width of `out`,
-/// whose images are the boxes. `type` is that of features and output.
-vecdet_status vecdet_roi_align(vecdet_dtype type, const vecdet_features* features, const
-    vecdet_roi_boxes* boxes, const vecdet_roi_align_params* params, vecdet_workspace* workspace,
-    const vecdet_features* out);
-
-/// Writes the gradient with respect to the features to `grad`. `upstream` is that of the output.
-vecdet_status vecdet_roi_align_grad(vecdet_dtype type, const vecdet_features* upstream, const
-    vecdet_roi_boxes* boxes, const vecdet_roi_align_params* params, vecdet_workspace* workspace,
-    const vecdet_features* grad);
-
-/// RoIAlign on a pyramid, finest level first: each box is pooled from the level that matches its
-/// size. `scales` are locations per pixel, one per level. torchvision has a canonical size of 224
-/// on level 4. `params` null: a sampling ratio of 2. Its spatial_scale is ignored.
-vecdet_status vecdet_multiscale_roi_align(vecdet_dtype type, const vecdet_features* levels, const
-    double* scales, int64_t level_count, const vecdet_roi_boxes* boxes, const
-    vecdet_roi_align_params* params, double canonical_size, int64_t canonical_level,
-    vecdet_workspace* workspace, const vecdet_features* out);
-
-/// Writes the gradients with respect to all levels to `grads`.
-vecdet_status vecdet_multiscale_roi_align_grad(vecdet_dtype type, const vecdet_features* upstream,
-    const vecdet_roi_boxes* boxes, const double* scales, int64_t level_count, const
-    vecdet_roi_align_params* params, double canonical_size, int64_t canonical_level,
-    vecdet_workspace* workspace, const vecdet_features* grads);
-
-/// Writes the level of each box (float or double) of a pyramid with `level_count` levels whose
-/// first has `scale` locations per pixel.
-vecdet_status vecdet_pyramid_levels(vecdet_dtype type, const void* boxes, int64_t count, int64_t
-    level_count, double scale, double canonical_size, int64_t canonical_level, int64_t* levels);
-
-/// Transforms the weights of a 3x3 convolution, output channels x input channels x 3 x 3, into new
-/// memory.
-vecdet_status vecdet_conv3x3_weights_create(const vecdet_features* weights, vecdet_conv3x3_use use,
-    vecdet_conv3x3_tile tile, vecdet_conv3x3_weights** transformed);
-
-/// Frees transformed weights; null is allowed.
-void vecdet_conv3x3_weights_free(vecdet_conv3x3_weights* weights);
-
-/// 3x3 convolution of float with stride 1 and padding 1. `bias` has one number per output channel;
-/// null: all 0. With `relu`, the output is max(convolution, 0).
-vecdet_status vecdet_conv3x3(const vecdet_features* input, const vecdet_conv3x3_weights* weights,
-    const float* bias, int relu, vecdet_workspace* workspace, const vecdet_features* output);
-
-/// Writes the gradient with respect to the input to `grad`. `weights` are transformed for
-/// VECDET_CONV3X3_INPUT_GRAD. `relu_output` is the output if ReLU was fused, and null if not.
-vecdet_status vecdet_conv3x3_input_grad(const vecdet_features* upstream, const vecdet_features*
-    relu_output, const vecdet_conv3x3_weights* weights, vecdet_workspace* workspace, const
-    vecdet_features* grad);
-
-/// Writes the gradients with respect to the weights, output channels x input channels x 3 x 3, and
-/// to the bias, unless `bias_grad` is null.
-vecdet_status vecdet_conv3x3_weight_grad(const vecdet_features* input, const vecdet_features*
-    upstream, const vecdet_features* relu_output, vecdet_conv3x3_tile tile, vecdet_workspace*
-    workspace, const vecdet_features* weight_grad, float* bias_grad);
-
-/// Returns 1 if these functions are faster than a good direct convolution for these numbers of
-/// channels and locations.
-int vecdet_conv3x3_is_faster(int64_t input_channels, int64_t output_channels, int64_t locations, int
-    transforms_weights);
-
-// ------------------------------------------------------------------------------------------------
-// Multi-scale deformable attention of DETRs.
-
-/// A level of the value of deformable attention.
-typedef struct vecdet_attention_level {
-  int64_t height;
-  int64_t width;
-  int64_t points;  ///< sampled by each query on this level in each head
-} vecdet_attention_level;
-
-/// The sizes of a call of deformable attention.
-typedef struct vecdet_attention_shape {
-  int64_t images;
-  int64_t queries;
-  int64_t heads;
-  int64_t channels;  ///< of a head
-  const vecdet_attention_level* levels;
-  int64_t level_count;
-} vecdet_attention_shape;
-
-/// Multi-scale deformable attention, arXiv 2010.04159, equation 3, without its linear layers. Each
-/// query sums bilinear samples at its points, as in torch's grid_sample with align_corners = False
-/// and zeros outside. `value` is images x locations of all levels x heads x channels. `points` is
-/// images x queries x heads x points of all levels x (x, y), where x and y are 0 to 1 from edge to
-/// edge of a level. `weights` is images x queries x heads x points of all levels, and `out` images
-/// x queries x heads x channels. `type` is that of value and output; points and weights are float,
-/// or double for VECDET_FLOAT64.
-vecdet_status vecdet_deformable_attention(vecdet_dtype type, const vecdet_attention_shape* shape,
-    const void* value, const void* points, const void* weights, vecdet_workspace* workspace, void*
-    out);
-
-/// Writes the gradients with respect to value, points and weights, which have their shapes and
-/// types. A null pointer skips a gradient. `upstream` is the gradient with respect to the output.
-vecdet_status vecdet_deformable_attention_grad(vecdet_dtype type, const vecdet_attention_shape*
-    shape, const void* upstream, const void* value, const void* points, const void* weights,
-    vecdet_workspace* workspace, void* value_grad, void* points_grad, void* weights_grad);
-
-// ------------------------------------------------------------------------------------------------
-// The letterbox, which makes a network's input of images.
-
-/// An image with three bytes per pixel.
-typedef struct vecdet_byte_image {
-  const uint8_t* data;
-  int64_t height;
-  int64_t width;
-  int64_t stride;  ///< bytes from one row to the next; 0 means 3 * width
-} vecdet_byte_image;
-
-/// Parameters of vecdet_letterbox().
-typedef struct vecdet_letterbox_params {
-  /// swaps the first and last channel: converts BGR images, as OpenCV reads them, to RGB, or RGB to
-  /// BGR; default 1
-  int swaps_channels;
-  int is_centred;       ///< if 0, the image is in the upper left corner; default 1
-  int upscales;         ///< if 0, images smaller than the input keep their size; default 1
-  double fill;          ///< pixel value of the padding; default 114
-  double scale;         ///< input = (pixel * scale - mean) / deviation; default 1 / 255
-  double mean[3];       ///< per channel of the input; default 0, 0, 0
-  double deviation[3];  ///< per channel of the input; default 1, 1, 1
-} vecdet_letterbox_params;
-
-/// The letterbox of ultralytics: the image is scaled to fit and centred.
-vecdet_status vecdet_letterbox_transform_centred(vecdet_image_size image, vecdet_image_size input,
-    vecdet_letterbox_transform* transform);
-
-/// The letterbox of YOLOX: the image is scaled to fit, in the upper left corner.
-vecdet_status vecdet_letterbox_transform_top_left(vecdet_image_size image, vecdet_image_size input,
-    vecdet_letterbox_transform* transform);
-
-/// For ultralytics' models. These are the defaults.
-vecdet_letterbox_params vecdet_letterbox_params_yolo(void);
-
-/// YOLOX: BGR input of 0 to 255, the image in the upper left corner.
-vecdet_letterbox_params vecdet_letterbox_params_yolox(void);
-
-/// Fills `batch`, images x 3 x input.height x input.width, with the images: resized to fit, padded,
-/// scaled and normalised. Pixels are those of OpenCV's INTER_LINEAR. Writes one transform per
-/// image, for vecdet_postprocess_yolo(). `params` null: vecdet_letterbox_params_yolo().
-vecdet_status vecdet_letterbox(const vecdet_byte_image* images, int64_t count, vecdet_grid_size
-    input, const vecdet_letterbox_params* params, vecdet_workspace* workspace, float* batch,
-    vecdet_letterbox_transform* transforms);
-
-// ------------------------------------------------------------------------------------------------
-// The profiler, which records every vecdet function and the caller's own scopes. The environment
-// variable VECDET_PROFILE=report.html records from the start and writes a report at the end.
-
-/// Starts recording.
-vecdet_status vecdet_profile_enable(void);
-
-/// Stops recording and keeps the records.
-void vecdet_profile_disable(void);
-
-/// Discards all records.
-vecdet_status vecdet_profile_reset(void);
-
-/// Writes the report in the format that the name's ending selects: .html, .json, .csv, .txt,
-/// .folded or trace.json. The first call measures the machine's bounds, which takes about a second.
-vecdet_status vecdet_profile_write(const char* path);
-
-/// A new text with the records in the schema vecdet-profile/1, or null if there is no memory. The
-/// caller frees it with vecdet_profile_free_json().
-char* vecdet_profile_json(void);
-
-/// Frees the text of vecdet_profile_json(); null is allowed.
-void vecdet_profile_free_json(char* text);
-
-/// An open scope of the caller's.
-typedef struct vecdet_profile_scope vecdet_profile_scope;
-
-/// Opens a scope with this name. Scopes nest, and end on the thread that they began on.
-vecdet_status vecdet_profile_begin(const char* name, vecdet_profile_scope** scope);
-
-/// Closes a scope; null is allowed.
-void vecdet_profile_end(vecdet_profile_scope* scope);
 
 #ifdef __cplusplus
 }

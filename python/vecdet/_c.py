@@ -7,48 +7,48 @@ from ctypes import Structure, c_char_p, c_double, c_int, c_int64, c_uint64, c_vo
 
 OK, INVALID_ARGUMENT, OUT_OF_MEMORY, FAILED = range(4)
 FLOAT32, FLOAT64, BFLOAT16 = range(3)
+IOU, GIOU, DIOU, CIOU = range(4)
 CLAMP_ABOVE, CLAMP_BOTH, CLAMP_NONE = range(3)
 XYXY, XYWH, CXCYWH = range(3)
-IOU, GIOU, DIOU, CIOU = range(4)
 EMPTY_IOU_NAN, EMPTY_IOU_ZERO = range(2)
 BASELINE, AVX2, AVX512 = range(3)
-NMS_CORNERS, NMS_ANY_CORNERS, NMS_CENTRE = range(3)
-NMS_PLAIN, NMS_POSITIVE_AREA, NMS_SMALLER_AREA, NMS_JACCARD = range(4)
-NMS_BY_SCORE, NMS_BY_INDEX, NMS_BY_IMAGE, NMS_BY_IMAGE_AND_CLASS = range(4)
-SOFT_NMS_HARD, SOFT_NMS_LINEAR, SOFT_NMS_GAUSSIAN = range(3)
+SMOOTH_L1_LOSS, GIOU_LOSS, DIOU_LOSS, CIOU_LOSS = range(4)
+SUM, MEAN = range(2)
 LOGITS, PROBABILITIES = range(2)
 RETINANET, FCOS, SSD, RPN = range(4)
 YOLO_CHANNELS, YOLO_ROWS = range(2)
 YOLO_CLASSES, YOLO_OBJECTNESS, YOLO_SCORE_AND_CLASS = range(3)
-SUM, MEAN = range(2)
-SMOOTH_L1_LOSS, GIOU_LOSS, DIOU_LOSS, CIOU_LOSS = range(4)
-QUERY_COST_FOCAL, QUERY_COST_SOFTMAX = range(2)
-SET_LOSS_FOCAL, SET_LOSS_VARIFOCAL, SET_LOSS_CROSS_ENTROPY = range(3)
 NCHW, NHWC = range(2)
 CONV3X3_FORWARD, CONV3X3_INPUT_GRAD = range(2)
 F4X4, F2X2 = range(2)
+NMS_CORNERS, NMS_ANY_CORNERS, NMS_CENTRE = range(3)
+NMS_PLAIN, NMS_POSITIVE_AREA, NMS_SMALLER_AREA, NMS_JACCARD = range(4)
+NMS_BY_SCORE, NMS_BY_INDEX, NMS_BY_IMAGE, NMS_BY_IMAGE_AND_CLASS = range(4)
+SOFT_NMS_HARD, SOFT_NMS_LINEAR, SOFT_NMS_GAUSSIAN = range(3)
+QUERY_COST_FOCAL, QUERY_COST_SOFTMAX = range(2)
+SET_LOSS_FOCAL, SET_LOSS_VARIFOCAL, SET_LOSS_CROSS_ENTROPY = range(3)
 
 # The names of enumerators.
 isa = ("baseline", "avx2", "avx512")
+iou_kind = ("iou", "giou", "diou", "ciou")
+box_loss = ("smooth_l1", "giou", "diou", "ciou")
+size_clamp = ("above", "both", "none")
+box_format = ("xyxy", "xywh", "cxcywh")
+empty_iou = ("nan", "zero")
+reduction = ("sum", "mean")
+score_kind = ("logits", "probabilities")
+dense_detector = ("retinanet", "fcos", "ssd", "rpn")
+yolo_layout = ("channels", "rows")
+yolo_scores = ("classes", "objectness", "score_and_class")
+feature_layout = ("nchw", "nhwc")
+conv3x3_use = ("forward", "input_grad")
+conv3x3_tile = ("f4x4", "f2x2")
 nms_format = ("corners", "any_corners", "centre")
 nms_overlap = ("plain", "positive_area", "smaller_area", "jaccard")
 nms_order = ("score", "index", "image_score", "image_class_score")
 soft_nms_method = ("hard", "linear", "gaussian")
-score_kind = ("logits", "probabilities")
-dense_detector = ("retinanet", "fcos", "ssd", "rpn")
-size_clamp = ("above", "both", "none")
-box_format = ("xyxy", "xywh", "cxcywh")
-yolo_layout = ("channels", "rows")
-yolo_scores = ("classes", "objectness", "score_and_class")
-iou_kind = ("iou", "giou", "diou", "ciou")
-empty_iou = ("nan", "zero")
-reduction = ("sum", "mean")
-box_loss = ("smooth_l1", "giou", "diou", "ciou")
 query_class_cost = ("focal", "softmax")
 set_class_loss = ("focal", "varifocal", "cross_entropy")
-feature_layout = ("nchw", "nhwc")
-conv3x3_use = ("forward", "input_grad")
-conv3x3_tile = ("f4x4", "f2x2")
 
 
 class image_size(Structure):
@@ -111,137 +111,32 @@ class coder_params(Structure):
     ]
 
 
-class nms_params(Structure):
+class attention_level(Structure):
     _fields_ = [
-        ("iou_threshold", c_double),
-        ("suppress_equal", c_int),
-        ("float_threshold", c_int),
-        ("plus_one", c_int),
-        ("drop_nan_scores", c_int),
-        ("drop_degenerate", c_int),
-        ("score_threshold", c_double),
-        ("format", c_int),
-        ("overlap", c_int),
-        ("order", c_int),
-        ("max_per_class", c_int64),
-        ("max_per_image", c_int64),
-        ("max_total", c_int64),
+        ("height", c_int64),
+        ("width", c_int64),
+        ("points", c_int64),
     ]
 
 
-class soft_nms_params(Structure):
+class attention_shape(Structure):
     _fields_ = [
-        ("method", c_int),
-        ("iou_threshold", c_double),
-        ("sigma", c_double),
-        ("score_floor", c_double),
-        ("plus_one", c_int),
+        ("images", c_int64),
+        ("queries", c_int64),
+        ("heads", c_int64),
+        ("channels", c_int64),
+        ("levels", c_void_p),
+        ("level_count", c_int64),
     ]
 
 
-class merge_params(Structure):
+class regression_loss_params(Structure):
     _fields_ = [
-        ("overlap", c_int),
-        ("match_threshold", c_double),
-        ("transitive", c_int),
-        ("rechecks", c_int),
-    ]
-
-
-class postprocess_params(Structure):
-    _fields_ = [
-        ("detector", c_int),
-        ("score_threshold", c_double),
-        ("max_candidates", c_int64),
-        ("iou_threshold", c_double),
-        ("max_detections", c_int64),
+        ("loss", c_int),
+        ("beta", c_double),
+        ("epsilon", c_double),
+        ("scale", c_double),
         ("coder", coder_params),
-        ("min_size", c_double),
-    ]
-
-
-class box_head_params(Structure):
-    _fields_ = [
-        ("score_threshold", c_double),
-        ("iou_threshold", c_double),
-        ("max_detections", c_int64),
-        ("coder", coder_params),
-        ("min_size", c_double),
-    ]
-
-
-class yolo_postprocess_params(Structure):
-    _fields_ = [
-        ("layout", c_int),
-        ("scores", c_int),
-        ("boxes", c_int),
-        ("normalised", c_int),
-        ("results", c_int),
-        ("score_threshold", c_double),
-        ("multi_label", c_int),
-        ("suppresses", c_int),
-        ("class_agnostic", c_int),
-        ("iou_threshold", c_double),
-        ("max_candidates", c_int64),
-        ("max_detections", c_int64),
-        ("extras", c_int64),
-        ("classes", c_int64),
-        ("keypoint_size", c_int64),
-    ]
-
-
-class detr_postprocess_params(Structure):
-    _fields_ = [
-        ("softmax", c_int),
-        ("score_threshold", c_double),
-        ("max_detections", c_int64),
-        ("results", c_int),
-    ]
-
-
-class anchor_shapes(Structure):
-    _fields_ = [
-        ("sizes", c_void_p),
-        ("size_count", c_int64),
-        ("ratios", c_void_p),
-        ("ratio_count", c_int64),
-    ]
-
-
-class ssd_shapes(Structure):
-    _fields_ = [
-        ("ratios", c_void_p),
-        ("ratio_counts", c_void_p),
-        ("scales", c_void_p),
-        ("steps", c_void_p),
-        ("levels", c_int64),
-        ("clip", c_int),
-    ]
-
-
-class matcher_params(Structure):
-    _fields_ = [
-        ("high_threshold", c_double),
-        ("low_threshold", c_double),
-        ("allow_low_quality", c_int),
-        ("skip_untouched", c_int),
-        ("force_best", c_int),
-        ("empty", c_int),
-        ("region_threshold", c_double),
-        ("ignore_matched", c_int),
-        ("background", c_int64),
-        ("ignore", c_int64),
-        ("coder", coder_params),
-    ]
-
-
-class balanced_sample_params(Structure):
-    _fields_ = [
-        ("size", c_int64),
-        ("positive_share", c_double),
-        ("seed", c_uint64),
-        ("background", c_int64),
-        ("ignore", c_int64),
     ]
 
 
@@ -299,28 +194,140 @@ class bce_params(Structure):
     ]
 
 
-class hard_negative_mining(Structure):
+class postprocess_params(Structure):
     _fields_ = [
-        ("images", c_int64),
-        ("negatives_per_foreground", c_int64),
-        ("background", c_int64),
-    ]
-
-
-class softmax_cross_entropy_params(Structure):
-    _fields_ = [
-        ("scale", c_double),
-        ("ignore", c_int64),
-    ]
-
-
-class regression_loss_params(Structure):
-    _fields_ = [
-        ("loss", c_int),
-        ("beta", c_double),
-        ("epsilon", c_double),
-        ("scale", c_double),
+        ("detector", c_int),
+        ("score_threshold", c_double),
+        ("max_candidates", c_int64),
+        ("iou_threshold", c_double),
+        ("max_detections", c_int64),
         ("coder", coder_params),
+        ("min_size", c_double),
+    ]
+
+
+class box_head_params(Structure):
+    _fields_ = [
+        ("score_threshold", c_double),
+        ("iou_threshold", c_double),
+        ("max_detections", c_int64),
+        ("coder", coder_params),
+        ("min_size", c_double),
+    ]
+
+
+class yolo_postprocess_params(Structure):
+    _fields_ = [
+        ("layout", c_int),
+        ("scores", c_int),
+        ("boxes", c_int),
+        ("normalised", c_int),
+        ("results", c_int),
+        ("score_threshold", c_double),
+        ("multi_label", c_int),
+        ("suppresses", c_int),
+        ("class_agnostic", c_int),
+        ("iou_threshold", c_double),
+        ("max_candidates", c_int64),
+        ("max_detections", c_int64),
+        ("extras", c_int64),
+        ("classes", c_int64),
+        ("keypoint_size", c_int64),
+    ]
+
+
+class detr_postprocess_params(Structure):
+    _fields_ = [
+        ("softmax", c_int),
+        ("score_threshold", c_double),
+        ("max_detections", c_int64),
+        ("results", c_int),
+    ]
+
+
+class features(Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("images", c_int64),
+        ("channels", c_int64),
+        ("height", c_int64),
+        ("width", c_int64),
+        ("layout", c_int),
+    ]
+
+
+class roi_boxes(Structure):
+    _fields_ = [
+        ("boxes", c_void_p),
+        ("count", c_int64),
+        ("images", c_void_p),
+    ]
+
+
+class roi_align_params(Structure):
+    _fields_ = [
+        ("spatial_scale", c_double),
+        ("sampling_ratio", c_int64),
+        ("aligned", c_int),
+        ("add_to_grad", c_int),
+    ]
+
+
+class byte_image(Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("height", c_int64),
+        ("width", c_int64),
+        ("stride", c_int64),
+    ]
+
+
+class letterbox_params(Structure):
+    _fields_ = [
+        ("swaps_channels", c_int),
+        ("is_centred", c_int),
+        ("upscales", c_int),
+        ("fill", c_double),
+        ("scale", c_double),
+        ("mean", c_double * 3),
+        ("deviation", c_double * 3),
+    ]
+
+
+class nms_params(Structure):
+    _fields_ = [
+        ("iou_threshold", c_double),
+        ("suppress_equal", c_int),
+        ("float_threshold", c_int),
+        ("plus_one", c_int),
+        ("drop_nan_scores", c_int),
+        ("drop_degenerate", c_int),
+        ("score_threshold", c_double),
+        ("format", c_int),
+        ("overlap", c_int),
+        ("order", c_int),
+        ("max_per_class", c_int64),
+        ("max_per_image", c_int64),
+        ("max_total", c_int64),
+    ]
+
+
+class soft_nms_params(Structure):
+    _fields_ = [
+        ("method", c_int),
+        ("iou_threshold", c_double),
+        ("sigma", c_double),
+        ("score_floor", c_double),
+        ("plus_one", c_int),
+    ]
+
+
+class merge_params(Structure):
+    _fields_ = [
+        ("overlap", c_int),
+        ("match_threshold", c_double),
+        ("transitive", c_int),
+        ("rechecks", c_int),
     ]
 
 
@@ -378,71 +385,64 @@ class set_loss_params(Structure):
     ]
 
 
-class features(Structure):
-    _fields_ = [
-        ("data", c_void_p),
-        ("images", c_int64),
-        ("channels", c_int64),
-        ("height", c_int64),
-        ("width", c_int64),
-        ("layout", c_int),
-    ]
-
-
-class roi_boxes(Structure):
-    _fields_ = [
-        ("boxes", c_void_p),
-        ("count", c_int64),
-        ("images", c_void_p),
-    ]
-
-
-class roi_align_params(Structure):
-    _fields_ = [
-        ("spatial_scale", c_double),
-        ("sampling_ratio", c_int64),
-        ("aligned", c_int),
-        ("add_to_grad", c_int),
-    ]
-
-
-class attention_level(Structure):
-    _fields_ = [
-        ("height", c_int64),
-        ("width", c_int64),
-        ("points", c_int64),
-    ]
-
-
-class attention_shape(Structure):
+class hard_negative_mining(Structure):
     _fields_ = [
         ("images", c_int64),
-        ("queries", c_int64),
-        ("heads", c_int64),
-        ("channels", c_int64),
-        ("levels", c_void_p),
-        ("level_count", c_int64),
+        ("negatives_per_foreground", c_int64),
+        ("background", c_int64),
     ]
 
 
-class byte_image(Structure):
+class softmax_cross_entropy_params(Structure):
     _fields_ = [
-        ("data", c_void_p),
-        ("height", c_int64),
-        ("width", c_int64),
-        ("stride", c_int64),
-    ]
-
-
-class letterbox_params(Structure):
-    _fields_ = [
-        ("swaps_channels", c_int),
-        ("is_centred", c_int),
-        ("upscales", c_int),
-        ("fill", c_double),
         ("scale", c_double),
-        ("mean", c_double * 3),
-        ("deviation", c_double * 3),
+        ("ignore", c_int64),
+    ]
+
+
+class anchor_shapes(Structure):
+    _fields_ = [
+        ("sizes", c_void_p),
+        ("size_count", c_int64),
+        ("ratios", c_void_p),
+        ("ratio_count", c_int64),
+    ]
+
+
+class ssd_shapes(Structure):
+    _fields_ = [
+        ("ratios", c_void_p),
+        ("ratio_counts", c_void_p),
+        ("scales", c_void_p),
+        ("steps", c_void_p),
+        ("levels", c_int64),
+        ("clip", c_int),
+    ]
+
+
+class matcher_params(Structure):
+    _fields_ = [
+        ("high_threshold", c_double),
+        ("low_threshold", c_double),
+        ("allow_low_quality", c_int),
+        ("skip_untouched", c_int),
+        ("force_best", c_int),
+        ("empty", c_int),
+        ("region_threshold", c_double),
+        ("ignore_matched", c_int),
+        ("background", c_int64),
+        ("ignore", c_int64),
+        ("coder", coder_params),
+    ]
+
+
+class balanced_sample_params(Structure):
+    _fields_ = [
+        ("size", c_int64),
+        ("positive_share", c_double),
+        ("seed", c_uint64),
+        ("background", c_int64),
+        ("ignore", c_int64),
     ]
 
 
@@ -462,66 +462,32 @@ FUNCTIONS = {
     "vecdet_detected_isa": (c_int, []),
     "vecdet_isa_name": (c_char_p, [
         c_int]),
-    "vecdet_nms_params_default": (nms_params, []),
-    "vecdet_nms_params_torchvision": (nms_params, [
-        c_double]),
-    "vecdet_nms_params_mmcv": (nms_params, [
-        c_double, c_int]),
-    "vecdet_nms_params_ipex": (nms_params, [
-        c_double]),
-    "vecdet_nms_params_onnx": (nms_params, [
-        c_double, c_int64, c_int]),
-    "vecdet_nms_params_sahi": (nms_params, [
-        c_double, c_int]),
-    "vecdet_nms_params_opencv": (nms_params, [
-        c_double, c_double]),
-    "vecdet_nms": (c_int, [
-        c_int, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_batched_nms": (c_int, [
-        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p,
+    "vecdet_deformable_attention": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_deformable_attention_grad": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
         c_void_p]),
-    "vecdet_soft_nms_params_default": (soft_nms_params, []),
-    "vecdet_soft_nms": (c_int, [
-        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p,
-        c_void_p, c_void_p]),
-    "vecdet_merge_params_default": (merge_params, []),
-    "vecdet_merge_params_sahi_greedy_nmm": (merge_params, [
-        c_double]),
-    "vecdet_merge_params_sahi_nmm": (merge_params, [
-        c_double]),
-    "vecdet_merge_params_supervision": (merge_params, [
-        c_double]),
-    "vecdet_merge_boxes": (c_int, [
-        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p,
-        c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_filter_topk": (c_int, [
-        c_int, c_void_p, c_int64, c_int64, c_int64, c_double, c_int64, c_int, c_void_p,
+    "vecdet_smooth_l1_loss": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_void_p, c_double, c_double, c_void_p, c_void_p]),
+    "vecdet_smooth_l1_loss_unreduced": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_void_p, c_double, c_double, c_void_p, c_void_p]),
+    "vecdet_smooth_l1_loss_and_grad": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_void_p, c_double, c_double, c_void_p, c_void_p,
+        c_void_p]),
+    "vecdet_iou_loss": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_int, c_double, c_double, c_void_p, c_void_p]),
+    "vecdet_iou_loss_unreduced": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_int, c_double, c_double, c_void_p, c_void_p]),
+    "vecdet_iou_loss_and_grad": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_int, c_double, c_double, c_void_p, c_void_p,
+        c_void_p]),
+    "vecdet_regression_loss_params_default": (regression_loss_params, []),
+    "vecdet_regression_loss": (c_int, [
+        c_int, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p,
         c_void_p, c_void_p, c_void_p]),
-    "vecdet_postprocess_params_retinanet": (postprocess_params, []),
-    "vecdet_postprocess_params_fcos": (postprocess_params, []),
-    "vecdet_postprocess_params_ssd": (postprocess_params, []),
-    "vecdet_postprocess_params_rpn": (postprocess_params, []),
-    "vecdet_postprocess": (c_int, [
-        c_int, c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_void_p,
-        c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_box_head_params_default": (box_head_params, []),
-    "vecdet_postprocess_box_head": (c_int, [
-        c_int, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_int64,
-        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_yolo_likely_extras": (c_int64, [
-        c_int64]),
-    "vecdet_yolo_postprocess_params_v5": (yolo_postprocess_params, []),
-    "vecdet_yolo_postprocess_params_v8": (yolo_postprocess_params, []),
-    "vecdet_yolo_postprocess_params_v10": (yolo_postprocess_params, []),
-    "vecdet_yolo_postprocess_params_rt_detr": (yolo_postprocess_params, []),
-    "vecdet_postprocess_yolo": (c_int, [
-        c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p,
-        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_detr_postprocess_params_detr": (detr_postprocess_params, []),
-    "vecdet_detr_postprocess_params_rt_detr": (detr_postprocess_params, []),
-    "vecdet_postprocess_detr": (c_int, [
-        c_int, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p,
-        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_regression_loss_and_grad": (c_int, [
+        c_int, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p,
+        c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_pairwise_iou": (c_int, [
         c_int, c_void_p, c_int64, c_void_p, c_int64, c_int, c_int, c_void_p, c_int64]),
     "vecdet_elementwise_iou": (c_int, [
@@ -560,40 +526,6 @@ FUNCTIONS = {
         c_void_p, c_int64, c_int64, c_int64, c_void_p]),
     "vecdet_decode_distribution_boxes": (c_int, [
         c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p]),
-    "vecdet_anchor_shapes_retinanet": (c_void_p, []),
-    "vecdet_anchor_shapes_rpn": (c_void_p, []),
-    "vecdet_anchor_shapes_fcos": (c_void_p, []),
-    "vecdet_count_anchors": (c_int, [
-        c_void_p, c_void_p, c_int64, c_void_p]),
-    "vecdet_make_anchors": (c_int, [
-        c_void_p, grid_size, c_void_p, c_int64, c_void_p, c_int64]),
-    "vecdet_count_ssd_anchors": (c_int, [
-        c_void_p, c_void_p, c_int64, c_void_p]),
-    "vecdet_make_ssd_anchors": (c_int, [
-        c_void_p, grid_size, c_void_p, c_int64, c_void_p, c_int64]),
-    "vecdet_make_points": (c_int, [
-        c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
-    "vecdet_anchor_index_create": (c_int, [
-        c_void_p, c_int64, c_void_p]),
-    "vecdet_anchor_index_free": (None, [
-        c_void_p]),
-    "vecdet_matcher_params_retinanet": (matcher_params, []),
-    "vecdet_matcher_params_rpn": (matcher_params, []),
-    "vecdet_matcher_params_roi": (matcher_params, []),
-    "vecdet_matcher_params_ssd": (matcher_params, []),
-    "vecdet_match_anchors": (c_int, [
-        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
-        c_void_p]),
-    "vecdet_assign_atss": (c_int, [
-        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
-    "vecdet_assign_fcos": (c_int, [
-        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_double, c_void_p, c_void_p]),
-    "vecdet_assign_task_aligned": (c_int, [
-        c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64,
-        c_double, c_double, c_void_p, c_void_p, c_void_p]),
-    "vecdet_balanced_sample_params_default": (balanced_sample_params, []),
-    "vecdet_sample_balanced": (c_int, [
-        c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_count_foreground": (c_int, [
         c_void_p, c_int64, c_int64, c_int64, c_void_p]),
     "vecdet_focal_loss_params_default": (focal_loss_params, []),
@@ -629,52 +561,34 @@ FUNCTIONS = {
     "vecdet_bce_loss_and_grad": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p,
         c_void_p]),
-    "vecdet_softmax_cross_entropy_params_default": (softmax_cross_entropy_params, []),
-    "vecdet_softmax_cross_entropy_loss": (c_int, [
-        c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p]),
-    "vecdet_softmax_cross_entropy_loss_unreduced": (c_int, [
-        c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p]),
-    "vecdet_softmax_cross_entropy_loss_and_grad": (c_int, [
-        c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
-        c_void_p]),
-    "vecdet_distribution_focal_loss": (c_int, [
-        c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_double, c_void_p]),
-    "vecdet_distribution_focal_loss_unreduced": (c_int, [
-        c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_double, c_void_p]),
-    "vecdet_distribution_focal_loss_and_grad": (c_int, [
-        c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_double, c_void_p, c_void_p]),
-    "vecdet_smooth_l1_loss": (c_int, [
-        c_int, c_void_p, c_void_p, c_int64, c_void_p, c_double, c_double, c_void_p, c_void_p]),
-    "vecdet_smooth_l1_loss_unreduced": (c_int, [
-        c_int, c_void_p, c_void_p, c_int64, c_void_p, c_double, c_double, c_void_p, c_void_p]),
-    "vecdet_smooth_l1_loss_and_grad": (c_int, [
-        c_int, c_void_p, c_void_p, c_int64, c_void_p, c_double, c_double, c_void_p, c_void_p,
-        c_void_p]),
-    "vecdet_iou_loss": (c_int, [
-        c_int, c_void_p, c_void_p, c_int64, c_int, c_double, c_double, c_void_p, c_void_p]),
-    "vecdet_iou_loss_unreduced": (c_int, [
-        c_int, c_void_p, c_void_p, c_int64, c_int, c_double, c_double, c_void_p, c_void_p]),
-    "vecdet_iou_loss_and_grad": (c_int, [
-        c_int, c_void_p, c_void_p, c_int64, c_int, c_double, c_double, c_void_p, c_void_p,
-        c_void_p]),
-    "vecdet_regression_loss_params_default": (regression_loss_params, []),
-    "vecdet_regression_loss": (c_int, [
-        c_int, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p,
+    "vecdet_filter_topk": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_int64, c_double, c_int64, c_int, c_void_p,
         c_void_p, c_void_p, c_void_p]),
-    "vecdet_regression_loss_and_grad": (c_int, [
-        c_int, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p,
-        c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_query_match_params_rt_detr": (query_match_params, []),
-    "vecdet_query_match_params_detr": (query_match_params, []),
-    "vecdet_match_queries": (c_int, [
-        c_int, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_assign_least_cost": (c_int, [
-        c_int, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p]),
-    "vecdet_set_loss_params_rt_detr": (set_loss_params, []),
-    "vecdet_set_loss_params_deformable_detr": (set_loss_params, []),
-    "vecdet_set_loss_params_detr": (set_loss_params, []),
-    "vecdet_set_loss_and_grad": (c_int, [
-        c_int, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_postprocess_params_retinanet": (postprocess_params, []),
+    "vecdet_postprocess_params_fcos": (postprocess_params, []),
+    "vecdet_postprocess_params_ssd": (postprocess_params, []),
+    "vecdet_postprocess_params_rpn": (postprocess_params, []),
+    "vecdet_postprocess": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_void_p,
+        c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_box_head_params_default": (box_head_params, []),
+    "vecdet_postprocess_box_head": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_int64,
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_yolo_likely_extras": (c_int64, [
+        c_int64]),
+    "vecdet_yolo_postprocess_params_v5": (yolo_postprocess_params, []),
+    "vecdet_yolo_postprocess_params_v8": (yolo_postprocess_params, []),
+    "vecdet_yolo_postprocess_params_v10": (yolo_postprocess_params, []),
+    "vecdet_yolo_postprocess_params_rt_detr": (yolo_postprocess_params, []),
+    "vecdet_postprocess_yolo": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p,
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_detr_postprocess_params_detr": (detr_postprocess_params, []),
+    "vecdet_detr_postprocess_params_rt_detr": (detr_postprocess_params, []),
+    "vecdet_postprocess_detr": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p,
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_roi_align_params_default": (roi_align_params, []),
     "vecdet_roi_align": (c_int, [
         c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -700,11 +614,6 @@ FUNCTIONS = {
         c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_void_p, c_void_p]),
     "vecdet_conv3x3_is_faster": (c_int, [
         c_int64, c_int64, c_int64, c_int]),
-    "vecdet_deformable_attention": (c_int, [
-        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_deformable_attention_grad": (c_int, [
-        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
-        c_void_p]),
     "vecdet_letterbox_transform_centred": (c_int, [
         image_size, image_size, c_void_p]),
     "vecdet_letterbox_transform_top_left": (c_int, [
@@ -713,6 +622,38 @@ FUNCTIONS = {
     "vecdet_letterbox_params_yolox": (letterbox_params, []),
     "vecdet_letterbox": (c_int, [
         c_void_p, c_int64, grid_size, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_nms_params_default": (nms_params, []),
+    "vecdet_nms_params_torchvision": (nms_params, [
+        c_double]),
+    "vecdet_nms_params_mmcv": (nms_params, [
+        c_double, c_int]),
+    "vecdet_nms_params_ipex": (nms_params, [
+        c_double]),
+    "vecdet_nms_params_onnx": (nms_params, [
+        c_double, c_int64, c_int]),
+    "vecdet_nms_params_sahi": (nms_params, [
+        c_double, c_int]),
+    "vecdet_nms_params_opencv": (nms_params, [
+        c_double, c_double]),
+    "vecdet_nms": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_batched_nms": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p,
+        c_void_p]),
+    "vecdet_soft_nms_params_default": (soft_nms_params, []),
+    "vecdet_soft_nms": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p,
+        c_void_p, c_void_p]),
+    "vecdet_merge_params_default": (merge_params, []),
+    "vecdet_merge_params_sahi_greedy_nmm": (merge_params, [
+        c_double]),
+    "vecdet_merge_params_sahi_nmm": (merge_params, [
+        c_double]),
+    "vecdet_merge_params_supervision": (merge_params, [
+        c_double]),
+    "vecdet_merge_boxes": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p,
+        c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_profile_enable": (c_int, []),
     "vecdet_profile_disable": (None, []),
     "vecdet_profile_reset": (c_int, []),
@@ -725,4 +666,63 @@ FUNCTIONS = {
         c_char_p, c_void_p]),
     "vecdet_profile_end": (None, [
         c_void_p]),
+    "vecdet_query_match_params_rt_detr": (query_match_params, []),
+    "vecdet_query_match_params_detr": (query_match_params, []),
+    "vecdet_match_queries": (c_int, [
+        c_int, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_assign_least_cost": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p]),
+    "vecdet_set_loss_params_rt_detr": (set_loss_params, []),
+    "vecdet_set_loss_params_deformable_detr": (set_loss_params, []),
+    "vecdet_set_loss_params_detr": (set_loss_params, []),
+    "vecdet_set_loss_and_grad": (c_int, [
+        c_int, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_softmax_cross_entropy_params_default": (softmax_cross_entropy_params, []),
+    "vecdet_softmax_cross_entropy_loss": (c_int, [
+        c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p]),
+    "vecdet_softmax_cross_entropy_loss_unreduced": (c_int, [
+        c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p]),
+    "vecdet_softmax_cross_entropy_loss_and_grad": (c_int, [
+        c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
+        c_void_p]),
+    "vecdet_distribution_focal_loss": (c_int, [
+        c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_double, c_void_p]),
+    "vecdet_distribution_focal_loss_unreduced": (c_int, [
+        c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_double, c_void_p]),
+    "vecdet_distribution_focal_loss_and_grad": (c_int, [
+        c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_double, c_void_p, c_void_p]),
+    "vecdet_anchor_shapes_retinanet": (c_void_p, []),
+    "vecdet_anchor_shapes_rpn": (c_void_p, []),
+    "vecdet_anchor_shapes_fcos": (c_void_p, []),
+    "vecdet_count_anchors": (c_int, [
+        c_void_p, c_void_p, c_int64, c_void_p]),
+    "vecdet_make_anchors": (c_int, [
+        c_void_p, grid_size, c_void_p, c_int64, c_void_p, c_int64]),
+    "vecdet_count_ssd_anchors": (c_int, [
+        c_void_p, c_void_p, c_int64, c_void_p]),
+    "vecdet_make_ssd_anchors": (c_int, [
+        c_void_p, grid_size, c_void_p, c_int64, c_void_p, c_int64]),
+    "vecdet_make_points": (c_int, [
+        c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
+    "vecdet_anchor_index_create": (c_int, [
+        c_void_p, c_int64, c_void_p]),
+    "vecdet_anchor_index_free": (None, [
+        c_void_p]),
+    "vecdet_matcher_params_retinanet": (matcher_params, []),
+    "vecdet_matcher_params_rpn": (matcher_params, []),
+    "vecdet_matcher_params_roi": (matcher_params, []),
+    "vecdet_matcher_params_ssd": (matcher_params, []),
+    "vecdet_match_anchors": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
+        c_void_p]),
+    "vecdet_assign_atss": (c_int, [
+        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+    "vecdet_assign_fcos": (c_int, [
+        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_double, c_void_p, c_void_p]),
+    "vecdet_assign_task_aligned": (c_int, [
+        c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64,
+        c_double, c_double, c_void_p, c_void_p, c_void_p]),
+    "vecdet_balanced_sample_params_default": (balanced_sample_params, []),
+    "vecdet_sample_balanced": (c_int, [
+        c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
 }

@@ -223,6 +223,9 @@ class Operators(unittest.TestCase):
                 ("rpn_postprocess", ([x.detach() for x in some_levels(1, layout)],
                                      [x.detach() for x in some_levels(4, layout)],
                                      some_boxes(ANCHORS), [90.0, 90.0, 90.0, 90.0])),
+                ("postprocess", ([x.detach() for x in some_levels(CLASSES, layout)],
+                                 [x.detach() for x in some_levels(4, layout)],
+                                 some_boxes(ANCHORS), [90.0, 90.0, 90.0, 90.0])),
             ]
         for name, arguments in calls:
             with self.subTest(name):

@@ -11,6 +11,7 @@ import torchvision
 from torch import Tensor
 
 from .. import _c
+from .._boxes import SIZE_LIMIT  # noqa: F401 (for the other modules)
 
 
 def numbers(names: Sequence[str]) -> dict[str, int]:
@@ -28,7 +29,6 @@ CLASS_COSTS = numbers(_c.query_class_cost)
 CLASS_LOSSES = numbers(_c.set_class_loss)
 
 EPS = 1e-7  # torchvision's default of eps
-SIZE_LIMIT = 4.135166556742356  # log(1000 / 16): torchvision's bound of dw and dh
 
 # One image's tensor, or a list with one per image.
 PerImage = Union[Tensor, Sequence[Tensor]]

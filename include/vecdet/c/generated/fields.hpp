@@ -18,6 +18,9 @@ template <class C>
 struct fields_of;
 
 template <>
+inline constexpr int enumerators<vecdet_iou_kind> = 4;
+
+template <>
 inline constexpr int enumerators<vecdet_size_clamp> = 3;
 
 template <>
@@ -39,69 +42,85 @@ struct fields_of<vecdet_coder_params> {
 };
 
 template <>
-inline constexpr int enumerators<vecdet_iou_kind> = 4;
-
-template <>
 inline constexpr int enumerators<vecdet_empty_iou> = 2;
 
 template <>
 inline constexpr int enumerators<vecdet_isa> = 3;
 
 template <>
-inline constexpr int enumerators<vecdet_nms_format> = 3;
+inline constexpr int enumerators<vecdet_box_loss> = 4;
 
 template <>
-inline constexpr int enumerators<vecdet_nms_overlap> = 4;
-
-template <>
-inline constexpr int enumerators<vecdet_nms_order> = 4;
-
-template <>
-struct fields_of<vecdet_nms_params> {
+struct fields_of<vecdet_regression_loss_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>
   static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.iou_threshold, c.iou_threshold, "params.iou_threshold");
-    copy(p.suppress_equal, c.suppress_equal, "params.suppress_equal");
-    copy(p.float_threshold, c.float_threshold, "params.float_threshold");
-    copy(p.plus_one, c.plus_one, "params.plus_one");
-    copy(p.drop_nan_scores, c.drop_nan_scores, "params.drop_nan_scores");
-    copy(p.drop_degenerate, c.drop_degenerate, "params.drop_degenerate");
-    copy(p.score_threshold, c.score_threshold, "params.score_threshold");
-    copy(p.format, c.format, "params.format");
-    copy(p.overlap, c.overlap, "params.overlap");
-    copy(p.order, c.order, "params.order");
-    copy(p.max_per_class, c.max_per_class, "params.max_per_class");
-    copy(p.max_per_image, c.max_per_image, "params.max_per_image");
-    copy(p.max_total, c.max_total, "params.max_total");
+    copy(p.loss, c.loss, "params.loss");
+    copy(p.beta, c.beta, "params.beta");
+    copy(p.epsilon, c.epsilon, "params.epsilon");
+    copy(p.scale, c.scale, "params.scale");
+    copy(p.coder, c.coder, "params.coder");
   }
 };
 
 template <>
-inline constexpr int enumerators<vecdet_soft_nms_method> = 3;
+inline constexpr int enumerators<vecdet_reduction> = 2;
 
 template <>
-struct fields_of<vecdet_soft_nms_params> {
-  static constexpr bool has_arrays = false;
+struct fields_of<vecdet_focal_loss_params> {
+  static constexpr bool has_arrays = true;
   template <class Params, class C, class Copy>
   static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.method, c.method, "params.method");
-    copy(p.iou_threshold, c.iou_threshold, "params.iou_threshold");
-    copy(p.sigma, c.sigma, "params.sigma");
-    copy(p.score_floor, c.score_floor, "params.score_floor");
-    copy(p.plus_one, c.plus_one, "params.plus_one");
+    copy(p.alpha, c.alpha, "params.alpha");
+    copy(p.gamma, c.gamma, "params.gamma");
+    copy(p.scale, c.scale, "params.scale");
+    copy(p.reduction, c.reduction, "params.reduction");
+    copy(p.background, c.background, "params.background");
+    copy(p.ignore, c.ignore, "params.ignore");
+    copy(p.row_weights, c.row_weights, "params.row_weights");
   }
 };
 
 template <>
-struct fields_of<vecdet_merge_params> {
-  static constexpr bool has_arrays = false;
+struct fields_of<vecdet_quality_focal_params> {
+  static constexpr bool has_arrays = true;
   template <class Params, class C, class Copy>
   static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.overlap, c.overlap, "params.overlap");
-    copy(p.match_threshold, c.match_threshold, "params.match_threshold");
-    copy(p.transitive, c.transitive, "params.transitive");
-    copy(p.rechecks, c.rechecks, "params.rechecks");
+    copy(p.beta, c.beta, "params.beta");
+    copy(p.scale, c.scale, "params.scale");
+    copy(p.reduction, c.reduction, "params.reduction");
+    copy(p.background, c.background, "params.background");
+    copy(p.ignore, c.ignore, "params.ignore");
+    copy(p.row_weights, c.row_weights, "params.row_weights");
+  }
+};
+
+template <>
+struct fields_of<vecdet_varifocal_params> {
+  static constexpr bool has_arrays = true;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.alpha, c.alpha, "params.alpha");
+    copy(p.gamma, c.gamma, "params.gamma");
+    copy(p.grad_through_factor, c.grad_through_factor, "params.grad_through_factor");
+    copy(p.scale, c.scale, "params.scale");
+    copy(p.reduction, c.reduction, "params.reduction");
+    copy(p.background, c.background, "params.background");
+    copy(p.ignore, c.ignore, "params.ignore");
+    copy(p.row_weights, c.row_weights, "params.row_weights");
+  }
+};
+
+template <>
+struct fields_of<vecdet_bce_params> {
+  static constexpr bool has_arrays = true;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.scale, c.scale, "params.scale");
+    copy(p.reduction, c.reduction, "params.reduction");
+    copy(p.background, c.background, "params.background");
+    copy(p.ignore, c.ignore, "params.ignore");
+    copy(p.row_weights, c.row_weights, "params.row_weights");
   }
 };
 
@@ -181,121 +200,96 @@ struct fields_of<vecdet_detr_postprocess_params> {
 };
 
 template <>
-struct fields_of<vecdet_matcher_params> {
+inline constexpr int enumerators<vecdet_feature_layout> = 2;
+
+template <>
+struct fields_of<vecdet_roi_align_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>
   static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.high_threshold, c.high_threshold, "params.high_threshold");
-    copy(p.low_threshold, c.low_threshold, "params.low_threshold");
-    copy(p.allow_low_quality, c.allow_low_quality, "params.allow_low_quality");
-    copy(p.skip_untouched, c.skip_untouched, "params.skip_untouched");
-    copy(p.force_best, c.force_best, "params.force_best");
-    copy(p.empty, c.empty, "params.empty");
-    copy(p.region_threshold, c.region_threshold, "params.region_threshold");
-    copy(p.ignore_matched, c.ignore_matched, "params.ignore_matched");
-    copy(p.background, c.background, "params.background");
-    copy(p.ignore, c.ignore, "params.ignore");
-    copy(p.coder, c.coder, "params.coder");
+    copy(p.spatial_scale, c.spatial_scale, "params.spatial_scale");
+    copy(p.sampling_ratio, c.sampling_ratio, "params.sampling_ratio");
+    copy(p.aligned, c.aligned, "params.aligned");
+    copy(p.add_to_grad, c.add_to_grad, "params.add_to_grad");
   }
 };
 
 template <>
-struct fields_of<vecdet_balanced_sample_params> {
+inline constexpr int enumerators<vecdet_conv3x3_use> = 2;
+
+template <>
+inline constexpr int enumerators<vecdet_conv3x3_tile> = 2;
+
+template <>
+struct fields_of<vecdet_letterbox_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>
   static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.size, c.size, "params.size");
-    copy(p.positive_share, c.positive_share, "params.positive_share");
-    copy(p.seed, c.seed, "params.seed");
-    copy(p.background, c.background, "params.background");
-    copy(p.ignore, c.ignore, "params.ignore");
-  }
-};
-
-template <>
-inline constexpr int enumerators<vecdet_reduction> = 2;
-
-template <>
-struct fields_of<vecdet_focal_loss_params> {
-  static constexpr bool has_arrays = true;
-  template <class Params, class C, class Copy>
-  static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.alpha, c.alpha, "params.alpha");
-    copy(p.gamma, c.gamma, "params.gamma");
+    copy(p.swaps_channels, c.swaps_channels, "params.swaps_channels");
+    copy(p.is_centred, c.is_centred, "params.is_centred");
+    copy(p.upscales, c.upscales, "params.upscales");
+    copy(p.fill, c.fill, "params.fill");
     copy(p.scale, c.scale, "params.scale");
-    copy(p.reduction, c.reduction, "params.reduction");
-    copy(p.background, c.background, "params.background");
-    copy(p.ignore, c.ignore, "params.ignore");
-    copy(p.row_weights, c.row_weights, "params.row_weights");
+    copy(p.mean, c.mean, "params.mean");
+    copy(p.deviation, c.deviation, "params.deviation");
   }
 };
 
 template <>
-struct fields_of<vecdet_quality_focal_params> {
-  static constexpr bool has_arrays = true;
-  template <class Params, class C, class Copy>
-  static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.beta, c.beta, "params.beta");
-    copy(p.scale, c.scale, "params.scale");
-    copy(p.reduction, c.reduction, "params.reduction");
-    copy(p.background, c.background, "params.background");
-    copy(p.ignore, c.ignore, "params.ignore");
-    copy(p.row_weights, c.row_weights, "params.row_weights");
-  }
-};
+inline constexpr int enumerators<vecdet_nms_format> = 3;
 
 template <>
-struct fields_of<vecdet_varifocal_params> {
-  static constexpr bool has_arrays = true;
-  template <class Params, class C, class Copy>
-  static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.alpha, c.alpha, "params.alpha");
-    copy(p.gamma, c.gamma, "params.gamma");
-    copy(p.grad_through_factor, c.grad_through_factor, "params.grad_through_factor");
-    copy(p.scale, c.scale, "params.scale");
-    copy(p.reduction, c.reduction, "params.reduction");
-    copy(p.background, c.background, "params.background");
-    copy(p.ignore, c.ignore, "params.ignore");
-    copy(p.row_weights, c.row_weights, "params.row_weights");
-  }
-};
+inline constexpr int enumerators<vecdet_nms_overlap> = 4;
 
 template <>
-struct fields_of<vecdet_bce_params> {
-  static constexpr bool has_arrays = true;
-  template <class Params, class C, class Copy>
-  static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.scale, c.scale, "params.scale");
-    copy(p.reduction, c.reduction, "params.reduction");
-    copy(p.background, c.background, "params.background");
-    copy(p.ignore, c.ignore, "params.ignore");
-    copy(p.row_weights, c.row_weights, "params.row_weights");
-  }
-};
+inline constexpr int enumerators<vecdet_nms_order> = 4;
 
 template <>
-struct fields_of<vecdet_softmax_cross_entropy_params> {
+struct fields_of<vecdet_nms_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>
   static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.scale, c.scale, "params.scale");
-    copy(p.ignore, c.ignore, "params.ignore");
+    copy(p.iou_threshold, c.iou_threshold, "params.iou_threshold");
+    copy(p.suppress_equal, c.suppress_equal, "params.suppress_equal");
+    copy(p.float_threshold, c.float_threshold, "params.float_threshold");
+    copy(p.plus_one, c.plus_one, "params.plus_one");
+    copy(p.drop_nan_scores, c.drop_nan_scores, "params.drop_nan_scores");
+    copy(p.drop_degenerate, c.drop_degenerate, "params.drop_degenerate");
+    copy(p.score_threshold, c.score_threshold, "params.score_threshold");
+    copy(p.format, c.format, "params.format");
+    copy(p.overlap, c.overlap, "params.overlap");
+    copy(p.order, c.order, "params.order");
+    copy(p.max_per_class, c.max_per_class, "params.max_per_class");
+    copy(p.max_per_image, c.max_per_image, "params.max_per_image");
+    copy(p.max_total, c.max_total, "params.max_total");
   }
 };
 
 template <>
-inline constexpr int enumerators<vecdet_box_loss> = 4;
+inline constexpr int enumerators<vecdet_soft_nms_method> = 3;
 
 template <>
-struct fields_of<vecdet_regression_loss_params> {
+struct fields_of<vecdet_soft_nms_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>
   static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.loss, c.loss, "params.loss");
-    copy(p.beta, c.beta, "params.beta");
-    copy(p.epsilon, c.epsilon, "params.epsilon");
-    copy(p.scale, c.scale, "params.scale");
-    copy(p.coder, c.coder, "params.coder");
+    copy(p.method, c.method, "params.method");
+    copy(p.iou_threshold, c.iou_threshold, "params.iou_threshold");
+    copy(p.sigma, c.sigma, "params.sigma");
+    copy(p.score_floor, c.score_floor, "params.score_floor");
+    copy(p.plus_one, c.plus_one, "params.plus_one");
+  }
+};
+
+template <>
+struct fields_of<vecdet_merge_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.overlap, c.overlap, "params.overlap");
+    copy(p.match_threshold, c.match_threshold, "params.match_threshold");
+    copy(p.transitive, c.transitive, "params.transitive");
+    copy(p.rechecks, c.rechecks, "params.rechecks");
   }
 };
 
@@ -339,38 +333,44 @@ struct fields_of<vecdet_set_loss_params> {
 };
 
 template <>
-inline constexpr int enumerators<vecdet_feature_layout> = 2;
-
-template <>
-struct fields_of<vecdet_roi_align_params> {
+struct fields_of<vecdet_softmax_cross_entropy_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>
   static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.spatial_scale, c.spatial_scale, "params.spatial_scale");
-    copy(p.sampling_ratio, c.sampling_ratio, "params.sampling_ratio");
-    copy(p.aligned, c.aligned, "params.aligned");
-    copy(p.add_to_grad, c.add_to_grad, "params.add_to_grad");
+    copy(p.scale, c.scale, "params.scale");
+    copy(p.ignore, c.ignore, "params.ignore");
   }
 };
 
 template <>
-inline constexpr int enumerators<vecdet_conv3x3_use> = 2;
-
-template <>
-inline constexpr int enumerators<vecdet_conv3x3_tile> = 2;
-
-template <>
-struct fields_of<vecdet_letterbox_params> {
+struct fields_of<vecdet_matcher_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>
   static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.swaps_channels, c.swaps_channels, "params.swaps_channels");
-    copy(p.is_centred, c.is_centred, "params.is_centred");
-    copy(p.upscales, c.upscales, "params.upscales");
-    copy(p.fill, c.fill, "params.fill");
-    copy(p.scale, c.scale, "params.scale");
-    copy(p.mean, c.mean, "params.mean");
-    copy(p.deviation, c.deviation, "params.deviation");
+    copy(p.high_threshold, c.high_threshold, "params.high_threshold");
+    copy(p.low_threshold, c.low_threshold, "params.low_threshold");
+    copy(p.allow_low_quality, c.allow_low_quality, "params.allow_low_quality");
+    copy(p.skip_untouched, c.skip_untouched, "params.skip_untouched");
+    copy(p.force_best, c.force_best, "params.force_best");
+    copy(p.empty, c.empty, "params.empty");
+    copy(p.region_threshold, c.region_threshold, "params.region_threshold");
+    copy(p.ignore_matched, c.ignore_matched, "params.ignore_matched");
+    copy(p.background, c.background, "params.background");
+    copy(p.ignore, c.ignore, "params.ignore");
+    copy(p.coder, c.coder, "params.coder");
+  }
+};
+
+template <>
+struct fields_of<vecdet_balanced_sample_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.size, c.size, "params.size");
+    copy(p.positive_share, c.positive_share, "params.positive_share");
+    copy(p.seed, c.seed, "params.seed");
+    copy(p.background, c.background, "params.background");
+    copy(p.ignore, c.ignore, "params.ignore");
   }
 };
 

@@ -7,6 +7,9 @@
 
 #include <cstdint>
 
+/// Intersection over union and its variants.
+typedef enum vecdet_iou_kind { VECDET_IOU, VECDET_GIOU, VECDET_DIOU, VECDET_CIOU } vecdet_iou_kind;
+
 /// How dw and dh, divided by their weights, are clamped before exp.
 typedef enum vecdet_size_clamp {
   VECDET_CLAMP_ABOVE,  ///< at most size_limit: torchvision, detectron2
@@ -34,9 +37,6 @@ typedef struct vecdet_coder_params {
   vecdet_box_format anchors;  ///< or VECDET_CXCYWH; default VECDET_XYXY
 } vecdet_coder_params;
 
-/// Intersection over union and its variants.
-typedef enum vecdet_iou_kind { VECDET_IOU, VECDET_GIOU, VECDET_DIOU, VECDET_CIOU } vecdet_iou_kind;
-
 /// The IoU of two boxes without area, which is 0/0.
 typedef enum vecdet_empty_iou {
   VECDET_EMPTY_IOU_NAN,  ///< NaN, the result of the division, as in torchvision
@@ -50,81 +50,84 @@ typedef enum vecdet_isa {
   VECDET_AVX512     ///< x86-64-v4: AVX-512 F, BW, DQ, VL and CD
 } vecdet_isa;
 
-/// The meaning of a box's four numbers.
-typedef enum vecdet_nms_format {
-  VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered
-  VECDET_NMS_ANY_CORNERS,  ///< two opposite corners in any order: ONNX
-  VECDET_NMS_CENTRE        ///< centre x, y, width, height: ONNX with center_point_box
-} vecdet_nms_format;
+/// Smooth L1 of the deltas, or an IoU loss of the decoded boxes.
+typedef enum vecdet_box_loss {
+  VECDET_SMOOTH_L1_LOSS,
+  VECDET_GIOU_LOSS,
+  VECDET_DIOU_LOSS,
+  VECDET_CIOU_LOSS
+} vecdet_box_loss;
 
-/// The formula for the overlap of two boxes.
-typedef enum vecdet_nms_overlap {
-  VECDET_NMS_PLAIN,  ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX
-  /// the same, but 0 unless both areas and the intersection are above 0: ONNX
-  VECDET_NMS_POSITIVE_AREA,
-  /// intersection / the smaller area, but 0 unless both areas are above 0: SAHI, supervision
-  VECDET_NMS_SMALLER_AREA,
-  /// 1 - float(1 - IoU in double), but 1 if the sum of both areas is NaN or at most 2^-23 (2^-52 in
-  /// double): OpenCV
-  VECDET_NMS_JACCARD
-} vecdet_nms_overlap;
+/// Parameters of vecdet_regression_loss().
+typedef struct vecdet_regression_loss_params {
+  vecdet_box_loss loss;  ///< default VECDET_SMOOTH_L1_LOSS
+  double beta;           ///< of smooth L1; 0 or more; default 1 / 9
+  double epsilon;        ///< of the IoU losses; 0 or more; default 1e-7
+  /// factor on loss and gradient; trainers use 1 / max(1, foreground); default 1
+  double scale;
+  vecdet_coder_params coder;  ///< anchors must be corners; only the IoU losses use the clamp
+} vecdet_regression_loss_params;
 
-/// The order of the result.
-typedef enum vecdet_nms_order {
-  VECDET_NMS_BY_SCORE,           ///< descending score over all classes and images
-  VECDET_NMS_BY_INDEX,           ///< ascending index: IPEX
-  VECDET_NMS_BY_IMAGE,           ///< by image, then descending score
-  VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
-} vecdet_nms_order;
+/// Reduction of all elements' losses to one number. Without elements, the sum is 0 and the mean
+/// NaN.
+typedef enum vecdet_reduction {
+  VECDET_SUM,
+  VECDET_MEAN  ///< the sum divided by rows x classes, as in torchvision
+} vecdet_reduction;
 
-/// Parameters of vecdet_nms() and vecdet_batched_nms(). Going down the scores, a box is kept unless
-/// a kept box of its class and image overlaps it by more than the threshold. The defaults are those
-/// of torchvision's NMS with a threshold of 0.5.
-typedef struct vecdet_nms_params {
-  double iou_threshold;  ///< in [0, 1]; default 0.5
-  int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
-  int float_threshold;   ///< rounds both thresholds to the type they are compared in; default 0
-  int plus_one;          ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
-  int drop_nan_scores;   ///< drops NaN scores; else they come first and are kept; default 0
-  int drop_degenerate;   ///< drops boxes with NaN or without area; default 0
-  /// only boxes with scores above it take part; -infinity: all boxes; default -infinity
-  double score_threshold;
-  vecdet_nms_format format;    ///< default VECDET_NMS_CORNERS
-  vecdet_nms_overlap overlap;  ///< default VECDET_NMS_PLAIN
-  vecdet_nms_order order;      ///< default VECDET_NMS_BY_SCORE
-  int64_t max_per_class;       ///< per class and image, best scores first; default INT64_MAX
-  int64_t max_per_image;       ///< default INT64_MAX
-  int64_t max_total;           ///< default INT64_MAX
-} vecdet_nms_params;
+/// Parameters of vecdet_sigmoid_focal_loss().
+typedef struct vecdet_focal_loss_params {
+  /// Weight of positives; negatives have weight 1-alpha. If negative, both have weight 1. Default
+  /// 0.25.
+  double alpha;
+  double gamma;  ///< focusing exponent, 0 or more; default 2
+  /// factor on loss and gradient; trainers use 1 / max(1, foreground); default 1
+  double scale;
+  vecdet_reduction reduction;  ///< default VECDET_SUM
+  int64_t background;          ///< label of rows in which every class is negative; default -1
+  /// label of rows that do not count: loss 0 and gradient 0; default -2
+  int64_t ignore;
+  const float* row_weights;  ///< an additional factor per row; null: all 1
+} vecdet_focal_loss_params;
 
-/// How an overlap reduces a score.
-typedef enum vecdet_soft_nms_method {
-  VECDET_SOFT_NMS_HARD,
-  VECDET_SOFT_NMS_LINEAR,
-  VECDET_SOFT_NMS_GAUSSIAN
-} vecdet_soft_nms_method;
+/// Parameters of vecdet_quality_focal_loss().
+typedef struct vecdet_quality_focal_params {
+  double beta;  ///< focusing exponent, 0 or more; 0, 1 and 2 are fast; default 2
+  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
+  double scale;
+  vecdet_reduction reduction;  ///< default VECDET_SUM
+  int64_t background;          ///< label of rows in which every class is negative; default -1
+  /// label of rows that do not count: loss 0 and gradient 0; default -2
+  int64_t ignore;
+  const float* row_weights;  ///< an additional factor per row; null: all 1
+} vecdet_quality_focal_params;
 
-/// Parameters of vecdet_soft_nms().
-typedef struct vecdet_soft_nms_params {
-  vecdet_soft_nms_method method;  ///< default VECDET_SOFT_NMS_LINEAR
-  /// of the hard and the linear method; compared in the IoU's type; default 0.3
-  double iou_threshold;
-  double sigma;  ///< of the gaussian method, above 0; default 0.5
-  /// after a pick, boxes of its group with lower scores are dropped; default 1e-3
-  double score_floor;
-  int plus_one;  ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
-} vecdet_soft_nms_params;
+/// Parameters of vecdet_varifocal_loss().
+typedef struct vecdet_varifocal_params {
+  double alpha;  ///< weight of negatives, 0 or more; default 0.75
+  double gamma;  ///< focusing exponent of negatives, 0 or more; 0, 1 and 2 are fast; default 2
+  /// Differentiates p^gamma with respect to the logit, as in the reference implementation. If 0,
+  /// p^gamma is a constant weight, and the gradient of a negative is alpha p^gamma p. Default 1.
+  int grad_through_factor;
+  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
+  double scale;
+  vecdet_reduction reduction;  ///< default VECDET_SUM
+  int64_t background;          ///< label of rows in which every class is negative; default -1
+  /// label of rows that do not count: loss 0 and gradient 0; default -2
+  int64_t ignore;
+  const float* row_weights;  ///< an additional factor per row; null: all 1
+} vecdet_varifocal_params;
 
-/// Parameters of vecdet_merge_boxes().
-typedef struct vecdet_merge_params {
-  /// or VECDET_NMS_POSITIVE_AREA, the IoU; default VECDET_NMS_SMALLER_AREA
-  vecdet_nms_overlap overlap;
-  double match_threshold;  ///< in (0, 1]; default 0.5
-  int transitive;          ///< a taken box takes its own matches, too; default 0
-  /// a member extends its group's box only if the two still overlap by more than the threshold,
-  /// computed in double with the box as extended so far; default 1
-  int rechecks;
-} vecdet_merge_params;
+/// Parameters of vecdet_bce_loss().
+typedef struct vecdet_bce_params {
+  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
+  double scale;
+  vecdet_reduction reduction;  ///< default VECDET_SUM
+  int64_t background;          ///< label of rows in which every class is negative; default -1
+  /// label of rows that do not count: loss 0 and gradient 0; default -2
+  int64_t ignore;
+  const float* row_weights;  ///< an additional factor per row; null: all 1
+} vecdet_bce_params;
 
 /// The kind of numbers that vecdet_filter_topk() searches.
 typedef enum vecdet_score_kind {
@@ -215,130 +218,122 @@ typedef struct vecdet_detr_postprocess_params {
   vecdet_box_format results;  ///< default VECDET_XYXY
 } vecdet_detr_postprocess_params;
 
-/// Parameters of vecdet_match_anchors().
-typedef struct vecdet_matcher_params {
-  double high_threshold;  ///< anchors with at least this IoU are matched; default 0.5
-  /// anchors with a lower IoU are background; those between the thresholds are ignored; default 0.4
-  double low_threshold;
-  /// every anchor with the greatest IoU of some box, ties included, is matched with the anchor's
-  /// own best box; default 1
-  int allow_low_quality;
-  /// A box that touches no anchor matches nothing. If 0, all anchors tie as this box's best with an
-  /// IoU of 0, and each is matched with the anchor's own best box, as in torchvision and
-  /// detectron2. Default 0.
-  int skip_untouched;
-  /// Every box is matched with its best anchor, as in SSD; ties are broken by lower anchor. If two
-  /// boxes have the same best anchor, the later box gets it. Default 0.
-  int force_best;
-  /// 0/0 is NaN in torchvision, 0 in detectron2; default VECDET_EMPTY_IOU_NAN
-  vecdet_empty_iou empty;
-  /// an anchor is ignored if an ignore region covers more than this fraction of its area; in [0,
-  /// 1]; default 0.5
-  double region_threshold;
-  /// Anchors in ignore regions are never matched, as in mmdetection. If 0, they may be matched, and
-  /// those that are not matched are ignored. Default 0.
-  int ignore_matched;
-  int64_t background;         ///< labels, as in the focal loss; default -1
-  int64_t ignore;             ///< labels, as in the focal loss; default -2
-  vecdet_coder_params coder;  ///< for the deltas; anchors are corners
-} vecdet_matcher_params;
+/// The index of channel c of image n at (y, x).
+typedef enum vecdet_feature_layout {
+  VECDET_NCHW,  ///< ((n C + c) H + y) W + x: one plane per channel
+  VECDET_NHWC   ///< ((n H + y) W + x) C + c: PyTorch's channels_last
+} vecdet_feature_layout;
 
-/// Parameters of vecdet_sample_balanced(). Usual values: for an RPN, 256 with half of them
-/// positive; for a box head, 512 with a quarter of them positive.
-typedef struct vecdet_balanced_sample_params {
-  int64_t size;           ///< sample size per image; 0 or more; default 256
-  double positive_share;  ///< greatest share of positives; in [0, 1]; default 0.5
-  uint64_t seed;          ///< the same seed gives the same sample; default 0
-  int64_t background;     ///< labels, as in the focal loss; default -1
-  int64_t ignore;         ///< labels, as in the focal loss; default -2
-} vecdet_balanced_sample_params;
+/// Parameters of vecdet_roi_align() and vecdet_multiscale_roi_align(). The defaults are
+/// torchvision's.
+typedef struct vecdet_roi_align_params {
+  double spatial_scale;    ///< locations per pixel: 1 / stride; default 1
+  int64_t sampling_ratio;  ///< samples per bin and axis, at most 1024; below 1: adaptive; default 0
+  int aligned;             ///< shifts boxes by half a location, as detectron2 does; default 0
+  /// vecdet_roi_align_grad() adds to `grad` instead of overwriting it; default 0
+  int add_to_grad;
+} vecdet_roi_align_params;
 
-/// Reduction of all elements' losses to one number. Without elements, the sum is 0 and the mean
-/// NaN.
-typedef enum vecdet_reduction {
-  VECDET_SUM,
-  VECDET_MEAN  ///< the sum divided by rows x classes, as in torchvision
-} vecdet_reduction;
+/// The function that weights are transformed for.
+typedef enum vecdet_conv3x3_use {
+  VECDET_CONV3X3_FORWARD,    ///< vecdet_conv3x3()
+  VECDET_CONV3X3_INPUT_GRAD  ///< vecdet_conv3x3_input_grad()
+} vecdet_conv3x3_use;
 
-/// Parameters of vecdet_sigmoid_focal_loss().
-typedef struct vecdet_focal_loss_params {
-  /// Weight of positives; negatives have weight 1-alpha. If negative, both have weight 1. Default
-  /// 0.25.
-  double alpha;
-  double gamma;  ///< focusing exponent, 0 or more; default 2
-  /// factor on loss and gradient; trainers use 1 / max(1, foreground); default 1
-  double scale;
-  vecdet_reduction reduction;  ///< default VECDET_SUM
-  int64_t background;          ///< label of rows in which every class is negative; default -1
-  /// label of rows that do not count: loss 0 and gradient 0; default -2
-  int64_t ignore;
-  const float* row_weights;  ///< an additional factor per row; null: all 1
-} vecdet_focal_loss_params;
+/// The size of a tile: the outputs that are computed together.
+typedef enum vecdet_conv3x3_tile {
+  VECDET_F4X4,  ///< 4 x 4: fewest multiplications
+  VECDET_F2X2   ///< 2 x 2: more accurate
+} vecdet_conv3x3_tile;
 
-/// Parameters of vecdet_quality_focal_loss().
-typedef struct vecdet_quality_focal_params {
-  double beta;  ///< focusing exponent, 0 or more; 0, 1 and 2 are fast; default 2
-  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
-  double scale;
-  vecdet_reduction reduction;  ///< default VECDET_SUM
-  int64_t background;          ///< label of rows in which every class is negative; default -1
-  /// label of rows that do not count: loss 0 and gradient 0; default -2
-  int64_t ignore;
-  const float* row_weights;  ///< an additional factor per row; null: all 1
-} vecdet_quality_focal_params;
+/// Parameters of vecdet_letterbox().
+typedef struct vecdet_letterbox_params {
+  /// swaps the first and last channel: converts BGR images, as OpenCV reads them, to RGB, or RGB to
+  /// BGR; default 1
+  int swaps_channels;
+  int is_centred;       ///< if 0, the image is in the upper left corner; default 1
+  int upscales;         ///< if 0, images smaller than the input keep their size; default 1
+  double fill;          ///< pixel value of the padding; default 114
+  double scale;         ///< input = (pixel * scale - mean) / deviation; default 1 / 255
+  double mean[3];       ///< per channel of the input; default 0, 0, 0
+  double deviation[3];  ///< per channel of the input; default 1, 1, 1
+} vecdet_letterbox_params;
 
-/// Parameters of vecdet_varifocal_loss().
-typedef struct vecdet_varifocal_params {
-  double alpha;  ///< weight of negatives, 0 or more; default 0.75
-  double gamma;  ///< focusing exponent of negatives, 0 or more; 0, 1 and 2 are fast; default 2
-  /// Differentiates p^gamma with respect to the logit, as in the reference implementation. If 0,
-  /// p^gamma is a constant weight, and the gradient of a negative is alpha p^gamma p. Default 1.
-  int grad_through_factor;
-  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
-  double scale;
-  vecdet_reduction reduction;  ///< default VECDET_SUM
-  int64_t background;          ///< label of rows in which every class is negative; default -1
-  /// label of rows that do not count: loss 0 and gradient 0; default -2
-  int64_t ignore;
-  const float* row_weights;  ///< an additional factor per row; null: all 1
-} vecdet_varifocal_params;
+/// The meaning of a box's four numbers.
+typedef enum vecdet_nms_format {
+  VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered
+  VECDET_NMS_ANY_CORNERS,  ///< two opposite corners in any order: ONNX
+  VECDET_NMS_CENTRE        ///< centre x, y, width, height: ONNX with center_point_box
+} vecdet_nms_format;
 
-/// Parameters of vecdet_bce_loss().
-typedef struct vecdet_bce_params {
-  /// factor on loss and gradient; trainers use 1 / max(1, sum of scores); default 1
-  double scale;
-  vecdet_reduction reduction;  ///< default VECDET_SUM
-  int64_t background;          ///< label of rows in which every class is negative; default -1
-  /// label of rows that do not count: loss 0 and gradient 0; default -2
-  int64_t ignore;
-  const float* row_weights;  ///< an additional factor per row; null: all 1
-} vecdet_bce_params;
+/// The formula for the overlap of two boxes.
+typedef enum vecdet_nms_overlap {
+  VECDET_NMS_PLAIN,  ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX
+  /// the same, but 0 unless both areas and the intersection are above 0: ONNX
+  VECDET_NMS_POSITIVE_AREA,
+  /// intersection / the smaller area, but 0 unless both areas are above 0: SAHI, supervision
+  VECDET_NMS_SMALLER_AREA,
+  /// 1 - float(1 - IoU in double), but 1 if the sum of both areas is NaN or at most 2^-23 (2^-52 in
+  /// double): OpenCV
+  VECDET_NMS_JACCARD
+} vecdet_nms_overlap;
 
-/// Parameters of vecdet_softmax_cross_entropy_loss().
-typedef struct vecdet_softmax_cross_entropy_params {
-  double scale;  ///< factor on losses, sum and gradient; default 1
-  /// Label of rows that do not count; -100 in torch. If `ignore` is a class, the rows of that class
-  /// do not count. If it is the background, there are no negatives to mine. Default -2.
-  int64_t ignore;
-} vecdet_softmax_cross_entropy_params;
+/// The order of the result.
+typedef enum vecdet_nms_order {
+  VECDET_NMS_BY_SCORE,           ///< descending score over all classes and images
+  VECDET_NMS_BY_INDEX,           ///< ascending index: IPEX
+  VECDET_NMS_BY_IMAGE,           ///< by image, then descending score
+  VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
+} vecdet_nms_order;
 
-/// Smooth L1 of the deltas, or an IoU loss of the decoded boxes.
-typedef enum vecdet_box_loss {
-  VECDET_SMOOTH_L1_LOSS,
-  VECDET_GIOU_LOSS,
-  VECDET_DIOU_LOSS,
-  VECDET_CIOU_LOSS
-} vecdet_box_loss;
+/// Parameters of vecdet_nms() and vecdet_batched_nms(). Going down the scores, a box is kept unless
+/// a kept box of its class and image overlaps it by more than the threshold. The defaults are those
+/// of torchvision's NMS with a threshold of 0.5.
+typedef struct vecdet_nms_params {
+  double iou_threshold;  ///< in [0, 1]; default 0.5
+  int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
+  int float_threshold;   ///< rounds both thresholds to the type they are compared in; default 0
+  int plus_one;          ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
+  int drop_nan_scores;   ///< drops NaN scores; else they come first and are kept; default 0
+  int drop_degenerate;   ///< drops boxes with NaN or without area; default 0
+  /// only boxes with scores above it take part; -infinity: all boxes; default -infinity
+  double score_threshold;
+  vecdet_nms_format format;    ///< default VECDET_NMS_CORNERS
+  vecdet_nms_overlap overlap;  ///< default VECDET_NMS_PLAIN
+  vecdet_nms_order order;      ///< default VECDET_NMS_BY_SCORE
+  int64_t max_per_class;       ///< per class and image, best scores first; default INT64_MAX
+  int64_t max_per_image;       ///< default INT64_MAX
+  int64_t max_total;           ///< default INT64_MAX
+} vecdet_nms_params;
 
-/// Parameters of vecdet_regression_loss().
-typedef struct vecdet_regression_loss_params {
-  vecdet_box_loss loss;  ///< default VECDET_SMOOTH_L1_LOSS
-  double beta;           ///< of smooth L1; 0 or more; default 1 / 9
-  double epsilon;        ///< of the IoU losses; 0 or more; default 1e-7
-  /// factor on loss and gradient; trainers use 1 / max(1, foreground); default 1
-  double scale;
-  vecdet_coder_params coder;  ///< anchors must be corners; only the IoU losses use the clamp
-} vecdet_regression_loss_params;
+/// How an overlap reduces a score.
+typedef enum vecdet_soft_nms_method {
+  VECDET_SOFT_NMS_HARD,
+  VECDET_SOFT_NMS_LINEAR,
+  VECDET_SOFT_NMS_GAUSSIAN
+} vecdet_soft_nms_method;
+
+/// Parameters of vecdet_soft_nms().
+typedef struct vecdet_soft_nms_params {
+  vecdet_soft_nms_method method;  ///< default VECDET_SOFT_NMS_LINEAR
+  /// of the hard and the linear method; compared in the IoU's type; default 0.3
+  double iou_threshold;
+  double sigma;  ///< of the gaussian method, above 0; default 0.5
+  /// after a pick, boxes of its group with lower scores are dropped; default 1e-3
+  double score_floor;
+  int plus_one;  ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
+} vecdet_soft_nms_params;
+
+/// Parameters of vecdet_merge_boxes().
+typedef struct vecdet_merge_params {
+  /// or VECDET_NMS_POSITIVE_AREA, the IoU; default VECDET_NMS_SMALLER_AREA
+  vecdet_nms_overlap overlap;
+  double match_threshold;  ///< in (0, 1]; default 0.5
+  int transitive;          ///< a taken box takes its own matches, too; default 0
+  /// a member extends its group's box only if the two still overlap by more than the threshold,
+  /// computed in double with the box as extended so far; default 1
+  int rechecks;
+} vecdet_merge_params;
 
 /// The class cost of a query and a box.
 typedef enum vecdet_query_class_cost {
@@ -391,43 +386,48 @@ typedef struct vecdet_set_loss_params {
   double scale;  ///< factor on losses and gradients, for loss scaling; default 1
 } vecdet_set_loss_params;
 
-/// The index of channel c of image n at (y, x).
-typedef enum vecdet_feature_layout {
-  VECDET_NCHW,  ///< ((n C + c) H + y) W + x: one plane per channel
-  VECDET_NHWC   ///< ((n H + y) W + x) C + c: PyTorch's channels_last
-} vecdet_feature_layout;
+/// Parameters of vecdet_softmax_cross_entropy_loss().
+typedef struct vecdet_softmax_cross_entropy_params {
+  double scale;  ///< factor on losses, sum and gradient; default 1
+  /// Label of rows that do not count; -100 in torch. If `ignore` is a class, the rows of that class
+  /// do not count. If it is the background, there are no negatives to mine. Default -2.
+  int64_t ignore;
+} vecdet_softmax_cross_entropy_params;
 
-/// Parameters of vecdet_roi_align() and vecdet_multiscale_roi_align(). The defaults are
-/// torchvision's.
-typedef struct vecdet_roi_align_params {
-  double spatial_scale;    ///< locations per pixel: 1 / stride; default 1
-  int64_t sampling_ratio;  ///< samples per bin and axis, at most 1024; below 1: adaptive; default 0
-  int aligned;             ///< shifts boxes by half a location, as detectron2 does; default 0
-  /// vecdet_roi_align_grad() adds to `grad` instead of overwriting it; default 0
-  int add_to_grad;
-} vecdet_roi_align_params;
+/// Parameters of vecdet_match_anchors().
+typedef struct vecdet_matcher_params {
+  double high_threshold;  ///< anchors with at least this IoU are matched; default 0.5
+  /// anchors with a lower IoU are background; those between the thresholds are ignored; default 0.4
+  double low_threshold;
+  /// every anchor with the greatest IoU of some box, ties included, is matched with the anchor's
+  /// own best box; default 1
+  int allow_low_quality;
+  /// A box that touches no anchor matches nothing. If 0, all anchors tie as this box's best with an
+  /// IoU of 0, and each is matched with the anchor's own best box, as in torchvision and
+  /// detectron2. Default 0.
+  int skip_untouched;
+  /// Every box is matched with its best anchor, as in SSD; ties are broken by lower anchor. If two
+  /// boxes have the same best anchor, the later box gets it. Default 0.
+  int force_best;
+  /// 0/0 is NaN in torchvision, 0 in detectron2; default VECDET_EMPTY_IOU_NAN
+  vecdet_empty_iou empty;
+  /// an anchor is ignored if an ignore region covers more than this fraction of its area; in [0,
+  /// 1]; default 0.5
+  double region_threshold;
+  /// Anchors in ignore regions are never matched, as in mmdetection. If 0, they may be matched, and
+  /// those that are not matched are ignored. Default 0.
+  int ignore_matched;
+  int64_t background;         ///< labels, as in the focal loss; default -1
+  int64_t ignore;             ///< labels, as in the focal loss; default -2
+  vecdet_coder_params coder;  ///< for the deltas; anchors are corners
+} vecdet_matcher_params;
 
-/// The function that weights are transformed for.
-typedef enum vecdet_conv3x3_use {
-  VECDET_CONV3X3_FORWARD,    ///< vecdet_conv3x3()
-  VECDET_CONV3X3_INPUT_GRAD  ///< vecdet_conv3x3_input_grad()
-} vecdet_conv3x3_use;
-
-/// The size of a tile: the outputs that are computed together.
-typedef enum vecdet_conv3x3_tile {
-  VECDET_F4X4,  ///< 4 x 4: fewest multiplications
-  VECDET_F2X2   ///< 2 x 2: more accurate
-} vecdet_conv3x3_tile;
-
-/// Parameters of vecdet_letterbox().
-typedef struct vecdet_letterbox_params {
-  /// swaps the first and last channel: converts BGR images, as OpenCV reads them, to RGB, or RGB to
-  /// BGR; default 1
-  int swaps_channels;
-  int is_centred;       ///< if 0, the image is in the upper left corner; default 1
-  int upscales;         ///< if 0, images smaller than the input keep their size; default 1
-  double fill;          ///< pixel value of the padding; default 114
-  double scale;         ///< input = (pixel * scale - mean) / deviation; default 1 / 255
-  double mean[3];       ///< per channel of the input; default 0, 0, 0
-  double deviation[3];  ///< per channel of the input; default 1, 1, 1
-} vecdet_letterbox_params;
+/// Parameters of vecdet_sample_balanced(). Usual values: for an RPN, 256 with half of them
+/// positive; for a box head, 512 with a quarter of them positive.
+typedef struct vecdet_balanced_sample_params {
+  int64_t size;           ///< sample size per image; 0 or more; default 256
+  double positive_share;  ///< greatest share of positives; in [0, 1]; default 0.5
+  uint64_t seed;          ///< the same seed gives the same sample; default 0
+  int64_t background;     ///< labels, as in the focal loss; default -1
+  int64_t ignore;         ///< labels, as in the focal loss; default -2
+} vecdet_balanced_sample_params;

@@ -41,6 +41,105 @@ VECDET_C vecdet_coder_params vecdet_coder_params_ssd(double centre_variance, dou
   return c_params_of<vecdet_coder_params>(coder_params::ssd(centre_variance, size_variance));
 }
 
+/// The defaults of vecdet_regression_loss_params.
+VECDET_C vecdet_regression_loss_params vecdet_regression_loss_params_default(void) {
+  return c_params_of<vecdet_regression_loss_params>(regression_loss_params());
+}
+
+/// The defaults of vecdet_focal_loss_params.
+VECDET_C vecdet_focal_loss_params vecdet_focal_loss_params_default(void) {
+  return c_params_of<vecdet_focal_loss_params>(focal_loss_params());
+}
+
+/// The defaults of vecdet_quality_focal_params.
+VECDET_C vecdet_quality_focal_params vecdet_quality_focal_params_default(void) {
+  return c_params_of<vecdet_quality_focal_params>(quality_focal_params());
+}
+
+/// The defaults of vecdet_varifocal_params.
+VECDET_C vecdet_varifocal_params vecdet_varifocal_params_default(void) {
+  return c_params_of<vecdet_varifocal_params>(varifocal_params());
+}
+
+/// The defaults of vecdet_bce_params.
+VECDET_C vecdet_bce_params vecdet_bce_params_default(void) {
+  return c_params_of<vecdet_bce_params>(bce_params());
+}
+
+/// torchvision's RetinaNet. These are the defaults.
+VECDET_C vecdet_postprocess_params vecdet_postprocess_params_retinanet(void) {
+  return c_params_of<vecdet_postprocess_params>(postprocess_params::retinanet());
+}
+
+/// torchvision's FCOS.
+VECDET_C vecdet_postprocess_params vecdet_postprocess_params_fcos(void) {
+  return c_params_of<vecdet_postprocess_params>(postprocess_params::fcos());
+}
+
+/// torchvision's SSD.
+VECDET_C vecdet_postprocess_params vecdet_postprocess_params_ssd(void) {
+  return c_params_of<vecdet_postprocess_params>(postprocess_params::ssd());
+}
+
+/// torchvision's RPN in training: 2000 per level and 2000 per image. In evaluation, torchvision
+/// uses 1000 each.
+VECDET_C vecdet_postprocess_params vecdet_postprocess_params_rpn(void) {
+  return c_params_of<vecdet_postprocess_params>(postprocess_params::rpn());
+}
+
+/// The defaults of vecdet_box_head_params.
+VECDET_C vecdet_box_head_params vecdet_box_head_params_default(void) {
+  return c_params_of<vecdet_box_head_params>(box_head_params());
+}
+
+/// YOLOv5 and YOLOX: rows of cx cy w h, objectness, and a score per class. YOLOX exports decode
+/// boxes only with --decode_in_inference.
+VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v5(void) {
+  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v5());
+}
+
+/// YOLOv8 to v12 with their anchor-free heads, as in ultralytics' predictor: channels first, cx cy
+/// w h and a score per class. These are the defaults.
+VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v8(void) {
+  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v8());
+}
+
+/// YOLOv10 and YOLO26, end to end: rows of x1 y1 x2 y2, score, class.
+VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v10(void) {
+  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v10());
+}
+
+/// RT-DETR as exported by ultralytics.
+VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(void) {
+  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::rt_detr());
+}
+
+/// DETR: softmax, 100 queries. Also for Conditional DETR without focal loss.
+VECDET_C vecdet_detr_postprocess_params vecdet_detr_postprocess_params_detr(void) {
+  return c_params_of<vecdet_detr_postprocess_params>(detr_postprocess_params::detr());
+}
+
+/// RT-DETR, DINO, Deformable DETR: sigmoid, 300 detections (Deformable DETR uses 100). These are
+/// the defaults.
+VECDET_C vecdet_detr_postprocess_params vecdet_detr_postprocess_params_rt_detr(void) {
+  return c_params_of<vecdet_detr_postprocess_params>(detr_postprocess_params::rt_detr());
+}
+
+/// The defaults of vecdet_roi_align_params.
+VECDET_C vecdet_roi_align_params vecdet_roi_align_params_default(void) {
+  return c_params_of<vecdet_roi_align_params>(roi_align_params());
+}
+
+/// For ultralytics' models. These are the defaults.
+VECDET_C vecdet_letterbox_params vecdet_letterbox_params_yolo(void) {
+  return c_params_of<vecdet_letterbox_params>(letterbox_params::yolo());
+}
+
+/// YOLOX: BGR input of 0 to 255, the image in the upper left corner.
+VECDET_C vecdet_letterbox_params vecdet_letterbox_params_yolox(void) {
+  return c_params_of<vecdet_letterbox_params>(letterbox_params::yolox());
+}
+
 /// The defaults of vecdet_nms_params.
 VECDET_C vecdet_nms_params vecdet_nms_params_default(void) {
   return c_params_of<vecdet_nms_params>(nms_params());
@@ -104,120 +203,6 @@ VECDET_C vecdet_merge_params vecdet_merge_params_supervision(double match_thresh
   return c_params_of<vecdet_merge_params>(merge_params::supervision(match_threshold));
 }
 
-/// torchvision's RetinaNet. These are the defaults.
-VECDET_C vecdet_postprocess_params vecdet_postprocess_params_retinanet(void) {
-  return c_params_of<vecdet_postprocess_params>(postprocess_params::retinanet());
-}
-
-/// torchvision's FCOS.
-VECDET_C vecdet_postprocess_params vecdet_postprocess_params_fcos(void) {
-  return c_params_of<vecdet_postprocess_params>(postprocess_params::fcos());
-}
-
-/// torchvision's SSD.
-VECDET_C vecdet_postprocess_params vecdet_postprocess_params_ssd(void) {
-  return c_params_of<vecdet_postprocess_params>(postprocess_params::ssd());
-}
-
-/// torchvision's RPN in training: 2000 per level and 2000 per image. In evaluation, torchvision
-/// uses 1000 each.
-VECDET_C vecdet_postprocess_params vecdet_postprocess_params_rpn(void) {
-  return c_params_of<vecdet_postprocess_params>(postprocess_params::rpn());
-}
-
-/// The defaults of vecdet_box_head_params.
-VECDET_C vecdet_box_head_params vecdet_box_head_params_default(void) {
-  return c_params_of<vecdet_box_head_params>(box_head_params());
-}
-
-/// YOLOv5 and YOLOX: rows of cx cy w h, objectness, and a score per class. YOLOX exports decode
-/// boxes only with --decode_in_inference.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v5(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v5());
-}
-
-/// YOLOv8 to v12 with their anchor-free heads, as in ultralytics' predictor: channels first, cx cy
-/// w h and a score per class. These are the defaults.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v8(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v8());
-}
-
-/// YOLOv10 and YOLO26, end to end: rows of x1 y1 x2 y2, score, class.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v10(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v10());
-}
-
-/// RT-DETR as exported by ultralytics.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::rt_detr());
-}
-
-/// DETR: softmax, 100 queries. Also for Conditional DETR without focal loss.
-VECDET_C vecdet_detr_postprocess_params vecdet_detr_postprocess_params_detr(void) {
-  return c_params_of<vecdet_detr_postprocess_params>(detr_postprocess_params::detr());
-}
-
-/// RT-DETR, DINO, Deformable DETR: sigmoid, 300 detections (Deformable DETR uses 100). These are
-/// the defaults.
-VECDET_C vecdet_detr_postprocess_params vecdet_detr_postprocess_params_rt_detr(void) {
-  return c_params_of<vecdet_detr_postprocess_params>(detr_postprocess_params::rt_detr());
-}
-
-/// RetinaNet's matcher. These are the defaults.
-VECDET_C vecdet_matcher_params vecdet_matcher_params_retinanet(void) {
-  return c_params_of<vecdet_matcher_params>(matcher_params::retinanet());
-}
-
-/// The RPN's matcher: thresholds 0.7 and 0.3.
-VECDET_C vecdet_matcher_params vecdet_matcher_params_rpn(void) {
-  return c_params_of<vecdet_matcher_params>(matcher_params::rpn());
-}
-
-/// Matches proposals with ground truth for the box head: no low-quality matches.
-VECDET_C vecdet_matcher_params vecdet_matcher_params_roi(void) {
-  return c_params_of<vecdet_matcher_params>(matcher_params::roi());
-}
-
-/// SSD's matcher: every box takes its best anchor.
-VECDET_C vecdet_matcher_params vecdet_matcher_params_ssd(void) {
-  return c_params_of<vecdet_matcher_params>(matcher_params::ssd());
-}
-
-/// The defaults of vecdet_balanced_sample_params.
-VECDET_C vecdet_balanced_sample_params vecdet_balanced_sample_params_default(void) {
-  return c_params_of<vecdet_balanced_sample_params>(balanced_sample_params());
-}
-
-/// The defaults of vecdet_focal_loss_params.
-VECDET_C vecdet_focal_loss_params vecdet_focal_loss_params_default(void) {
-  return c_params_of<vecdet_focal_loss_params>(focal_loss_params());
-}
-
-/// The defaults of vecdet_quality_focal_params.
-VECDET_C vecdet_quality_focal_params vecdet_quality_focal_params_default(void) {
-  return c_params_of<vecdet_quality_focal_params>(quality_focal_params());
-}
-
-/// The defaults of vecdet_varifocal_params.
-VECDET_C vecdet_varifocal_params vecdet_varifocal_params_default(void) {
-  return c_params_of<vecdet_varifocal_params>(varifocal_params());
-}
-
-/// The defaults of vecdet_bce_params.
-VECDET_C vecdet_bce_params vecdet_bce_params_default(void) {
-  return c_params_of<vecdet_bce_params>(bce_params());
-}
-
-/// The defaults of vecdet_softmax_cross_entropy_params.
-VECDET_C vecdet_softmax_cross_entropy_params vecdet_softmax_cross_entropy_params_default(void) {
-  return c_params_of<vecdet_softmax_cross_entropy_params>(softmax_cross_entropy_params());
-}
-
-/// The defaults of vecdet_regression_loss_params.
-VECDET_C vecdet_regression_loss_params vecdet_regression_loss_params_default(void) {
-  return c_params_of<vecdet_regression_loss_params>(regression_loss_params());
-}
-
 /// RT-DETR, DINO, Deformable DETR: focal cost, weights 2, 5, 2. These are the defaults.
 VECDET_C vecdet_query_match_params vecdet_query_match_params_rt_detr(void) {
   return c_params_of<vecdet_query_match_params>(query_match_params::rt_detr());
@@ -243,17 +228,32 @@ VECDET_C vecdet_set_loss_params vecdet_set_loss_params_detr(void) {
   return c_params_of<vecdet_set_loss_params>(set_loss_params::detr());
 }
 
-/// The defaults of vecdet_roi_align_params.
-VECDET_C vecdet_roi_align_params vecdet_roi_align_params_default(void) {
-  return c_params_of<vecdet_roi_align_params>(roi_align_params());
+/// The defaults of vecdet_softmax_cross_entropy_params.
+VECDET_C vecdet_softmax_cross_entropy_params vecdet_softmax_cross_entropy_params_default(void) {
+  return c_params_of<vecdet_softmax_cross_entropy_params>(softmax_cross_entropy_params());
 }
 
-/// For ultralytics' models. These are the defaults.
-VECDET_C vecdet_letterbox_params vecdet_letterbox_params_yolo(void) {
-  return c_params_of<vecdet_letterbox_params>(letterbox_params::yolo());
+/// RetinaNet's matcher. These are the defaults.
+VECDET_C vecdet_matcher_params vecdet_matcher_params_retinanet(void) {
+  return c_params_of<vecdet_matcher_params>(matcher_params::retinanet());
 }
 
-/// YOLOX: BGR input of 0 to 255, the image in the upper left corner.
-VECDET_C vecdet_letterbox_params vecdet_letterbox_params_yolox(void) {
-  return c_params_of<vecdet_letterbox_params>(letterbox_params::yolox());
+/// The RPN's matcher: thresholds 0.7 and 0.3.
+VECDET_C vecdet_matcher_params vecdet_matcher_params_rpn(void) {
+  return c_params_of<vecdet_matcher_params>(matcher_params::rpn());
+}
+
+/// Matches proposals with ground truth for the box head: no low-quality matches.
+VECDET_C vecdet_matcher_params vecdet_matcher_params_roi(void) {
+  return c_params_of<vecdet_matcher_params>(matcher_params::roi());
+}
+
+/// SSD's matcher: every box takes its best anchor.
+VECDET_C vecdet_matcher_params vecdet_matcher_params_ssd(void) {
+  return c_params_of<vecdet_matcher_params>(matcher_params::ssd());
+}
+
+/// The defaults of vecdet_balanced_sample_params.
+VECDET_C vecdet_balanced_sample_params vecdet_balanced_sample_params_default(void) {
+  return c_params_of<vecdet_balanced_sample_params>(balanced_sample_params());
 }
