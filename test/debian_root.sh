@@ -3,6 +3,7 @@
 #
 #   source   vecdet's tree
 #   at       the root directory in which run() runs; empty: the system
+source "$source/test/debian_packages.sh" # debian_mirror
 
 # Runs a command in a mount namespace of its own, also where "/" is no mount point, because chroot entered it.
 in_own_mounts() {
@@ -20,13 +21,6 @@ run() {
         DEBIAN_FRONTEND=noninteractive VECDET_FULL_TESTS=1 CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/ccache "${@:2}"' \
       "$at" "$source" "$@"
   fi
-}
-
-# The mirror of this machine's packages.
-debian_mirror() {
-  # Either file may be missing.
-  { cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null || true; } |
-    sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | sed -n 1p
 }
 
 # debootstrap_root <suite> <packages>: creates the root directory $at from the machine's own mirror.

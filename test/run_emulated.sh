@@ -10,7 +10,7 @@
 #
 # Needs qemu-user-static, and g++-aarch64-linux-gnu for Arm; exits with 77 where they are absent.
 set -euo pipefail
-source "$(dirname "$0")/arm_packages.sh"
+source "$(dirname "$0")/debian_packages.sh"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -50,7 +50,7 @@ run_aarch64() {
   need qemu-aarch64-static aarch64-linux-gnu-g++ apt-get
   local source=$1 xsimd=$2 digest=$3 start=$SECONDS
   local lib=$scratch/sysroot/usr/lib/aarch64-linux-gnu
-  fetch_arm_packages "$scratch/sysroot" libtbb-dev
+  fetch_packages "$(debian_suite)" arm64 "$scratch/sysroot" libtbb-dev
   mkdir "$scratch/xsimd" # a separate folder: /usr/include is this machine's
   ln -s "$xsimd/xsimd" "$scratch/xsimd/xsimd"
   local file

@@ -14,24 +14,12 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 onetbb=$root/build/tsan_onetbb
 : "${TESTS:=^(test_(threads|postprocess|soft_nms|dispatch|profile.*)|example_.*)\$}"
 
-# Unpacks the source package in the current folder, with separate package lists.
-fetch_source() {
-  mkdir -p apt/{lists/partial,cache/archives/partial}
-  if [ -e /etc/apt/sources.list.d/debian.sources ]; then
-    sed 's/^Types:.*/Types: deb-src/' /etc/apt/sources.list.d/debian.sources >apt/source.sources
-  else
-    sed -n 's/^deb /deb-src /p' /etc/apt/sources.list >apt/source.list
-  fi
-  local options="-o Dir::State::lists=$PWD/apt/lists -o Dir::Cache=$PWD/apt/cache
-    -o Dir::Etc::sourcelist=$(ls "$PWD"/apt/source.*) -o Dir::Etc::sourceparts=/nonexistent
-    -o APT::Sandbox::User=root"
-  apt-get -qq $options update && apt-get -qq $options source onetbb
-}
+source "$root/test/debian_packages.sh"
 
 build_onetbb() {
   mkdir -p "$onetbb"
   cd "$onetbb"
-  ls -d onetbb-*/ >/dev/null 2>&1 || fetch_source
+  ls -d onetbb-*/ >/dev/null 2>&1 || fetch_source "$(debian_suite)" onetbb
   # Without ThreadSanitizer's warning that it does not support fences.
   cmake -S onetbb-*/ -B build -G Ninja -DCMAKE_CXX_COMPILER=g++ -DCMAKE_CXX_FLAGS=-Wno-tsan \
     -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTBB_SANITIZE=thread -DTBB_TEST=OFF -DTBB_STRICT=OFF -DTBB_ENABLE_IPO=OFF \

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The wheel in empty root directories without a compiler: Debian 12 with Python 3.11, and sid, with
-# their NumPys. Runs the tests of the NumPy package there; those of a wheel for 64-bit Arm, under
+# The wheel in empty root directories without a compiler: Debian 11, 12, 13 and sid, with their Pythons
+# and NumPys. Runs the tests of the NumPy package there; those of a wheel for 64-bit Arm, under
 # emulation, with Debian 12's arm64 Python and NumPy.
 #
 #   wheel.sh [<wheel>]         default: packaging/wheel.sh builds it
 #   wheel.sh --arch arm64      builds the wheel for 64-bit Arm
 #
-# Needs root, debootstrap and 1 GB. ROOTS=folder keeps the root directories for the next time.
+# Needs root, debootstrap and 3 GB. ROOTS=folder keeps the root directories for the next time.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 source "$source/test/debian_root.sh"
@@ -58,7 +58,7 @@ if [ "$machine" = aarch64 ]; then
   make_wheel_root bookworm bookworm-wheel-emulated ca-certificates,qemu-user-static
   run rm -rf /arm
   # Every Debian has libstdc++6, which apt needs; NumPy does not ask for it.
-  run bash -c 'source /src/test/arm_packages.sh && fetch_arm_packages /arm python3-numpy libstdc++6'
+  run bash -c 'source /src/test/debian_packages.sh && fetch_packages bookworm arm64 /arm python3-numpy libstdc++6'
   lib=/arm/usr/lib/aarch64-linux-gnu
   # Debian's alternatives choose BLAS and LAPACK when packages are installed.
   python() {
@@ -72,12 +72,13 @@ if [ "$machine" = aarch64 ]; then
 fi
 
 python() { run env PYTHONDONTWRITEBYTECODE=1 python3 "$@"; }
-for suite in bookworm sid; do
+for suite in bullseye bookworm trixie sid; do
   packages=ca-certificates,python3-numpy,python3-pip
-  [ $suite = bookworm ] || packages=$packages,python3-ml-dtypes # Debian 12 has none
+  [ $suite != sid ] || packages=$packages,python3-ml-dtypes
   make_wheel_root $suite $suite-wheel $packages
-  python -m pip install -q --no-index --no-deps --break-system-packages --force-reinstall \
-    --root-user-action=ignore "/wheel/$(basename "$wheel")"
+  # As a variable: the pip of Debian 11 does not know the option.
+  run env PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore python3 -m pip install -q --no-index --no-deps \
+    --force-reinstall "/wheel/$(basename "$wheel")"
   python -c 'from importlib.metadata import metadata
 about = metadata("vecdet")
 text = about.get_payload() or about["Description"] or ""
