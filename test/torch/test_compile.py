@@ -211,6 +211,8 @@ class Operators(unittest.TestCase):
             ("postprocess_box_head", (torch.randn(9, CLASSES), torch.randn(9, 4 * CLASSES),
                                       some_boxes(9), [4, 5], [90.0, 90.0, 90.0, 90.0])),
             ("sample_balanced", (some_labels(), [30, 34], 16)),
+            ("postprocess", (torch.randn(1, ROWS, CLASSES), torch.randn(1, ROWS, 4),
+                             some_boxes(ROWS), [90.0, 90.0], [ROWS])),
         ]
         for layout in (torch.contiguous_format, torch.channels_last):
             features = [torch.randn(2, 5, side, side).to(memory_format=layout).requires_grad_()
@@ -223,9 +225,6 @@ class Operators(unittest.TestCase):
                 ("rpn_postprocess", ([x.detach() for x in some_levels(1, layout)],
                                      [x.detach() for x in some_levels(4, layout)],
                                      some_boxes(ANCHORS), [90.0, 90.0, 90.0, 90.0])),
-                ("postprocess", ([x.detach() for x in some_levels(CLASSES, layout)],
-                                 [x.detach() for x in some_levels(4, layout)],
-                                 some_boxes(ANCHORS), [90.0, 90.0, 90.0, 90.0])),
             ]
         for name, arguments in calls:
             with self.subTest(name):

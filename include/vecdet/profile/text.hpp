@@ -12,26 +12,59 @@
 #include <ostream>
 #include <string>
 #include <vector>
+#if !defined(__cpp_lib_to_chars)
+#include <iomanip>
+#include <locale>
+#include <sstream>
+#endif
 
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
-/// The shortest text that parses to the same number; "null" if not finite, as JSON requires.
-inline std::string number(double value) {
-  if (!vecdet::detail::is_finite(value)) return "null";
+#if defined(__cpp_lib_to_chars)
+/// The shortest text that parses to the same number.
+inline std::string shortest(double value) {
   char text[40];
-  const auto end = std::to_chars(text, text + sizeof text, value);
-  return std::string(text, end.ptr);
+  return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
 }
-
-inline std::string fixed(double value, int decimals) {
-  if (!vecdet::detail::is_finite(value)) return "-";
+inline std::string with_decimals(double value, int decimals) {
   char text[400];
   const auto end =
       std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, decimals);
   return std::string(text, end.ptr);
+}
+#else  // libstdc++ before GCC 11
+inline std::string with_digits(double value, int digits, bool is_fixed) {
+  std::ostringstream text;
+  text.imbue(std::locale::classic());
+  if (is_fixed) text << std::fixed;
+  text << std::setprecision(digits) << value;
+  return text.str();
+}
+/// The text with the fewest digits that parses to the same number.
+inline std::string shortest(double value) {
+  for (int digits = 1;; ++digits) {
+    const std::string text = with_digits(value, digits, false);
+    std::istringstream parsed(text);
+    parsed.imbue(std::locale::classic());
+    double found = 0;
+    if ((parsed >> found && found == value) || digits == 17) return text;
+  }
+}
+inline std::string with_decimals(double value, int decimals) {
+  return with_digits(value, decimals, true);
+}
+#endif
+
+/// The number for JSON; "null" if it is not finite.
+inline std::string number(double value) {
+  return vecdet::detail::is_finite(value) ? shortest(value) : "null";
+}
+
+inline std::string fixed(double value, int decimals) {
+  return vecdet::detail::is_finite(value) ? with_decimals(value, decimals) : "-";
 }
 
 /// Three digits and a suitable unit: "1.23 us".
