@@ -39,6 +39,7 @@ at::Tensor roi_align(const at::Tensor& features, const at::Tensor& boxes,
 /// @param scales locations per pixel, one per level, each half of the one before
 /// @param sampling_ratio, aligned as in roi_align_params
 /// @param canonical_size side in pixels of a box on level canonical_level
+/// @param canonical_level in [-64, 64]; 0 is the image, and each level halves it
 at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes,
     at::IntArrayRef output_size, at::ArrayRef<double> scales, std::int64_t sampling_ratio = 2,
     bool aligned = false, at::IntArrayRef box_counts = {}, double canonical_size = 224,
