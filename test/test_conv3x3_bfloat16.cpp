@@ -182,6 +182,38 @@ TEST_CASE("3x3 convolution of bfloat16: the reference") {
     }
 }
 
+TEST_CASE("3x3 convolution of bfloat16: accuracy at 256 channels after a ReLU") {
+  auto p = problem(1, 256, 24, 24, 64);
+  p.has_bias = false;
+  p.make(4);
+  auto given = in_float(p);
+  given.make(4);
+  for (float& x : given.input) x = std::max(x, 0.0f);
+  for (float& w : given.weights) w *= static_cast<float>(std::sqrt(2.0 / (9 * 256)));
+  p.input = rounded_once(given.input);
+  p.weights = given.weights;
+  // The root mean square of the differences, relative to the mean magnitude.
+  const auto error = [](const auto& output, const std::vector<double>& exact) {
+    double sum = 0, mean = 0;
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      const double off = static_cast<double>(output[i]) - exact[i];
+      sum += off * off;
+      mean += std::abs(exact[i]);
+    }
+    return std::sqrt(sum * static_cast<double>(exact.size())) / mean;
+  };
+  const auto exact = p.exact({}).output, of_given = given.exact({}).output;
+  const double rounding = error(rounded_once({exact.begin(), exact.end()}), exact);
+  for (const conv3x3_tile tile : {f4x4, f2x2})
+    for_each_isa([&](isa) {
+      p.tile = tile;
+      const auto output = p.run().output;
+      CHECK(error(output, exact) < 2.2e-3);
+      CHECK(error(output, exact) < 1.0001 * rounding);  // nothing but the rounding
+      CHECK(error(output, of_given) < 3.1e-3);          // and that of the inputs
+    });
+}
+
 TEST_CASE("3x3 convolution of bfloat16: NaN, infinity, zeros, denormals, the largest numbers") {
   const double specials[] = {std::numeric_limits<double>::quiet_NaN(),
                              std::numeric_limits<double>::infinity(),

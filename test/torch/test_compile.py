@@ -154,6 +154,16 @@ class Operators(unittest.TestCase):
                 convolve, lambda: ([torch.randn(2, 16, side, side).to(memory_format=layout)
                                     .requires_grad_() for side in (16, 8)],))
 
+        def under_autocast(levels, weight, bias):
+            with torch.autocast("cpu", torch.bfloat16):
+                return vecdet.torch.ops.conv3x3_levels(levels, weight, bias, True)
+
+        self.assert_compiles(
+            under_autocast, lambda: ([torch.randn(2, 16, side, side, requires_grad=True)
+                                      for side in (16, 8)],
+                                     torch.randn(24, 16, 3, 3, requires_grad=True),
+                                     torch.randn(24, requires_grad=True)))
+
     def test_opcheck_of_attention(self):
         value, points, weights = operands()
         narrow = [each.detach().bfloat16().requires_grad_() for each in (value, weights)]

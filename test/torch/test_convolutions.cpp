@@ -93,18 +93,44 @@ TEST_CASE("torch: AMX needs its instructions, registers that are saved, and oneD
 }
 
 TEST_CASE("torch: the rule for 3x3 convolutions of bfloat16") {
-  using vecdet::detail::aten::is_conv3x3_faster;
+  using vecdet::detail::aten::filled_locations;
+  using vecdet::detail::aten::is_bfloat16_conv3x3_faster;
   for (const bool transforms : {false, true}) {
-    for (const bool has_amx : {false, true}) {
-      CHECK(is_conv3x3_faster(at::kFloat, has_amx, 256, 256, 10000, transforms));
-      CHECK(is_conv3x3_faster(at::kBFloat16, has_amx, 256, 256, 10000, transforms) == !has_amx);
-    }
-    CHECK_FALSE(is_conv3x3_faster(at::kBFloat16, false, 3, 64, 10000, transforms));
+    CHECK(is_bfloat16_conv3x3_faster(false, 256, 256, 10000, transforms));
+    CHECK_FALSE(is_bfloat16_conv3x3_faster(true, 256, 256, 10000, transforms));
+    CHECK_FALSE(is_bfloat16_conv3x3_faster(false, 3, 64, 10000, transforms));
+    CHECK_FALSE(is_bfloat16_conv3x3_faster(false, 64, 15, 10000, transforms));
   }
-  CHECK(is_conv3x3_faster(at::kBFloat16, false, 16, 16, 1024, true));
-  CHECK_FALSE(is_conv3x3_faster(at::kBFloat16, false, 16, 16, 1023, true));
-  CHECK(is_conv3x3_faster(at::kBFloat16, false, 16, 16, 192, false));
-  CHECK_FALSE(is_conv3x3_faster(at::kBFloat16, false, 16, 16, 191, false));
+  CHECK(filled_locations(3, 8, 20) == 480);
+  CHECK(filled_locations(1, 14, 8) == 14 * 8 * 14.0 / 16);
+  CHECK(filled_locations(2, 1, 1) == 2 / 16.0);
+  CHECK(filled_locations(1, 0, 9) == 0);
+  struct limit {
+    vecdet::index_t inputs, outputs;
+    double training, inference;
+  };
+  // The least filled locations.
+  for (const limit& each :
+       {limit{16, 16, 36, 36}, limit{64, 64, 36, 36}, limit{128, 16, 400, 36},
+        limit{128, 128, 400, 36}, limit{64, 129, 768, 320}, limit{512, 512, 768, 320}}) {
+    for (const bool transforms : {false, true}) {
+      const double least = transforms ? each.training : each.inference;
+      const auto is_faster = [&](double filled) {
+        return is_bfloat16_conv3x3_faster(false, each.inputs, each.outputs, filled, transforms);
+      };
+      CHECK(is_faster(least));
+      CHECK_FALSE(is_faster(least - 0.1));
+    }
+  }
+  const auto choose = [](at::ScalarType type, at::IntArrayRef sizes) {
+    const Tensor weight = at::empty({128, 128, 3, 3});
+    return vecdet::detail::aten::is_conv3x3_faster({at::empty(sizes, type)}, weight, true);
+  };
+  const bool is_ours = !vecdet::detail::aten::onednn_has_amx();
+  CHECK(choose(at::kBFloat16, {1, 128, 20, 20}) == is_ours);
+  CHECK_FALSE(choose(at::kBFloat16, {1, 128, 20, 21}));  // fills less of its tiles
+  CHECK_FALSE(choose(at::kFloat, {1, 128, 20, 31}));
+  CHECK(choose(at::kFloat, {1, 128, 20, 32}));
 }
 
 TEST_CASE("torch: conv3x3 of bfloat16, also under autocast, is that in float, rounded") {

@@ -26,15 +26,6 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// Whether vecdet's convolution is faster for these maps.
-inline bool is_conv3x3_faster(at::TensorList maps, const at::Tensor& weight,
-                              bool transforms_weights) {
-  index_t locations = 0;
-  for (const at::Tensor& map : maps) locations += map.size(0) * map.size(2) * map.size(3);
-  return is_conv3x3_faster(maps[0].scalar_type(), onednn_has_amx(), weight.size(1), weight.size(0),
-                           locations, transforms_weights);
-}
-
 /// Maps as the levels of a head, in one layout.
 template <class T>
 class conv3x3_maps {

@@ -7,6 +7,7 @@
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/detail/cpu_features.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -53,14 +54,48 @@ inline bool onednn_has_amx() {
 #endif
 }
 
-/// Whether vecdet's convolution of maps of this type is faster than oneDNN's. The sizes are those
-/// of conv3x3_is_faster(), which is the rule for float.
-inline bool is_conv3x3_faster(at::ScalarType type, bool has_amx, index_t input_channels,
-                              index_t output_channels, index_t locations, bool transforms_weights) {
-  if (!conv3x3_is_faster(input_channels, output_channels, locations, transforms_weights))
-    return false;
+/// The part of a side's tiles of four outputs that lies within the map.
+inline double filled_part(index_t side) {
+  return static_cast<double>(side) / static_cast<double>(std::max<index_t>(1, (side + 3) / 4 * 4));
+}
+
+/// The locations of maps of bfloat16. Those of maps that do not fill tiles of 4 x 4 count less.
+inline double filled_locations(index_t images, index_t height, index_t width) {
+  return static_cast<double>(images * height * width) * filled_part(height) * filled_part(width);
+}
+
+/// The least filled locations for which vecdet's convolution of maps of bfloat16 is faster than
+/// oneDNN's without AMX. Transforming the weights takes as long for few locations as for many, and
+/// with more channels, oneDNN comes nearer to the processor's peak.
+inline double least_filled_locations(index_t input_channels, index_t output_channels,
+                                     bool transforms_weights) {
+  const index_t channels = std::max(input_channels, output_channels);
+  if (!transforms_weights) return channels <= 128 ? 36 : 320;
+  return channels <= 64 ? 36 : channels <= 128 ? 400 : 768;
+}
+
+/// Whether vecdet's convolution of maps of bfloat16 is faster than oneDNN's.
+inline bool is_bfloat16_conv3x3_faster(bool has_amx, index_t input_channels,
+                                       index_t output_channels, double filled,
+                                       bool transforms_weights) {
   // AMX multiplies tiles of bfloat16: far more than minimal filtering in float saves.
-  return type != at::kBFloat16 || (!has_amx && locations >= (transforms_weights ? 1024 : 192));
+  return !has_amx && input_channels >= 16 && output_channels >= 16 &&
+         filled >= least_filled_locations(input_channels, output_channels, transforms_weights);
+}
+
+/// Whether vecdet's convolution of these maps is faster than oneDNN's.
+inline bool is_conv3x3_faster(at::TensorList maps, const at::Tensor& weight,
+                              bool transforms_weights) {
+  if (maps[0].scalar_type() == at::kBFloat16) {
+    double filled = 0;
+    for (const at::Tensor& map : maps)
+      filled += filled_locations(map.size(0), map.size(2), map.size(3));
+    return is_bfloat16_conv3x3_faster(onednn_has_amx(), weight.size(1), weight.size(0), filled,
+                                      transforms_weights);
+  }
+  index_t locations = 0;
+  for (const at::Tensor& map : maps) locations += map.size(0) * map.size(2) * map.size(3);
+  return conv3x3_is_faster(weight.size(1), weight.size(0), locations, transforms_weights);
 }
 
 }  // namespace aten
