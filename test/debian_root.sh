@@ -16,7 +16,8 @@ run() {
   if [ -z "$at" ]; then
     "$@"
   else
-    in_own_mounts bash -c 'mount -t proc proc "$0/proc" && mount --bind -o ro "$1" "$0/src" &&
+    in_own_mounts bash -c 'mount -t proc proc "$0/proc" && mount -t tmpfs shm "$0/dev/shm" &&
+      mount --bind -o ro "$1" "$0/src" &&
       exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
         DEBIAN_FRONTEND=noninteractive VECDET_FULL_TESTS=1 CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/ccache "${@:2}"' \
       "$at" "$source" "$@"

@@ -10,9 +10,10 @@
     vecdet.torch                                     torchvision's detectors on vecdet, if built
 
 Names and defaults are torchvision's where it has the function. Arrays are float32 or float64, or
-bfloat16 with ml_dtypes; float16 is converted to float32. Anything with DLPack or the buffer
-protocol works; arrays that are not contiguous are copied. Calls release the GIL and may come from
-any number of threads. Invalid arguments raise ValueError or TypeError before anything is computed.
+bfloat16 with ml_dtypes; float16 is converted to float32. Anything with DLPack (from NumPy 1.22 on)
+or the buffer protocol works; arrays that are not contiguous are copied. Calls release the GIL and
+may come from any number of threads. Invalid arguments raise ValueError or TypeError before anything
+is computed.
 """
 
 import sys as _sys
@@ -31,7 +32,7 @@ if _sys.argv[:1] == ["-m"]:
 try:
     import numpy as _numpy  # noqa: F401 (for its message)
 except ImportError as error:
-    raise ImportError(f"vecdet needs NumPy 1.22 or newer ({error}): pip install numpy, or "
+    raise ImportError(f"vecdet needs NumPy 1.19 or newer ({error}): pip install numpy, or "
                       "apt install python3-numpy on Debian and Ubuntu") from error
 
 from . import profile

@@ -79,7 +79,7 @@ def as_array(function: str, argument: str, value: Any) -> NDArray[Any]:
     """Any argument as an array of its own type."""
     if isinstance(value, np.ndarray):
         return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
+    if hasattr(value, "__dlpack__") and hasattr(np, "from_dlpack"):  # NumPy 1.22 and newer
         if getattr(value, "is_neg", bool)():  # torch has yet to negate what is in memory
             value = value.resolve_neg()
         try:

@@ -9,6 +9,7 @@ from ctypes import byref, c_int64
 from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from . import _c
 from ._arrays import (TYPES, address, as_array, box_rows, check_out, choice, empty, float32,
@@ -122,7 +123,7 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
 
 # The results of a batch are in two arrays, because the allocations, addresses and views of arrays
 # cost most of a small call: boxes, scores and extras; labels, sources and offsets.
-_NO_EXTRAS = empty((1 << 40, 0), float32)
+_NO_EXTRAS = as_strided(empty((1, 0), float32), (1 << 40, 0))
 
 
 def _detections(floats: Any, numbers: Any, total: int) -> list[Detections]:

@@ -108,7 +108,8 @@ class Inputs(unittest.TestCase):
 
     def test_other_containers(self):
         self.check(self.boxes.tolist(), self.scores.tolist())
-        self.check(Exported(self.boxes), Exported(self.scores))
+        if hasattr(np, "from_dlpack"):
+            self.check(Exported(self.boxes), Exported(self.scores))
         self.check(memoryview(self.boxes), array.array("f", self.scores.tolist()))
 
         class Own(np.ndarray):
@@ -200,8 +201,9 @@ class Mistakes(unittest.TestCase):
         self.fails(ValueError, r"idxs has 18446744073709551615", vecdet.batched_nms, boxes, scores,
                    np.array([2**64 - 1, 0, 1], np.uint64), 0.5)
         self.fails(ValueError, r"in_fmt is 'yxyx'", vecdet.box_convert, boxes, "yxyx", "xyxy")
-        self.fails(TypeError, r"boxes is a Remote whose DLPack", vecdet.nms, Remote(),
-                   scores, 0.5)
+        if hasattr(np, "from_dlpack"):
+            self.fails(TypeError, r"boxes is a Remote whose DLPack", vecdet.nms, Remote(), scores,
+                       0.5)
         self.fails(ValueError, r"match_threshold", vecdet.merge_boxes, boxes, scores,
                    match_threshold=0)
 
