@@ -74,17 +74,17 @@ class piece_timer {
   explicit piece_timer(timed_call& call) : call_(call) {}
 
   void operator()(index_t count, const task& work) const {
-    std::vector<double> pieces(static_cast<std::size_t>(count));
     const steady::time_point begin = steady::now();
-    steady::time_point last = begin;
+    std::vector<double> pieces(static_cast<std::size_t>(count));
+    steady::time_point last = steady::now();
     for (index_t i = 0; i < count; ++i) {
       work(i);
       const steady::time_point now = steady::now();
       pieces[static_cast<std::size_t>(i)] = nanoseconds(last, now);
       last = now;
     }
-    call_.outside -= nanoseconds(begin, last);
     call_.loops.push_back(std::move(pieces));
+    call_.outside -= nanoseconds(begin, steady::now());
   }
 
  private:
