@@ -56,6 +56,7 @@ inline bool read_problem(const std::string& text, listed_problem& to) {
   e.implementation = isa_name(active_isa());
   e.threads = 1;
   to.call = text.substr(0, type);
+  if (text.back() == 'x') return false;
   std::istringstream dimensions(text.substr(shape + 1));
   for (std::string dimension; std::getline(dimensions, dimension, 'x');) {
     std::int64_t size = 0;
