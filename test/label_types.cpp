@@ -91,8 +91,9 @@ void reads_what_is_written(const char* type) {
         }),
         20);
   equal(type, "the sum of rewritten invalid labels' places",
-        rewritten<Label>(
-            [](const labels_view& l) { return VECDET_TARGET::find_invalid_label(l, 5, 100, -2); }),
+        rewritten<Label>([](const labels_view& l) {
+          return VECDET_TARGET::find_invalid_label(l, 0, l.size(), 5, 100, -2);
+        }),
         20);
   equal(type, "the sum of rewritten labels",
         rewritten<Label>([](const labels_view& l) { return l[0]; }), 5 * 107);
@@ -109,13 +110,13 @@ void all_ones(const char* type) {
   equal(type, "the selected", count_selected(labels, -1, -2), is_signed ? 1 : 200);
   equal(type, "the first labelled", VECDET_TARGET::find_labelled(labels, 0, 200, -1),
         is_signed ? 150 : 0);
-  equal(type, "the first invalid", VECDET_TARGET::find_invalid_label(labels, 5, -1, -2),
+  equal(type, "the first invalid", VECDET_TARGET::find_invalid_label(labels, 0, 200, 5, -1, -2),
         is_signed ? 200 : 0);
   // A background that no label of this type can equal.
   constexpr index_t most = std::numeric_limits<index_t>::max();
   equal(type, "the first too large",
-        VECDET_TARGET::find_invalid_label(std::vector<Label>(70, static_cast<Label>(-1)), 5, -1,
-                                          most),
+        VECDET_TARGET::find_invalid_label(std::vector<Label>(70, static_cast<Label>(-1)), 0, 70, 5,
+                                          -1, most),
         is_signed ? 70 : 0);
   const labels_view view(labels);
   const index_t value = is_signed ? -1 : sizeof(Label) == 8 ? most : index_t{0xffffffff};

@@ -112,7 +112,8 @@ std::vector<conv_problem<float>> problems_of_large_blocks() {
 
 /// The bytes of a workspace's memory for conv3x3() and conv3x3_input_grad().
 std::size_t scratch_bytes(conv3x3_workspace& workspace) {
-  return 64 * detail::workspace_access::buffers(workspace).scratch.capacity();
+  const auto& buffers = detail::workspace_access::buffers(workspace);
+  return 64 * (buffers.scratch.capacity() + buffers.shared.capacity());
 }
 
 }  // namespace
@@ -234,6 +235,15 @@ TEST_CASE("3x3 convolution: the workspace is as small as documented") {
     conv3x3_workspace workspace;
     run(problem(1, 256, 4, 4 * tiles * threads, 256), workspace, threading::on(loop, threads));
     CHECK(scratch_bytes(workspace) <= static_cast<std::size_t>(threads) * bound * mib);
+  }
+  // Fewer tiles: threads share them.
+  for (const int many : {3, 28, 128}) {
+    CAPTURE(many);
+    conv3x3_workspace workspace, past_cache;
+    run(problem(1, 256, 4, 4 * 27 * many, 256), workspace, threading::on(loop, many));
+    CHECK(scratch_bytes(workspace) <= static_cast<std::size_t>(many) * 4 * mib);
+    run(problem(1, 928, 4, 4 * many, 256), past_cache, threading::on(loop, many));
+    CHECK(scratch_bytes(past_cache) <= static_cast<std::size_t>(many) * 12 * mib);
   }
   conv3x3_workspace large, grown;
   run(problem(1, 256, 4, 4 * 144, 928), large, threading::sequential);
@@ -420,10 +430,49 @@ TEST_CASE("3x3 convolution: the same bits on any number of threads, for many cha
       const auto backwards = [](index_t count, const task& work) {
         for (index_t i = count; i-- > 0;) work(i);
       };
-      for (const int threads : {5, 20, 64}) {
+      for (const int threads : {5, 20, 28, 64, 128, 1000}) {
         p.policy = threading::on(backwards, threads);
         CHECK(same_bits(p.run(), expected));
       }
+    }
+}
+
+TEST_CASE("3x3 convolution: passes of tiles that threads share give the same bits") {
+  conv_problem<float> p = problem(1, 720, 40, 80, 40);
+  p.make(7);
+  const detail::conv3x3_blocks blocks(10 * 20, p.inputs, p.outputs,
+                                      detail::conv_weights_bytes<float>(f4x4, p.outputs, p.inputs),
+                                      36, 8);
+  CHECK(blocks.shares_tiles);
+  CHECK(blocks.passes > 1);
+  const auto expected = p.run();
+  const auto backwards = [](index_t count, const task& work) {
+    for (index_t i = count; i-- > 0;) work(i);
+  };
+  for (const int threads : {8, 28}) {
+    p.policy = threading::on(backwards, threads);
+    CHECK(same_bits(p.run(), expected));
+  }
+}
+
+TEST_CASE("3x3 convolution: every thread of a socket has work") {
+  // The share of the threads' time that tasks of equal speed fill.
+  const auto busy = [](const detail::conv3x3_blocks& blocks, index_t threads) {
+    const index_t turns = (blocks.count() + threads - 1) / threads;
+    const index_t panels = (blocks.panels + blocks.panel_parts - 1) / blocks.panel_parts;
+    return static_cast<double>(blocks.tiles * blocks.panels) /
+           static_cast<double>(turns * panels * blocks.most_tiles() * threads);
+  };
+  for (const index_t channels : {64, 128, 256, 512})
+    for (const index_t tiles : {49, 169, 625, 2500}) {
+      if (channels * tiles < 16000) continue;  // little work
+      CAPTURE(channels);
+      CAPTURE(tiles);
+      const index_t bytes = detail::conv_weights_bytes<float>(f4x4, channels, channels);
+      const detail::conv3x3_blocks on_28(tiles, channels, channels, bytes, 36, 28);
+      CHECK(busy(on_28, 28) >= 0.9);
+      const detail::conv3x3_blocks on_128(tiles, channels, channels, bytes, 36, 128);
+      CHECK(busy(on_128, 128) >= 0.85);
     }
 }
 

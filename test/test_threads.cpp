@@ -7,7 +7,10 @@
 #include "support/isa.hpp"
 #include <vecdet/vecdet.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -126,6 +129,96 @@ TEST_CASE("threads: chunks consist of whole blocks if blocks are small") {
   // A block of wide rows has many elements. Such rows are spread over threads as well.
   CHECK(chunks(128, 2, 128) == std::make_pair(index_t{2}, index_t{64}));
   CHECK(chunks(1, 1, 1) == std::make_pair(index_t{1}, index_t{1}));
+}
+
+TEST_CASE("threads: equal items are divided so that no thread has much more than the others") {
+  CHECK(detail::even_pieces(288, 28) == 112);  // four rounds of 3; one of 11 takes little less
+  CHECK(detail::even_pieces(128, 28) == 28);   // one round of 5; four of 2 take 8
+  CHECK(detail::even_pieces(4608, 128) == 256);
+  CHECK(detail::even_pieces(5, 1) == 1);
+  CHECK(detail::even_pieces(0, 7) == 1);
+  for (const index_t threads : {1, 2, 3, 28, 64, 128, 256})
+    for (index_t items = 1; items < 5000; items += 7) {
+      CAPTURE(threads);
+      CAPTURE(items);
+      const index_t pieces = detail::even_pieces(items, threads);
+      CHECK(pieces >= 1);
+      CHECK(pieces <= detail::chunking::max_count);
+      const index_t turns = (pieces + threads - 1) / threads;
+      CHECK(8 * turns * ((items + pieces - 1) / pieces) <= 9 * ((items + threads - 1) / threads));
+    }
+}
+
+TEST_CASE("threads: a thread keeps its scratch memory, apart from that of others") {
+  detail::slot_pool pool(8);
+  const index_t first = pool.take();
+  const index_t second = pool.take();
+  CHECK(first != second);
+  pool.give_back(second);
+  pool.give_back(first);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(pool.take() == first);
+    pool.give_back(first);
+  }
+  CHECK(sizeof pool >= 64 * detail::chunking::max_count);
+  index_t numbers[8];
+  std::atomic<int> moved{0};
+  on_threads(8, [&](int t) {
+    numbers[t] = detail::this_thread_number() % 8;
+    const index_t own = pool.take();
+    for (int i = 0; i < 1000; ++i) {
+      pool.give_back(own);
+      if (pool.take() != own) ++moved;
+    }
+    pool.give_back(own);
+  });
+  std::sort(numbers, numbers + 8);
+  // Threads that start together have successive numbers, unless others start meanwhile.
+  if (std::adjacent_find(numbers, numbers + 8) == numbers + 8) CHECK(moved.load() == 0);
+}
+
+TEST_CASE("threads: scratch memory is first written by the threads that use it") {
+  const auto resident_bytes = [] {
+    std::ifstream statm("/proc/self/statm");
+    std::size_t all = 0, resident = 0;
+    statm >> all >> resident;
+    return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  };
+  constexpr std::size_t size = std::size_t{256} << 20, lines = size / sizeof(detail::cache_line);
+  const std::size_t before = resident_bytes();
+  REQUIRE(before > 0);
+  detail::aligned_vector<detail::cache_line> memory;
+  detail::cache_line* const first = detail::grown_scratch(memory, static_cast<index_t>(lines));
+  CHECK(resident_bytes() < before + size / 4);
+  std::memset(static_cast<void*>(first), 1, size);
+  CHECK(resident_bytes() > before + size / 2);
+}
+
+TEST_CASE("threads: calls that take less time than threads need to start use no loop") {
+  int loops = 0;
+  const auto loop = [&](index_t count, const task& work) {
+    ++loops;
+    for (index_t i = 0; i < count; ++i) work(i);
+  };
+  const threading on_loop = threading::on(loop, 2);
+  const auto loops_of = [&](const char* name, const test::shape& sizes) {
+    plain_memory at;
+    loops = -1;
+    for (const family& f : catalogue()) {
+      if (f.type != "f32") continue;
+      const std::vector<call> names = f.make(at, {f.sized(16)}).calls;
+      const auto is_wanted = [&](const call& c) { return c.name == name; };
+      if (std::none_of(names.begin(), names.end(), is_wanted) || !f.takes({sizes})) continue;
+      const call_set set = f.make(at, {sizes});
+      loops = 0;
+      std::find_if(set.calls.begin(), set.calls.end(), is_wanted)->run(on_loop);
+    }
+    return loops;
+  };
+  CHECK(loops_of("batched_nms/", {1000}) == 0);
+  CHECK(loops_of("batched_nms/", {5000}) == 1);  // the groups
+  CHECK(loops_of("batched_nms/", {100000}) > 1);
+  CHECK(loops_of("box_areas/boxes", {1000}) == 0);
 }
 
 TEST_CASE("threads: every call is bit-identical on any number of threads, on AVX2 and AVX-512") {

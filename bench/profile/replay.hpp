@@ -49,12 +49,14 @@ inline double call_bytes(const entry& e) {
   return e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1));
 }
 
-/// The call of a recorded problem, on inputs like those of a detector in training. Empty for a
-/// variant, type or shape that the catalogue does not have.
-inline replay_call make_replay_call(const entry& e, threading policy) {
-  const auto is_wanted = [&](const test::call& c) {
-    return c.has_defaults && c.function == e.function && c.variant == e.variant;
-  };
+/// A call of the catalogue on operands that it owns.
+using catalogue_call = std::function<void(threading)>;
+
+/// The call that is_wanted() selects from those of the problem's type, on inputs like those of a
+/// detector in training. Empty for a call, type or shape that the catalogue does not have. Of the
+/// entry, only type, variant, shape and bytes count.
+template <class IsWanted>
+catalogue_call find_call(const entry& e, const IsWanted& is_wanted) {
   for (const test::family& f : test::catalogue()) {
     test::problem p{f.sized(16), test::source::training, e.variant, call_bytes(e)};
     if (f.type != e.type) continue;
@@ -65,9 +67,24 @@ inline replay_call make_replay_call(const entry& e, threading policy) {
     if (std::none_of(names.begin(), names.end(), is_wanted) || !f.takes(p)) continue;
     const auto set = std::make_shared<test::call_set>(f.make(*at, p));
     const auto found = std::find_if(set->calls.begin(), set->calls.end(), is_wanted);
-    if (found != set->calls.end()) return [at, set, found, policy] { found->run(policy); };
+    if (found != set->calls.end())
+      return [at, set, found](threading policy) { found->run(policy); };
   }
   return {};
+}
+
+/// The call of a recorded problem; empty for an unknown variant, type or shape.
+inline catalogue_call find_call(const entry& e) {
+  return find_call(e, [&](const test::call& c) {
+    return c.has_defaults && c.function == e.function && c.variant == e.variant;
+  });
+}
+
+/// The same, under this policy.
+inline replay_call make_replay_call(const entry& e, threading policy) {
+  const catalogue_call call = find_call(e);
+  if (!call) return {};
+  return [call, policy] { call(policy); };
 }
 
 struct replay_options {

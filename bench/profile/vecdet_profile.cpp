@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // vecdet-profile: reads, merges, compares and replays profiles.
-// Exit codes: 0 done; 1 compare --fail-above found a slowdown; 2 bad usage or unreadable input.
+// Exit codes: 0 done; 1 compare --fail-above found a slowdown, or replay --simulate a speed-up
+// below its floor; 2 bad usage or unreadable input.
 #include "compare.hpp"
 #include "inputs.hpp"
+#include "problem_list.hpp"
 #include "savings.hpp"
 #include "write_projection.hpp"
+#include "write_threads.hpp"
 #include <vecdet/keep_memory.hpp>
 #include <vecdet/profile.hpp>
 
@@ -51,7 +54,7 @@ struct options {
   std::string before, after, output, step;
   std::size_t rows = 50;
   double fail_above = -1;
-  bool measure = false, across = false, conv3x3 = false, shows_savings = false;
+  bool measure = false, across = false, conv3x3 = false, shows_savings = false, simulate = false;
   int own_threads = default_threads();
   replay_options replay;
   std::vector<std::string> isas, layouts, types;
@@ -119,6 +122,64 @@ std::vector<alternative> alternatives_of(const options& o) {
   return all;
 }
 
+/// The problems of the files: lists, or recorded ones.
+std::vector<listed_problem> problems_of(const std::vector<std::string>& files) {
+  std::vector<listed_problem> all;
+  std::vector<std::string> recorded;
+  for (const std::string& file : files) {
+    const std::string text = file_text(file);
+    if (!is_problem_list(text)) {
+      recorded.push_back(file);
+      continue;
+    }
+    try {
+      for (listed_problem& p : read_problem_list(text)) all.push_back(std::move(p));
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error("\"" + file + "\", " + error.what());
+    }
+  }
+  if (!recorded.empty())
+    for (listed_problem& p : recorded_problems(read_inputs(recorded).recorded))
+      all.push_back(std::move(p));
+  return all;
+}
+
+int run_simulation(const options& o) {
+  if (!o.output.empty() && format_of_simulation(o.output) == simulation_format::unknown)
+    throw std::invalid_argument("replay --simulate writes .svg or .json, not \"" + o.output + "\"");
+  disable();
+  vecdet::keep_memory();
+  const std::vector<listed_problem> problems = problems_of(o.inputs);
+  std::vector<thread_scaling> results;
+  int missed = 0;
+  for (const listed_problem& p : problems) {
+    std::cerr << "replaying " << results.size() + 1 << " of " << problems.size() << ": "
+              << detail::one_line(p.problem.name) << std::endl;
+    vecdet::set_isa(isa_of_name(p.problem.implementation));
+    const catalogue_call call = find_call(p);
+    if (!call)
+      throw std::runtime_error("\"" + detail::one_line(p.problem.name) +
+                               "\": the catalogue has no such call, type or shape");
+    results.push_back(scale_threads(p.problem.name, call, o.threads, default_threads(), o.replay));
+    results.back().calls = static_cast<double>(p.problem.count);
+    for (std::size_t n = 0; n < o.threads.size(); ++n) {
+      const auto floor = p.floors.find(o.threads[n]);
+      const double reached = results.back().simulated_speedup(n);
+      if (floor == p.floors.end() || reached >= floor->second) continue;
+      std::cerr << "below its floor of " << detail::fixed(floor->second, 1) << " on "
+                << floor->first << " threads: " << detail::fixed(reached, 1) << ", "
+                << detail::one_line(p.problem.name) << '\n';
+      ++missed;
+    }
+  }
+  write_threads(std::cout, results, o.threads);
+  if (!o.output.empty()) {
+    write_simulation(o.output, results, o.threads);
+    std::cerr << "wrote " << o.output << '\n';
+  }
+  return missed != 0 ? exit_slower : 0;
+}
+
 int run_replay(const options& o) {
   disable();              // a replay is not a scope to record
   vecdet::keep_memory();  // what an earlier problem frees does not slow down the next one
@@ -150,7 +211,9 @@ int main(int argc, char** argv) {
       "  vecdet-profile compare before.json after.json --step step"};
   app.name("vecdet-profile");
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 done, 1 compare --fail-above found a slowdown, 2 bad usage or input.");
+  app.footer(
+      "Exit codes: 0 done, 1 compare --fail-above found a slowdown or replay "
+      "--simulate a speed-up below its floor, 2 bad usage or input.");
   options o;
 
   CLI::App* report_command =
@@ -222,6 +285,14 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1, most_threads_replayed));
   replay_command
+      ->add_flag("--simulate", o.simulate,
+                 "Instead of the projection: run each piece of parallel loops alone, schedule the "
+                 "pieces on the numbers of threads that --threads lists, and compare with real "
+                 "threads as far as this machine has processors. Inputs may also be lists of "
+                 "problems, such as bench/profile/threads.txt; exits with 1 if a speed-up is below "
+                 "its floor in the list. -o writes .svg or .json. See docs/whole_socket.md")
+      ->needs("--threads");
+  replay_command
       ->add_option(
           "--layouts", o.layouts,
           "Also project convolutions, with the necessary reorders, to tensors of these layouts: "
@@ -263,7 +334,7 @@ int main(int argc, char** argv) {
   }
   try {
     if (compare_command->parsed()) return run_compare(o);
-    if (replay_command->parsed()) return run_replay(o);
+    if (replay_command->parsed()) return o.simulate ? run_simulation(o) : run_replay(o);
     o.shows_savings = report_command->parsed();
     return run_report(o);
   } catch (const std::exception& error) {

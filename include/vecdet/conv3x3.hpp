@@ -142,7 +142,8 @@ struct conv3x3_params {
 /// caches, not on the layer. conv3x3() and conv3x3_input_grad() take at most 4 MiB per thread. If
 /// the transformed weights take more than 4 MiB, this is 8 MiB per thread on one to three threads;
 /// if they take more than 32 MiB, it is 12 MiB per thread. conv3x3_weight_grad() takes at most 24
-/// MiB for all threads together. Only one call at a time may use it.
+/// MiB for all threads together, or 11 MiB and 64 KiB per thread if that is more. Only one call at
+/// a time may use it.
 class conv3x3_workspace {
   friend detail::workspace_access;
   detail::conv3x3_buffers buffers_;

@@ -61,8 +61,10 @@ inline namespace VECDET_ABI {
 /// - With several heads or bfloat16, if queries x points is 8 times the locations or more, all
 ///   threads share a copy of one image's value.
 /// - For the value's gradient, each thread has locations x channels of one head, with the channels
-///   rounded up to a multiple of 16. If there are more threads than images x heads, it has only
-///   a part of each level's rows.
+///   rounded up to a multiple of 16. If images x heads do not keep all threads busy, it has only a
+///   part of the locations. All threads then share 4 bytes per location and four records per point,
+///   of 32 bytes each (48 in double), of which most are not used: those of as many heads as fit
+///   into 4 MiB per thread, but at least of one, and as many once more for sorting.
 ///
 /// It grows to the needs of the largest call and is reused. Only one call at a time may use it.
 class deformable_attention_workspace {

@@ -79,12 +79,20 @@ struct conv3x3_args : conv3x3_sizes {
   bool relu;
 };
 
+/// Transformed tiles of all source channels, which several tasks share.
+struct conv3x3_shared_tiles {
+  float* transformed;  ///< null: none; each task transforms its own tiles
+  index_t first_tile, last_tile;
+  index_t row, point;  ///< distances between tiles, and between points
+};
+
 /// A part of a call: some tiles and some panels of target channels.
 struct conv3x3_task {
   index_t first_tile, last_tile;
   index_t first_panel, last_panel;  ///< of conv_panel target channels
   index_t channels_at_once;         ///< source channels in a block, a multiple of conv_lanes
   index_t panels_at_once;
+  conv3x3_shared_tiles shared;
 };
 
 /// The caller's weights: w[target * target_step + source * source_step + tap * tap_step]. T is
@@ -108,13 +116,24 @@ struct conv3x3_weight_grad_block {
   float* inputs;      ///< transformed: points x groups of conv_lanes sources x tiles x conv_lanes
   float* gradients;   ///< transformed: points x panels x tiles x conv_panel
   float* sums;        ///< points x panels x sources x conv_panel
+  double* tile_sums;  ///< sums of the gradients of each tile: tiles x panels x conv_panel
   double* bias_sums;  ///< of all target channels, rounded up to conv_panel; null: not requested
 
   index_t tiles() const noexcept { return last_tile - first_tile; }
   index_t sources() const noexcept { return last_source - first_source; }
   index_t panels() const noexcept { return last_panel - first_panel; }
+  /// 1 or more: without source channels, the bias still has a gradient.
+  index_t groups() const noexcept {
+    return sources() > conv_lanes ? (sources() + conv_lanes - 1) / conv_lanes : 1;
+  }
   index_t input_group() const noexcept { return tiles() * conv_lanes; }
   index_t input_point() const noexcept { return conv_weight_grad_point(tiles(), sources()); }
+};
+
+/// A part of a block's transformations: some tiles and some groups of conv_lanes channels.
+struct conv3x3_transform {
+  index_t first_tile, last_tile;
+  index_t first_group, last_group;
 };
 
 /// The output of the gradient of the weights. T is float or double.
@@ -129,8 +148,8 @@ struct conv3x3_weight_grad {
 constexpr index_t conv_band_size = 6 * 66 * conv_lanes;
 
 constexpr index_t conv_scratch_size(index_t points, index_t tiles, index_t channels_at_once,
-                                    index_t panels_at_once) noexcept {
-  return points * (conv_point_size(tiles, conv_row(channels_at_once)) +
+                                    index_t panels_at_once, bool shares_tiles) noexcept {
+  return points * ((shares_tiles ? 0 : conv_point_size(tiles, conv_row(channels_at_once))) +
                    panels_at_once * conv_point_size(tiles, conv_panel)) +
          conv_band_size;
 }
@@ -139,8 +158,13 @@ constexpr index_t conv_scratch_size(index_t points, index_t tiles, index_t chann
 /// when they copy locations from maps and back.
 template <class T>
 struct conv3x3_kernels {
-  /// Transforms the weights of panels [first, last) of the targets.
+  /// Transforms the weights of [first, last), where item i is source i % sources of panel
+  /// i / sources of the targets.
   void (*transform_weights)(const conv3x3_weights_args<float>&, index_t first, index_t last);
+  /// Transforms tiles and groups of source channels for tasks that share them. `scratch` has
+  /// conv_band_size numbers.
+  void (*transform_tiles)(const conv3x3_args<T>&, const conv3x3_shared_tiles&,
+                          const conv3x3_transform&, float* scratch);
   /// Computes the outputs of a task. `scratch` has conv_scratch_size() numbers and is aligned to
   /// cache lines.
   void (*run)(const conv3x3_args<T>&, const conv3x3_task&, float* scratch);
@@ -148,17 +172,18 @@ struct conv3x3_kernels {
   // The gradient of the weights, block by block: transform some tiles and add their products,
   // repeat for all tiles, then transform the sums.
 
-  /// Transforms groups [first, last) of conv_lanes source channels. `scratch` has conv_band_size
-  /// numbers.
-  void (*transform_inputs)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&, index_t first,
-                           index_t last, float* scratch);
-  /// Transforms groups [first, last) of conv_lanes target channels.
+  /// Transforms groups of source channels. `scratch` has conv_band_size numbers.
+  void (*transform_inputs)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&,
+                           const conv3x3_transform&, float* scratch);
+  /// Transforms groups of target channels, and adds up each of their tiles for the bias.
   void (*transform_gradients)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&,
-                              index_t first, index_t last, float* scratch);
-  /// Adds the products of [first, last), where item i is panel i % panels of point i / panels.
+                              const conv3x3_transform&, float* scratch);
+  /// Adds the products of [first, last), where item i is half a group, i % (2 groups), of panel
+  /// i / (2 groups) % panels of point i / (2 groups) / panels. The first item of a panel in the
+  /// first point also adds the sums of the tiles to those of the bias.
   void (*add_products)(const conv3x3_sizes&, const conv3x3_weight_grad_block&, index_t first,
                        index_t last);
-  /// Transforms the sums of panels [first, last).
+  /// Transforms the sums of [first, last), where item i is source i % sources of panel i / sources.
   void (*finish_weight_grad)(const conv3x3_sizes&, const conv3x3_weight_grad_block&,
                              const conv3x3_weight_grad<float>&, index_t first, index_t last);
 };
@@ -166,7 +191,7 @@ struct conv3x3_kernels {
 /// Kernels in double, by direct convolution.
 template <>
 struct conv3x3_kernels<double> {
-  /// Copies the weights: targets x sources x taps.
+  /// Copies the weights of [first, last), items as above, to targets x sources x taps.
   void (*transform_weights)(const conv3x3_weights_args<double>&, index_t first, index_t last);
   void (*run)(const conv3x3_args<double>&, const conv3x3_task&, double* scratch);
   /// Computes the gradients of the weights of target channels [first, last).

@@ -24,11 +24,10 @@ constexpr index_t attention_padded(index_t channels) noexcept {
   return (channels + attention_block - 1) / attention_block * attention_block;
 }
 
-/// The levels of 16 points of a query. Only rows [first_row, end_row) exist; location (y, x) has
-/// the index origin + y * width + x. For missing points, the level has no locations.
+/// The levels of 16 points of a query. Location (y, x) has the index origin + y * width + x. For
+/// missing points, the level has no locations.
 struct alignas(64) attention_levels {
   double width[attention_block], height[attention_block];
-  double first_row[attention_block], end_row[attention_block];
   double origin[attention_block];
 };
 
@@ -74,18 +73,38 @@ struct attention_queries {
   index_t first, last, first_head, last_head;
 };
 
-/// Some rows of the value: the locations [first, last) of a level of one image and head. Their sums
-/// start at location `at` of the memory.
-struct attention_rows {
-  index_t first, last, at;
+/// What a point adds to a band: the weights of its four locations, those that exist in the band as
+/// bits, and the upper left one, which may be outside.
+template <class Real>
+struct attention_point {
+  Real weight[4];
+  std::int32_t first, width;
+  std::int32_t query;     ///< of the image
+  std::uint32_t corners;  ///< four bits; above them, the number of the band
 };
 
-/// A part of the value's gradient: some rows of each level, of one image and head.
+/// Queries [first, last) of an image in a head, whose points are sorted by band. The memory has
+/// room for four per point, because each of the four locations may be in a band of its own.
+template <class Real>
+struct attention_segment {
+  index_t image, head, first, last;
+  const std::int32_t* band_of;  ///< of each location
+  index_t bands;
+  attention_point<Real>* unsorted;
+  attention_point<Real>* sorted;
+  std::int32_t* begin;  ///< of each band in `sorted`, and their end
+};
+
+/// A part of the value's gradient: the locations [first, last) of an image and head. The points are
+/// those of all segments of the image and head.
+template <class Real>
 struct attention_band {
-  index_t image, head;
-  const attention_levels* levels;
-  const attention_rows* rows;
-  index_t row_runs;
+  index_t image, head, band, first, last;
+  const attention_point<Real>* sorted;
+  index_t sorted_step;  ///< between segments
+  const std::int32_t* begin;
+  index_t begin_step;
+  index_t segments;
 };
 
 template <class T>
@@ -106,8 +125,15 @@ struct attention_kernels {
   /// Copies the channels of locations [first, last) of an image and head to consecutive memory.
   void (*pack)(const attention_args<T>&, index_t image, index_t head, index_t first, index_t last,
                real* to);
-  /// Computes a band. `sums` has attention_padded(channels) numbers per location of the band.
-  void (*value_grad)(const attention_args<T>&, const attention_band&, corners* scratch, real* sums);
+  /// Computes the value's gradient of an image and head. `sums` has attention_padded(channels)
+  /// numbers per location.
+  void (*value_grad)(const attention_args<T>&, const attention_levels*, index_t image, index_t head,
+                     corners* scratch, real* sums);
+  /// Sorts the points of a segment by band.
+  void (*sort_points)(const attention_args<T>&, const attention_levels*,
+                      const attention_segment<real>&, corners* scratch);
+  /// Computes a band from sorted points. `sums` has as many numbers per location of the band.
+  void (*value_grad_of_band)(const attention_args<T>&, const attention_band<real>&, real* sums);
 };
 
 }  // namespace detail

@@ -58,10 +58,10 @@ struct focal_planes {
 
 template <class T>
 struct focal_loss_kernels {
-  /// Returns the index of the first label that is not a class, background or ignore, or
-  /// labels.size().
-  index_t (*find_invalid_label)(const labels_view& labels, index_t classes, index_t background,
-                                index_t ignore);
+  /// Returns the index of the first label in [first, last) that is not a class, background or
+  /// ignore, or labels.size().
+  index_t (*find_invalid_label)(const labels_view& labels, index_t first, index_t last,
+                                index_t classes, index_t background, index_t ignore);
   /// Computes rows [first, last) and returns the sum of their weighted losses.
   double (*compute_rows)(const focal_loss_args<T>&, index_t first, index_t last);
   /// Computes planes and returns the sum of their weighted losses.

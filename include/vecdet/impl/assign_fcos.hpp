@@ -34,7 +34,6 @@ class fcos_assigner {
   /// in torchvision.
   void match(const assigned_image& image) const {
     float* const best = best_ + image.image * common_.point_count;
-    std::fill(image.matches, image.matches + common_.point_count, index_t{-1});
     std::fill(best, best + common_.point_count, 0.0f);
     for (index_t box = image.first; box < image.last; ++box) {
       const float* const b = common_.truth + 4 * box;
@@ -118,7 +117,7 @@ inline void run_assign_fcos(const char* function, const boxes_view<const float>&
     return problem;
   });
   const assigner_args args =
-      call.prepare(kernels, anchor_centres(kernels, anchors, buffers, policy), 1, buffers);
+      call.prepare(kernels, anchor_centres(kernels, anchors, buffers, policy), 1, buffers, policy);
   const fcos_assigner assigner(args, anchors, radius, grown(buffers.widest, levels.size()),
                                grown(buffers.ranks, matches.size()));
   call.run(

@@ -8,6 +8,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/apart.hpp>
+#include <vecdet/impl/find_first.hpp>
 #include <vecdet/impl/ground_truth.hpp>
 #include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
@@ -85,7 +86,7 @@ class assigner_call {
   /// Checks that the levels are grids, stores their axes, and allocates memory for `most` choices
   /// per box.
   assigner_args prepare(const assigner_kernels& kernels, const float* points, index_t most,
-                        assigner_buffers& buffers) const {
+                        assigner_buffers& buffers, threading policy) const {
     index_t numbers = 0;
     for (const grid_size& level : levels_)
       if (level.height > 0 && level.width > 0) numbers += level.height + level.width;
@@ -101,7 +102,7 @@ class assigner_call {
       levels[l] = {first, height, width, axis, axis + width};
       for (index_t c = 0; c < width; ++c) *axis++ = points[2 * (first + c)];
       for (index_t r = 0; r < height; ++r) *axis++ = points[2 * (first + r * width) + 1];
-      const index_t off = kernels.find_off_grid(points, levels[l]);
+      const index_t off = find_off_grid(kernels, points, levels[l], policy);
       if (off < height * width) {
         const float* const point = points + 2 * (first + off);
         throw_invalid_argument(function_, element(points_name_, first + off),
@@ -125,12 +126,27 @@ class assigner_call {
     return args;
   }
 
-  /// Calls choose(image, box) for all boxes, then match(assigned image) for all images.
+  /// Calls choose(image, box) for all boxes, then match(assigned image) for all images. Before,
+  /// sets all matches to -1 and all targets, unless they are null, to 0.
   template <class Choose, class Match>
   void run(const vector_view<index_t>& matches, float* targets, threading policy,
            const Choose& choose, const Match& match) const {
-    constexpr index_t smallest = 8;
-    for_each_chunk(policy, chunking(boxes_, smallest), [&](index_t, index_t first, index_t last) {
+    // One loop does both: the threads wait for each other once.
+    constexpr index_t smallest = 8, most_pieces = chunking::max_count / 2;
+    constexpr index_t smallest_fill = 32768;
+    const chunking box_chunks(boxes_, std::max(smallest, (boxes_ + most_pieces - 1) / most_pieces));
+    const chunking fill_chunks(
+        matches.size(), std::max(smallest_fill, (matches.size() + most_pieces - 1) / most_pieces));
+    const chunking all(box_chunks.count + fill_chunks.count, 1);
+    for_each_chunk(policy, all, [&](index_t piece, index_t, index_t) {
+      if (piece >= box_chunks.count) {
+        const index_t begin = fill_chunks.begin(piece - box_chunks.count);
+        const index_t end = fill_chunks.end(piece - box_chunks.count);
+        std::fill(matches.data() + begin, matches.data() + end, index_t{-1});
+        if (targets != nullptr) std::fill(targets + begin, targets + end, 0.0f);
+        return;
+      }
+      const index_t first = box_chunks.begin(piece), last = box_chunks.end(piece);
       index_t image = 0;
       if (!truth_.image_offsets.empty()) {
         const index_t* const offsets = truth_.image_offsets.data();
@@ -160,6 +176,22 @@ class assigner_call {
   }
 
  private:
+  /// The first point of a level that is off the grid; the number of points if there is none.
+  static index_t find_off_grid(const assigner_kernels& kernels, const float* points,
+                               const point_level& level, threading policy) {
+    constexpr index_t smallest = 16384;  // points: some microseconds
+    const index_t all = level.height * level.width;
+    const chunking rows(level.height, std::max(index_t{1}, smallest / level.width));
+    return find_first(rows, all, policy, [&](index_t first, index_t last) {
+      // With the row before, above which the first row has to be.
+      const index_t begin = std::max(first - 1, index_t{0}), before = begin * level.width;
+      const point_level part{level.first + before, last - begin, level.width, level.x,
+                             level.y + begin};
+      const index_t off = kernels.find_off_grid(points, part);
+      return off < part.height * part.width ? before + off : all;
+    });
+  }
+
   const char* function_;
   index_t points_;
   const char* points_name_;
@@ -205,8 +237,8 @@ inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_
   const index_t candidates = std::min(params.candidates, std::max(index_t{1}, points));
   index_t most = 0;
   for (const grid_size& level : levels) most += std::min(candidates, level.height * level.width);
-  const detail::atss_args args{call.prepare(kernels, centres, most, buffers), anchors.data(),
-                               candidates};
+  const detail::atss_args args{call.prepare(kernels, centres, most, buffers, policy),
+                               anchors.data(), candidates};
   call.run(
       matches, nullptr, policy, [&](index_t, index_t box) { kernels.atss_candidates(args, box); },
       [&](const detail::assigned_image& image) { kernels.atss_matches(args, image); });
@@ -254,7 +286,7 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
 
   const index_t most = std::min(params.top, std::max(index_t{1}, points.rows()));
   detail::task_aligned_args args{};
-  args.common = call.prepare(kernels, points.data(), most, buffers);
+  args.common = call.prepare(kernels, points.data(), most, buffers, policy);
   args.scores = scores.data();
   args.stride = scores.stride();
   args.predictions = predictions.boxes.data();

@@ -7,6 +7,7 @@
 #include <vecdet/impl/head_levels.hpp>
 #include <vecdet/impl/optional_view.hpp>
 
+#include <algorithm>
 #include <type_traits>
 
 namespace vecdet {
@@ -33,7 +34,6 @@ void conv3x3_weights<T>::assign(feature_view<const T> weights, conv3x3_use use, 
   args.tap_step = is_nhwc ? inputs : 1;
   args.turned = !is_forward;
   args.tile = detail::tile_width(tile);
-  const index_t panels = detail::conv_panels(args.targets);
   const index_t bytes = detail::conv_weights_bytes<T>(tile, args.targets, args.sources);
   args.past_cache = bytes > detail::conv_cached_bytes;
   args.transformed = reinterpret_cast<T*>(detail::grown_in_huge_pages(buffers_, (bytes + 63) / 64));
@@ -43,9 +43,13 @@ void conv3x3_weights<T>::assign(feature_view<const T> weights, conv3x3_use use, 
   tile_ = tile;
   if (weights.size() == 0) return;  // the panels of 2^33 x 0 channels would take seconds
   const auto& kernels = detail::kernels<detail::conv3x3_kernels<T>>(active_isa());
-  detail::for_each_chunk(
-      policy, detail::chunking(panels, 1),
-      [&](index_t, index_t first, index_t last) { kernels.transform_weights(args, first, last); });
+  constexpr index_t least_items = 16;  // a few microseconds
+  const index_t items = detail::conv_panels(args.targets) * args.sources;
+  const index_t pieces = std::min(std::max(index_t{1}, items / least_items),
+                                  detail::even_pieces(items, detail::usable_threads(policy)));
+  detail::for_each_chunk(policy, detail::chunking(pieces, 1), [&](index_t piece, index_t, index_t) {
+    kernels.transform_weights(args, items * piece / pieces, items * (piece + 1) / pieces);
+  });
 }
 
 namespace detail {

@@ -17,12 +17,12 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// grown(), but to exactly `lines`, which bounds the memory of workspaces. In huge pages if the
-/// system grants them on request and the memory fills a few: with small ones, products wait for
-/// their addresses.
+/// grown_scratch(), in huge pages if the system grants them on request and the memory fills a few:
+/// with small ones, products wait for their addresses.
 inline cache_line* grown_in_huge_pages(aligned_vector<cache_line>& memory, index_t lines) {
   const auto count = static_cast<std::size_t>(lines);
-  if (memory.capacity() >= count) return grown(memory, lines);
+  if (memory.capacity() >= count) return grown_scratch(memory, lines);
+  memory.clear();
   memory.reserve(count);
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   constexpr std::size_t page = 4096, least = std::size_t{4} * 1024 * 1024;
@@ -42,7 +42,7 @@ struct conv3x3_buffers {
   std::vector<conv3x3_level<float>> f32_levels;
   std::vector<conv3x3_level<bfloat16>> bf16_levels;
   std::vector<conv3x3_level<double>> f64_levels;
-  aligned_vector<cache_line> scratch, sums;
+  aligned_vector<cache_line> scratch, shared;
 };
 
 }  // namespace detail

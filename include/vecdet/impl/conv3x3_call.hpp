@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Divides the calls of conv3x3.hpp into blocks that fit the caches, and spreads them over threads.
+// Runs the calls of conv3x3.hpp, block by block, on threads.
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
 #include <vecdet/conv3x3_tile.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/conv3x3_blocks.hpp>
 #include <vecdet/impl/conv3x3_buffers.hpp>
 #include <vecdet/impl/conv3x3_operand.hpp>
 #include <vecdet/parallel.hpp>
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <numeric>
 #include <type_traits>
 #if !defined(VECDET_DISPATCH)
@@ -32,86 +34,6 @@ auto& conv3x3_levels(conv3x3_buffers& buffers) noexcept {
   else
     return buffers.f64_levels;
 }
-
-/// The number of cache lines that hold `size` numbers.
-template <class T>
-index_t lines_for(index_t size) noexcept {
-  return (size * index_t{sizeof(T)} + 63) / 64;
-}
-
-constexpr index_t conv_panels(index_t channels) noexcept {
-  return conv_rounded(channels, conv_panel) / conv_panel;
-}
-/// The number of outputs in a row of a tile, and of multiplications per tile and pair of channels.
-constexpr index_t tile_width(conv3x3_tile tile) noexcept {
-  return tile == conv3x3_tile::f4x4 ? 4 : 2;
-}
-constexpr index_t tile_points(conv3x3_tile tile) noexcept {
-  return tile == conv3x3_tile::f4x4 ? 36 : 16;
-}
-
-/// The size of transformed weights in bytes.
-template <class T>
-constexpr index_t conv_weights_bytes(conv3x3_tile tile, index_t targets, index_t sources) noexcept {
-  return index_t{sizeof(T)} * (std::is_same<T, double>::value
-                                   ? 9 * targets * sources
-                                   : tile_points(tile) * conv_weights_point(targets, sources));
-}
-
-/// The most source channels and panels of target channels in a block. The transformed tiles and
-/// products of one point take 102 KB for 48 tiles, 208 KB for 98 and 305 KB for 144. They stay in
-/// the second-level cache while the weights stream through it.
-constexpr index_t conv_block_sources = 256, conv_block_panels = 8;
-/// If the transformed weights take more bytes than this, they are written past the caches, and
-/// blocks have more tiles.
-constexpr index_t conv_cached_bytes = index_t{32} * 1024 * 1024;
-constexpr index_t conv_uncached_block_tiles = 144;
-/// The most tiles in a block. The weights are read once per block, so larger blocks pay if the
-/// second-level cache does not hold the weights. They need a part of the last-level cache; each
-/// thread's part is larger if there are few threads. On AVX-512, 98 tiles are seven blocks of
-/// products.
-constexpr index_t conv_least_block_tiles = 48, conv_most_block_tiles = 98;
-constexpr index_t conv_second_level_bytes = index_t{4} * 1024 * 1024;
-constexpr index_t conv_block_tiles(index_t weights_bytes, index_t threads) noexcept {
-  if (weights_bytes > conv_cached_bytes) return conv_uncached_block_tiles;
-  if (weights_bytes <= conv_second_level_bytes) return conv_least_block_tiles;
-  return std::max(conv_least_block_tiles,
-                  2 * conv_most_block_tiles / std::max(threads, index_t{2}));
-}
-/// The weights are read once for at least this many tiles, if there are as many.
-constexpr index_t conv_least_tiles = 28;
-
-/// How the tiles and target channels of a call are divided.
-struct conv3x3_blocks {
-  index_t tiles, panels;            ///< in total
-  index_t tile_parts, panel_parts;  ///< a task has one part of each
-  index_t channels_at_once, panels_at_once;
-
-  conv3x3_blocks(index_t all_tiles, index_t sources, index_t targets, index_t weights_bytes,
-                 index_t threads)
-      : tiles(all_tiles), panels(conv_panels(targets)), panel_parts(1) {
-    channels_at_once =
-        std::min(conv_rounded(std::max(sources, index_t{1}), conv_lanes), conv_block_sources);
-    panels_at_once = std::min(panels, conv_block_panels);
-    const index_t most = conv_block_tiles(weights_bytes, threads);
-    tile_parts = (tiles + most - 1) / most;
-    const index_t even = (tile_parts + threads - 1) / threads * threads;
-    if (tiles >= even * conv_least_tiles) {
-      tile_parts = even;
-    } else {
-      panel_parts = std::min(panels, threads / std::gcd(tile_parts, threads));
-    }
-  }
-  index_t count() const { return tile_parts * panel_parts; }
-  index_t most_tiles() const { return (tiles + tile_parts - 1) / tile_parts; }
-
-  conv3x3_task task(index_t i) const {
-    const index_t t = i / panel_parts, p = i % panel_parts;
-    return {tiles * t / tile_parts,   tiles * (t + 1) / tile_parts,
-            panels * p / panel_parts, panels * (p + 1) / panel_parts,
-            channels_at_once,         panels_at_once};
-  }
-};
 
 /// A call whose arguments have been checked. T is the type of the maps: float, bfloat16 or double.
 template <class T>
@@ -174,16 +96,26 @@ class conv3x3_call {
     const conv3x3_blocks blocks(
         tiles_, args_.source_channels, args_.target_channels,
         conv_weights_bytes<number>(tile_, args_.target_channels, args_.source_channels),
-        usable_threads(policy_));
-    const index_t size = std::is_same<T, double>::value
-                             ? 0
-                             : conv_scratch_size(tile_points(tile_), blocks.most_tiles(),
-                                                 blocks.channels_at_once, blocks.panels_at_once);
-    run_with_scratch(chunking(blocks.count(), 1), size,
-                     [&](index_t first, index_t last, number* scratch) {
-                       for (index_t i = first; i < last; ++i)
-                         kernels_.run(args_, blocks.task(i), scratch);
-                     });
+        tile_points(tile_), usable_threads(policy_));
+    const index_t size =
+        std::is_same<T, double>::value
+            ? 0
+            : conv_scratch_size(tile_points(tile_), blocks.most_tiles(), blocks.channels_at_once,
+                                blocks.panels_at_once, blocks.shares_tiles);
+    const index_t tasks = blocks.count();
+    for (index_t pass = 0; pass < blocks.passes; ++pass) {
+      conv3x3_shared_tiles shared{};
+      if constexpr (!std::is_same<T, double>::value)
+        if (blocks.shares_tiles) shared = transform_tiles(blocks, pass);
+      run_with_scratch(tasks, tasks <= chunking::max_count ? tasks : pieces_of(tasks), size,
+                       [&](index_t first, index_t last, number* scratch) {
+                         for (index_t i = first; i < last; ++i) {
+                           conv3x3_task task = blocks.task(pass, i);
+                           task.shared = shared;
+                           kernels_.run(args_, task, scratch);
+                         }
+                       });
+    }
   }
 
   /// The gradient of the weights. The source is the input.
@@ -236,17 +168,68 @@ class conv3x3_call {
     return p;
   }
 
-  /// Calls run(first, last, scratch) for each chunk, with scratch memory for `size` numbers.
+  /// Calls run(first, last) for `items` equal items in this number of pieces.
   template <class Run>
-  void run_with_scratch(const chunking& chunks, index_t size, const Run& run) {
+  void run_pieces(index_t items, index_t pieces, const Run& run) {
+    for_each_chunk(policy_, chunking(pieces, 1), [&](index_t piece, index_t, index_t) {
+      run(items * piece / pieces, items * (piece + 1) / pieces);
+    });
+  }
+  index_t pieces_of(index_t items) const { return even_pieces(items, usable_threads(policy_)); }
+
+  /// Calls run(first, last, scratch) likewise, with scratch memory for `size` numbers.
+  template <class Run>
+  void run_with_scratch(index_t items, index_t pieces, index_t size, const Run& run) {
     const index_t lines = lines_for<number>(size);
-    slot_pool slots(std::min(usable_threads(policy_), chunks.count));
+    slot_pool slots(std::min(usable_threads(policy_), pieces));
     cache_line* const all = grown_in_huge_pages(buffers_.scratch, slots.count() * lines);
-    for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
+    run_pieces(items, pieces, [&](index_t first, index_t last) {
       const index_t slot = slots.take();
       run(first, last, reinterpret_cast<number*>(all + slot * lines));
       slots.give_back(slot);
     });
+  }
+
+  /// Calls transform(part, scratch) for parts of the tiles and groups of channels, as many as keep
+  /// all threads busy. On one thread, a part has all tiles.
+  template <class Transform>
+  void transform_parts(index_t first_tile, index_t last_tile, index_t groups,
+                       const Transform& transform) {
+    constexpr index_t least_tiles = 4;
+    const index_t threads = usable_threads(policy_), tiles = last_tile - first_tile;
+    const index_t enough = threads == 1 ? 1 : 8 * threads;
+    const index_t parts = std::max(
+        index_t{1},
+        std::min((enough + groups - 1) / std::max(groups, index_t{1}), tiles / least_tiles));
+    run_with_scratch(parts * groups, pieces_of(parts * groups), conv_band_size,
+                     [&](index_t first, index_t last, number* scratch) {
+                       while (first < last) {
+                         const index_t part = first / groups, group = first % groups;
+                         const index_t end = std::min(groups, group + last - first);
+                         transform({first_tile + tiles * part / parts,
+                                    first_tile + tiles * (part + 1) / parts, group, end},
+                                   scratch);
+                         first += end - group;
+                       }
+                     });
+  }
+
+  /// Transforms the tiles of a pass for its tasks.
+  conv3x3_shared_tiles transform_tiles(const conv3x3_blocks& blocks, index_t pass) {
+    conv3x3_shared_tiles shared{};
+    shared.first_tile = blocks.first_tile(pass);
+    shared.last_tile = blocks.first_tile(pass + 1);
+    shared.row = conv_row(args_.source_channels);
+    shared.point = conv_point_size(shared.last_tile - shared.first_tile, shared.row);
+    const index_t most = tile_points(tile_) * conv_point_size(blocks.most_in_pass(), shared.row);
+    shared.transformed =
+        reinterpret_cast<float*>(grown_in_huge_pages(buffers_.shared, lines_for<float>(most)));
+    transform_parts(shared.first_tile, shared.last_tile,
+                    conv_rounded(args_.source_channels, conv_lanes) / conv_lanes,
+                    [&](const conv3x3_transform& part, float* scratch) {
+                      kernels_.transform_tiles(args_, shared, part, scratch);
+                    });
+    return shared;
   }
 
   void weight_grad_by_tiles(const conv3x3_weight_grad<number>& grad);
@@ -263,84 +246,73 @@ class conv3x3_call {
   bool is_input_grad_ = false;
 };
 
-/// The most source channels, panels of target channels and tiles in a block.
-constexpr index_t weight_grad_sources = 256, weight_grad_panels = 8, weight_grad_tiles = 160;
-
 template <class T>
 void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<number>& grad) {
-  const index_t points = tile_points(tile_);
-  const index_t sources = args_.source_channels, panels = conv_panels(args_.target_channels);
-  // Blocks of nearly the same size.
-  const index_t source_groups =
-      std::max(index_t{1}, conv_rounded(sources, conv_lanes) / conv_lanes);
-  const index_t source_parts =
-      (source_groups * conv_lanes + weight_grad_sources - 1) / weight_grad_sources;
-  const index_t panel_parts = (panels + weight_grad_panels - 1) / weight_grad_panels;
-  const index_t most_sources = (source_groups + source_parts - 1) / source_parts * conv_lanes;
-  const index_t most_panels = (panels + panel_parts - 1) / panel_parts;
-  // The sums are read and written once per block of tiles, so blocks have more tiles if there are
-  // more sums. Threads wait for each other after each block.
-  const index_t room =
-      std::min(weight_grad_tiles, std::max(conv_least_block_tiles * usable_threads(policy_),
-                                           3 * (most_sources + most_panels * conv_panel) / 8));
-  const index_t tile_parts = (tiles_ + room - 1) / room;
-  const index_t most_tiles = tile_parts == 0 ? 0 : (tiles_ + tile_parts - 1) / tile_parts;
-
-  const index_t input_lines =
-      lines_for<float>(points * conv_weight_grad_point(most_tiles, most_sources));
-  const index_t gradient_lines = lines_for<float>(points * most_panels * most_tiles * conv_panel);
-  const index_t sum_lines = lines_for<float>(points * most_panels * most_sources * conv_panel);
-  const index_t bias_lines = lines_for<double>(panels * conv_panel);
-  cache_line* const memory =
-      grown_in_huge_pages(buffers_.sums, input_lines + gradient_lines + sum_lines + bias_lines);
-  const auto numbers = [&](index_t line) { return reinterpret_cast<float*>(memory + line); };
-  double* const bias_sums =
-      reinterpret_cast<double*>(memory + input_lines + gradient_lines + sum_lines);
-  std::fill(bias_sums, bias_sums + panels * conv_panel, 0.0);
-
+  const index_t points = tile_points(tile_), sources = args_.source_channels;
+  const conv3x3_weight_grad_blocks blocks(tiles_, sources, args_.target_channels, points,
+                                          usable_threads(policy_));
+  const index_t channels = blocks.panels * conv_panel;
+  const index_t lines[] = {
+      lines_for<float>(points * conv_weight_grad_point(blocks.most_tiles, blocks.most_sources)),
+      lines_for<float>(points * blocks.most_panels * blocks.most_tiles * conv_panel),
+      lines_for<float>(points * blocks.most_panels * blocks.most_sources * conv_panel),
+      lines_for<double>(blocks.most_tiles * blocks.most_panels * conv_panel),
+      lines_for<double>(channels)};
+  cache_line* memory = grown_in_huge_pages(
+      buffers_.shared, std::accumulate(std::begin(lines), std::end(lines), index_t{0}));
+  const auto take = [&](int array) {
+    memory += lines[array];
+    return memory - lines[array];
+  };
   conv3x3_weight_grad_block block{};
-  block.inputs = numbers(0);
-  block.gradients = numbers(input_lines);
-  block.sums = numbers(input_lines + gradient_lines);
-  // Parts of a point's panels. The panels share the point's inputs, so that they are divided only
-  // if there are many threads.
-  const index_t most_parts = (4 * usable_threads(policy_) + points - 1) / points;
+  block.inputs = reinterpret_cast<float*>(take(0));
+  block.gradients = reinterpret_cast<float*>(take(1));
+  block.sums = reinterpret_cast<float*>(take(2));
+  block.tile_sums = reinterpret_cast<double*>(take(3));
+  double* const bias_sums = reinterpret_cast<double*>(take(4));
+  std::fill(bias_sums, bias_sums + channels, 0.0);
+
   const auto add_tiles = [&] {
-    const index_t channels = std::min(args_.target_channels, block.last_panel * conv_panel) -
-                             block.first_panel * conv_panel;
+    const index_t targets = std::min(args_.target_channels, block.last_panel * conv_panel) -
+                            block.first_panel * conv_panel;
     const index_t inputs = conv_rounded(block.sources(), conv_lanes) / conv_lanes;
-    const index_t gradients = conv_rounded(channels, conv_lanes) / conv_lanes;
-    run_with_scratch(chunking(inputs + gradients, conv_panel / conv_lanes), conv_band_size,
-                     [&](index_t first, index_t last, number* scratch) {
-                       kernels_.transform_inputs(args_, block, std::min(first, inputs),
-                                                 std::min(last, inputs), scratch);
-                       kernels_.transform_gradients(args_, block, std::max(first, inputs) - inputs,
-                                                    std::max(last, inputs) - inputs, scratch);
-                     });
-    const index_t parts = std::min(block.panels(), most_parts);
-    for_each_chunk(policy_, chunking(points * parts, 1), [&](index_t, index_t first, index_t last) {
-      kernels_.add_products(args_, block, first * block.panels() / parts,
-                            last * block.panels() / parts);
+    const index_t gradients = conv_rounded(targets, conv_lanes) / conv_lanes;
+    transform_parts(block.first_tile, block.last_tile, inputs + gradients,
+                    [&](const conv3x3_transform& part, number* scratch) {
+                      conv3x3_transform of = part;
+                      of.last_group = std::min(part.last_group, inputs);
+                      if (of.first_group < of.last_group)
+                        kernels_.transform_inputs(args_, block, of, scratch);
+                      of.first_group = std::max(part.first_group, inputs) - inputs;
+                      of.last_group = std::max(part.last_group, inputs) - inputs;
+                      if (of.first_group < of.last_group)
+                        kernels_.transform_gradients(args_, block, of, scratch);
+                    });
+    const index_t products = points * block.panels() * 2 * block.groups();
+    run_pieces(products, pieces_of(products), [&](index_t first, index_t last) {
+      kernels_.add_products(args_, block, first, last);
     });
   };
-  for (index_t k = 0; k < panel_parts; ++k) {
-    block.first_panel = panels * k / panel_parts;
-    block.last_panel = panels * (k + 1) / panel_parts;
-    for (index_t c = 0; c < source_parts; ++c) {
-      block.first_source = source_groups * c / source_parts * conv_lanes;
-      block.last_source = std::min(sources, source_groups * (c + 1) / source_parts * conv_lanes);
+  for (index_t k = 0; k < blocks.panel_parts; ++k) {
+    block.first_panel = blocks.panels * k / blocks.panel_parts;
+    block.last_panel = blocks.panels * (k + 1) / blocks.panel_parts;
+    for (index_t c = 0; c < blocks.source_parts; ++c) {
+      block.first_source = blocks.source_groups * c / blocks.source_parts * conv_lanes;
+      block.last_source =
+          std::min(sources, blocks.source_groups * (c + 1) / blocks.source_parts * conv_lanes);
       block.bias_sums = grad.bias != nullptr && c == 0 ? bias_sums : nullptr;
       if (tiles_ == 0)
-        std::fill(block.sums, numbers(input_lines + gradient_lines + sum_lines), 0.0f);
-      for (index_t t = 0; t < tile_parts; ++t) {
-        block.first_tile = tiles_ * t / tile_parts;
-        block.last_tile = tiles_ * (t + 1) / tile_parts;
+        std::fill(block.sums, block.sums + points * block.panels() * block.sources() * conv_panel,
+                  0.0f);
+      for (index_t t = 0; t < blocks.tile_parts; ++t) {
+        block.first_tile = tiles_ * t / blocks.tile_parts;
+        block.last_tile = tiles_ * (t + 1) / blocks.tile_parts;
         add_tiles();
       }
-      for_each_chunk(policy_, chunking(block.panels(), 1),
-                     [&](index_t, index_t first, index_t last) {
-                       kernels_.finish_weight_grad(args_, block, grad, first, last);
-                     });
+      const index_t sums = block.panels() * block.sources();
+      run_pieces(sums, pieces_of(sums), [&](index_t first, index_t last) {
+        kernels_.finish_weight_grad(args_, block, grad, first, last);
+      });
     }
   }
   if (grad.bias != nullptr)

@@ -7,6 +7,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/impl/apart.hpp>
+#include <vecdet/impl/attention_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -14,8 +15,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
-#include <limits>
 #include <string>
 #include <type_traits>
 #if !defined(VECDET_DISPATCH)
@@ -25,50 +24,6 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
-
-inline void check_attention_shape(const char* function, const attention_shape& shape) {
-  check(shape.images >= 0, function, "shape.images", shape.images, "0 or more");
-  check(shape.queries >= 0, function, "shape.queries", shape.queries, "0 or more");
-  check(shape.heads >= 0, function, "shape.heads", shape.heads, "0 or more");
-  check(shape.channels >= 0, function, "shape.channels", shape.channels, "0 or more");
-  constexpr index_t most = std::numeric_limits<std::int32_t>::max();
-  index_t locations = 0, points = 0;
-  for (index_t l = 0; l < shape.levels.size(); ++l) {
-    const attention_level& level = shape.levels[l];
-    const auto check_level = [&](const char* member, index_t value, bool holds,
-                                 const char* expected) {
-      if (!holds)
-        throw_invalid_argument(function, element("shape.levels", l) + "." + member, value,
-                               expected);
-    };
-    check_level("height", level.height, level.height >= 0 && level.height <= most, "0 to 2^31 - 1");
-    check_level("width", level.width, level.width >= 0 && level.width <= most, "0 to 2^31 - 1");
-    check_level("points", level.points, level.points >= 0 && level.points <= most - points,
-                "0 to 2^31 - 1 in all levels");
-    check_level("height", level.height, level.height * level.width <= most - locations,
-                "at most 2^31 - 1 locations in all levels");
-    locations += level.height * level.width;
-    points += level.points;
-  }
-}
-
-/// Throws unless the size of an array is the product of these numbers. The product may overflow.
-inline void check_attention_size(const char* function, const char* argument, index_t size,
-                                 std::initializer_list<index_t> sizes, const char* meaning) {
-  index_t expected = 1;
-  bool is_empty = false, is_too_large = false;
-  for (const index_t n : sizes) is_empty = is_empty || n == 0;
-  for (const index_t n : sizes) {
-    if (is_empty || is_too_large) break;
-    is_too_large = n > std::numeric_limits<index_t>::max() / expected;
-    if (!is_too_large) expected *= n;
-  }
-  if (is_empty) expected = 0;
-  if (is_too_large)
-    throw_invalid_argument(function, argument, size,
-                           std::string(meaning) + ", more than memory can address");
-  check_size(function, argument, size, expected, meaning);
-}
 
 /// A call whose arguments have been checked.
 template <class T>
@@ -99,7 +54,7 @@ class attention_call {
   void forward() {
     if (outputs() == 0) return;
     const profile::scope timing([&] { return problem(8, args_.locations * values(), outputs()); });
-    const attention_levels* const levels = set_levels(1);
+    const attention_levels* const levels = set_levels();
     run_queries([&](const auto& source, const attention_queries& queries, corners* scratch, real*) {
       const auto run = kernel_for(source, kernels_.forward, kernels_.forward_packed);
       run(args_, source, levels, queries, scratch);
@@ -116,7 +71,7 @@ class attention_call {
                      outputs());
     });
     if (by_points) {
-      const attention_levels* const levels = set_levels(1);
+      const attention_levels* const levels = set_levels();
       run_queries(
           [&](const auto& source, const attention_queries& queries, corners* scratch, real* sums) {
             const auto run = kernel_for(source, kernels_.point_grads, kernels_.point_grads_packed);
@@ -146,38 +101,24 @@ class attention_call {
     return p;
   }
 
-  /// Sets the levels of all points for each band of rows, and the rows of each band.
-  const attention_levels* set_levels(index_t bands) {
-    attention_levels* const levels = grown(buffers_.levels, bands * blocks_);
-    attention_rows* const rows = grown(buffers_.rows, bands * shape_.levels.size());
-    for (index_t band = 0; band < bands; ++band) {
-      attention_levels* const band_levels = levels + band * blocks_;
-      index_t point = 0, location = 0, at = 0;
-      for (index_t l = 0; l < shape_.levels.size(); ++l) {
-        const attention_level& level = shape_.levels[l];
-        const index_t first = level.height * band / bands;
-        const index_t end = level.height * (band + 1) / bands;
-        rows[band * shape_.levels.size() + l] = {location + first * level.width,
-                                                 location + end * level.width, at};
-        // All locations of the value are read, but the sums have only those of the band.
-        const index_t origin = bands == 1 ? location : at - first * level.width;
-        for (index_t k = 0; k < level.points; ++k, ++point)
-          set_level(band_levels, point, level, first, end, origin);
-        location += level.height * level.width;
-        at += (end - first) * level.width;
-      }
-      for (; point < blocks_ * attention_block; ++point) set_level(band_levels, point, {}, 0, 0, 0);
+  /// Sets the levels of all points.
+  const attention_levels* set_levels() {
+    attention_levels* const levels = grown(buffers_.levels, blocks_);
+    index_t point = 0, location = 0;
+    for (index_t l = 0; l < shape_.levels.size(); ++l) {
+      const attention_level& level = shape_.levels[l];
+      for (index_t k = 0; k < level.points; ++k, ++point) set_level(levels, point, level, location);
+      location += level.height * level.width;
     }
+    for (; point < blocks_ * attention_block; ++point) set_level(levels, point, {}, 0);
     return levels;
   }
   static void set_level(attention_levels* levels, index_t point, const attention_level& level,
-                        index_t first_row, index_t end_row, index_t origin) {
+                        index_t origin) {
     attention_levels& block = levels[point / attention_block];
     const index_t i = point % attention_block;
     block.width[i] = static_cast<double>(level.width);
     block.height[i] = static_cast<double>(level.height);
-    block.first_row[i] = static_cast<double>(first_row);
-    block.end_row[i] = static_cast<double>(end_row);
     block.origin[i] = static_cast<double>(origin);
   }
 
@@ -187,7 +128,7 @@ class attention_call {
     const index_t scratch_lines = blocks_ * index_t{sizeof(corners)} / 64;
     const index_t lines = scratch_lines + (size * index_t{sizeof(real)} + 63) / 64;
     slot_pool slots(std::min(usable_threads(policy_), chunks.count));
-    cache_line* const all = grown(buffers_.memory, slots.count() * lines);
+    cache_line* const all = grown_scratch(buffers_.memory, slots.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       const index_t slot = slots.take();
       cache_line* const memory = all + slot * lines;
@@ -220,7 +161,11 @@ class attention_call {
     if (!is_packed()) {
       const attention_source<T> source{args_.value, args_.locations * args_.heads * args_.channels,
                                        args_.channels, args_.heads * args_.channels};
-      run_with_memory(chunking(args_.images * args_.queries, 8), sums,
+      // A piece has some hundred points or more, which takes a few microseconds.
+      const index_t all = args_.images * args_.queries;
+      const index_t least = std::max(index_t{1}, 256 / (args_.heads * args_.point_count + 1));
+      const index_t pieces = even_pieces(all, usable_threads(policy_));
+      run_with_memory(chunking(all, std::max(least, (all + pieces - 1) / pieces)), sums,
                       [&](index_t first, index_t last, corners* scratch, real* memory) {
                         run(source, {first, last, 0, args_.heads}, scratch, memory);
                       });
@@ -257,29 +202,103 @@ class attention_call {
     }
   }
 
-  /// A task is an image and head, or a band of its rows if there are fewer images x heads than
-  /// threads. Each band locates all points again.
+  /// A task is an image and head, or a band of its locations if images x heads leave threads idle.
   void run_value_grad() {
     const index_t threads = usable_threads(policy_), heads = args_.images * args_.heads;
-    const index_t bands = threads > heads ? (threads + heads - 1) / heads : 1;
-    const attention_levels* const levels = set_levels(bands);
-    index_t most = 0;
-    for (index_t band = 0; band < bands; ++band) {
-      const attention_rows& last =
-          buffers_.rows[static_cast<std::size_t>((band + 1) * shape_.levels.size() - 1)];
-      most = std::max(most, last.at + last.last - last.first);
+    const index_t turns = (heads + threads - 1) / threads;
+    const attention_levels* const levels = set_levels();
+    const index_t points = args_.queries * args_.point_count;
+    if (10 * heads < 9 * turns * threads && points > 0 && points <= most_points_in_bands) {
+      run_value_grad_in_bands(levels);
+      return;
     }
-    run_with_memory(chunking(heads * bands, 1), most * attention_padded(args_.channels),
+    run_with_memory(chunking(heads, 1), args_.locations * attention_padded(args_.channels),
                     [&](index_t first, index_t last, corners* scratch, real* sums) {
-                      for (index_t i = first; i < last; ++i) {
-                        const index_t band = i % bands, head = i / bands % args_.heads;
-                        kernels_.value_grad(args_,
-                                            {i / bands / args_.heads, head, levels + band * blocks_,
-                                             buffers_.rows.data() + band * shape_.levels.size(),
-                                             shape_.levels.size()},
+                      for (index_t i = first; i < last; ++i)
+                        kernels_.value_grad(args_, levels, i / args_.heads, i % args_.heads,
                                             scratch, sums);
-                      }
                     });
+  }
+
+  /// Sorted points of a head are counted in 32 bits.
+  static constexpr index_t most_points_in_bands = index_t{1} << 29;
+
+  /// Divides the locations into bands, which are touched by about the same number of points if
+  /// these are spread over each level. Returns the number of locations in the largest band.
+  index_t set_bands(index_t bands) {
+    index_t* const borders = grown(buffers_.borders, bands + 1);
+    std::int32_t* const band_of = grown(buffers_.band_of, args_.locations);
+    index_t location = 0, points = 0, band = 1;
+    borders[0] = 0;
+    // Points are counted in parts of 1 / bands.
+    for (index_t l = 0; l < shape_.levels.size(); ++l) {
+      const attention_level& level = shape_.levels[l];
+      const index_t size = level.height * level.width;
+      for (; band * args_.point_count < (points + level.points) * bands; ++band)
+        borders[band] =
+            location + size * (band * args_.point_count - points * bands) / (level.points * bands);
+      location += size;
+      points += level.points;
+    }
+    borders[bands] = location;
+    index_t most = 0;
+    for (index_t b = 0; b < bands; ++b) {
+      most = std::max(most, borders[b + 1] - borders[b]);
+      std::fill(band_of + borders[b], band_of + borders[b + 1], static_cast<std::int32_t>(b));
+    }
+    return most;
+  }
+
+  /// First sorts the points of some heads by band, and then adds those of each band.
+  void run_value_grad_in_bands(const attention_levels* levels) {
+    using point = attention_point<real>;
+    constexpr index_t bytes_per_thread = index_t{1} << 20, least_queries = 8;
+    const index_t threads = usable_threads(policy_), heads = args_.images * args_.heads;
+    const index_t points = args_.queries * args_.point_count;
+    const index_t at_once =
+        std::max(index_t{1}, std::min({heads, chunking::max_count,
+                                       threads * bytes_per_thread /
+                                           std::max(index_t{1}, points * index_t{sizeof(point)})}));
+    // Several bands and segments per thread.
+    const index_t enough = std::max(
+        index_t{1}, std::min((4 * threads + at_once - 1) / at_once, chunking::max_count / at_once));
+    const index_t bands = enough;
+    const index_t segments = std::max(index_t{1}, std::min(enough, args_.queries / least_queries));
+    const index_t capacity = 4 * ((args_.queries + segments - 1) / segments) * args_.point_count;
+    const index_t largest = set_bands(bands);
+    point* const sorted = reinterpret_cast<point*>(grown_scratch(
+        buffers_.points, (at_once * segments * capacity * index_t{sizeof(point)} + 63) / 64));
+    std::int32_t* const begin = grown(buffers_.begin, at_once * segments * (bands + 1));
+    const index_t unsorted = (capacity * index_t{sizeof(point)} + 63) / 64 * 64;
+    for (index_t head = 0; head < heads; head += at_once) {
+      const index_t count = std::min(at_once, heads - head);
+      run_with_memory(chunking(count * segments, 1), unsorted / index_t{sizeof(real)},
+                      [&](index_t first, index_t last, corners* scratch, real* memory) {
+                        for (index_t i = first; i < last; ++i) {
+                          const index_t h = head + i / segments, s = i % segments;
+                          kernels_.sort_points(
+                              args_, levels,
+                              {h / args_.heads, h % args_.heads, args_.queries * s / segments,
+                               args_.queries * (s + 1) / segments, buffers_.band_of.data(), bands,
+                               reinterpret_cast<point*>(memory), sorted + i * capacity,
+                               begin + i * (bands + 1)},
+                              scratch);
+                        }
+                      });
+      run_with_memory(chunking(count * bands, 1), largest * attention_padded(args_.channels),
+                      [&](index_t first, index_t last, corners*, real* sums) {
+                        for (index_t i = first; i < last; ++i) {
+                          const index_t h = i / bands, band = i % bands;
+                          const index_t* const borders = buffers_.borders.data() + band;
+                          kernels_.value_grad_of_band(
+                              args_,
+                              {(head + h) / args_.heads, (head + h) % args_.heads, band, borders[0],
+                               borders[1], sorted + h * segments * capacity, capacity,
+                               begin + h * segments * (bands + 1), bands + 1, segments},
+                              sums);
+                        }
+                      });
+    }
   }
 
   const char* function_;
@@ -291,24 +310,6 @@ class attention_call {
   index_t blocks_;
   attention_args<T> args_{};
 };
-
-/// The checks of the inputs that forward and backward share.
-template <class T>
-void check_attention_inputs(const char* function, const attention_shape& shape,
-                            const vector_view<const T>& value,
-                            const vector_view<const compute_type<T>>& points,
-                            const vector_view<const compute_type<T>>& weights) {
-  check_attention_shape(function, shape);
-  check_attention_size(function, "value.size()", value.size(),
-                       {shape.images, shape.locations(), shape.heads, shape.channels},
-                       "images x locations x heads x channels");
-  check_attention_size(function, "points.size()", points.size(),
-                       {shape.images, shape.queries, shape.heads, shape.points(), 2},
-                       "images x queries x heads x points x 2");
-  check_attention_size(function, "weights.size()", weights.size(),
-                       {shape.images, shape.queries, shape.heads, shape.points()},
-                       "images x queries x heads x points");
-}
 
 }  // namespace detail
 

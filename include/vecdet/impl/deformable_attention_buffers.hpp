@@ -6,6 +6,7 @@
 #include <vecdet/detail/aligned_vector.hpp>
 #include <vecdet/impl/workspace.hpp>
 
+#include <cstdint>
 #include <vector>
 
 namespace vecdet {
@@ -14,8 +15,9 @@ namespace detail {
 
 struct deformable_attention_buffers {
   aligned_vector<attention_levels> levels;
-  std::vector<attention_rows> rows;
-  aligned_vector<cache_line> memory, packed;
+  std::vector<std::int32_t> band_of, begin;
+  std::vector<index_t> borders;
+  aligned_vector<cache_line> memory, packed, points;
 };
 
 }  // namespace detail

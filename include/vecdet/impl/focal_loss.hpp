@@ -8,6 +8,7 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/impl/apart.hpp>
+#include <vecdet/impl/find_first.hpp>
 #include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/optional_view.hpp>
 #include <vecdet/labels.hpp>
@@ -98,10 +99,15 @@ struct focal_call {
     check_apart(function, name, out, "upstream", upstream);
   }
 
-  void check_labels(const focal_loss_kernels<T>& kernels) const {
+  void check_labels(const focal_loss_kernels<T>& kernels, threading policy) const {
+    constexpr index_t smallest_chunk = 16384;
     const labels_view& labels = targets.labels();
     const index_t i =
-        kernels.find_invalid_label(labels, logits.cols(), params.background, params.ignore);
+        find_first(chunking(labels.size(), smallest_chunk), labels.size(), policy,
+                   [&](index_t first, index_t last) {
+                     return kernels.find_invalid_label(labels, first, last, logits.cols(),
+                                                       params.background, params.ignore);
+                   });
     if (i < labels.size()) {
       throw_invalid_argument(
           function, element("labels", i), label_text(labels, i),
@@ -176,7 +182,7 @@ double run_focal_loss(const focal_call<T>& call, threading policy) {
   const auto& kernels = detail::kernels<focal_loss_kernels<T>>(target);
   call.check_arguments();
   call.check_memory();
-  if (call.targets.are_labels()) call.check_labels(kernels);
+  if (call.targets.are_labels()) call.check_labels(kernels, policy);
   call.look_at_targets();
   const matrix_view<const T>& logits = call.logits;
   if (logits.empty()) {

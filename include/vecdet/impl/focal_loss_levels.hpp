@@ -123,7 +123,7 @@ double run_level_focal_loss(const focal_call<T>& row_call, const head_view<Logit
   call.logits = call.out = shape;
   call.rows_are = "images x anchors";
   call.check_arguments();
-  call.check_labels(kernels);
+  call.check_labels(kernels, policy);
   call.look_at_targets();
   if (shape.empty()) {
     return params.reduction == reduction::mean ? std::numeric_limits<double>::quiet_NaN() : 0;

@@ -65,17 +65,20 @@ void pairwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> b,
   const detail::iou_args<type> args{a.data(),     b.data(),    out.data(),   b.size(),
                                     out.stride(), params.kind, params.empty, past_cache};
   const auto kernel = detail::kernels<detail::iou_kernels<type>>(target).pairwise;
-  // The longer list is divided; pieces of b are multiples of the kernel's tiles.
-  if (b.size() >= a.size()) {
-    const index_t tiles = (b.size() + 511) / 512;
+  // Pieces of b are multiples of the kernel's tiles. What has more pieces is divided.
+  const index_t tiles = (b.size() + 511) / 512;
+  if (tiles >= a.size()) {
     detail::for_each_chunk(
         policy, detail::chunking(tiles, 1 + detail::smallest_iou_chunk / (512 * a.size())),
         [&](index_t, index_t first, index_t last) {
           kernel(args, 0, a.size(), 512 * first, std::min(512 * last, b.size()));
         });
   } else {
+    const index_t pieces = detail::even_pieces(a.size(), detail::usable_threads(policy));
     detail::for_each_chunk(
-        policy, detail::chunking(a.size(), 1 + detail::smallest_iou_chunk / b.size()),
+        policy,
+        detail::chunking(a.size(), std::max(1 + detail::smallest_iou_chunk / b.size(),
+                                            (a.size() + pieces - 1) / pieces)),
         [&](index_t, index_t first, index_t last) { kernel(args, first, last, 0, b.size()); });
   }
 }

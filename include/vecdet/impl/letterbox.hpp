@@ -183,7 +183,7 @@ inline vector_view<const letterbox_transform> letterbox(vector_view<const byte_i
   const index_t rows = count * input.height, bands = 4 * index_t{policy.threads()};
   const detail::chunking chunks(rows, std::max(least_rows, (rows + bands - 1) / bands));
   const index_t lines = (kernels.scratch_size(input.width) * 2 + 63) / 64;
-  detail::cache_line* const scratch = detail::grown(buffers.scratch, chunks.count * lines);
+  detail::cache_line* const scratch = detail::grown_scratch(buffers.scratch, chunks.count * lines);
   detail::for_each_chunk(policy, chunks, [&](index_t chunk, index_t first, index_t last) {
     auto* const memory = reinterpret_cast<std::uint16_t*>(scratch + chunk * lines);
     while (first < last) {

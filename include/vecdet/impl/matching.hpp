@@ -14,7 +14,6 @@
 #include <vecdet/views.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstring>
 #if !defined(VECDET_DISPATCH)
@@ -74,11 +73,13 @@ inline index_t run_match(const match_call& call, const char* variant, match_buff
       buffers.images.resize(static_cast<std::size_t>(threads));
     for (index_t k = 0; k < threads; ++k)
       reserve_for(buffers.images[static_cast<std::size_t>(k)], call, 1);
-    std::atomic<index_t> next{0};
-    for_each_chunk(policy, chunking(threads, 1), [&](index_t worker, index_t, index_t) {
-      match_image_buffers& worker_buffers = buffers.images[static_cast<std::size_t>(worker)];
-      for (index_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < images;)
-        foreground[k] = image_matching(call, worker_buffers, k, threading::sequential).run();
+    slot_pool slots(threads);
+    for_each_chunk(policy, chunking(images, 1), [&](index_t, index_t first, index_t last) {
+      const index_t slot = slots.take();
+      match_image_buffers& slot_buffers = buffers.images[static_cast<std::size_t>(slot)];
+      for (index_t k = first; k < last; ++k)
+        foreground[k] = image_matching(call, slot_buffers, k, threading::sequential).run();
+      slots.give_back(slot);
     });
   }
   index_t total = 0;

@@ -99,8 +99,10 @@ class nms_call {
       const profile::scope timing([&] { return step("nms.partition"); });
       partition_into_groups(groups, boxes_.size(), count, buffers_, policy_);
     }
-    suppress_groups(buffers_, policy_, scratch_bytes(),
-                    [&](index_t begin, index_t end, cache_line* scratch) {
+    // Fewer boxes take less time than it takes to start threads.
+    constexpr index_t fewest_on_threads = 2048;
+    suppress_groups(buffers_, count < fewest_on_threads ? threading::sequential : policy_,
+                    scratch_bytes(), [&](index_t begin, index_t end, cache_line* scratch) {
                       return suppress(begin, end, scratch);
                     });
     return merge();

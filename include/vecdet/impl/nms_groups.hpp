@@ -197,8 +197,9 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   // Both have the same size, so that they can be swapped without growing in later calls.
   grown(buffers.records, boxes);
   grown(buffers.spare, boxes);
-  constexpr index_t smallest_chunk = 2048;
-  const chunking box_chunks(boxes, smallest_chunk);
+  // Ten and more microseconds of work each.
+  constexpr index_t smallest_chunk = 8192, smallest_id_chunk = 65536;
+  const chunking box_chunks(boxes, smallest_id_chunk);
   const id_range classes = range_of(groups.classes, box_chunks, policy);
   const id_range image_ids = range_of(groups.images, box_chunks, policy);
   const vector_view<const index_t>& offsets = groups.image_offsets;
@@ -279,8 +280,8 @@ inline void plan_tasks(nms_buffers& buffers) {
 /// Calls suppress(begin, end, scratch) for the records [begin, end) of each group. It returns how
 /// many it keeps; they start at buffers.kept[begin]. Sets buffers.group_kept.
 ///
-/// Each thread takes one task after another and reuses its scratch memory while that is in the
-/// cache. It starts with one of the largest tasks, so it needs no more memory later.
+/// The largest tasks start first, one per thread, each with scratch memory of its own. Later tasks
+/// need no more than any of these and reuse the memory of a task that has finished.
 template <class ScratchBytes, class Suppress>
 void suppress_groups(nms_buffers& buffers, threading policy, ScratchBytes scratch_bytes,
                      const Suppress& suppress) {
@@ -290,20 +291,25 @@ void suppress_groups(nms_buffers& buffers, threading policy, ScratchBytes scratc
   const auto tasks = static_cast<index_t>(buffers.tasks.size());
   const nms_task* const task = buffers.tasks.data();
   const index_t* const begin = buffers.group_begin.data();
-  const index_t workers = std::min(usable_threads(policy), tasks);
+  slot_pool slots(std::min(usable_threads(policy), tasks));
   index_t scratch_begin[chunking::max_count], lines = 0;
-  for (index_t w = 0; w < workers; ++w) {
-    scratch_begin[w] = lines;
-    lines += (scratch_bytes(task[w].largest) + 63) / 64;
+  for (index_t s = 0; s < slots.count(); ++s) {
+    scratch_begin[s] = lines;
+    lines += (scratch_bytes(task[s].largest) + 63) / 64;
+    slots.take(s);
   }
-  cache_line* const scratch = grown(buffers.scratch, lines);
-  std::atomic<index_t> next{workers};
-  for_each_chunk(policy, chunking(workers, 1), [&](index_t worker, index_t, index_t) {
-    for (index_t t = worker; t < tasks; t = next.fetch_add(1, std::memory_order_relaxed)) {
+  cache_line* const scratch = grown_scratch(buffers.scratch, lines);
+  std::atomic<index_t> next{0};
+  // Pieces take the tasks in order, regardless of the policy's order.
+  for_each_chunk(policy, chunking(tasks, 1), [&](index_t, index_t first, index_t last) {
+    for (; first < last; ++first) {
+      const index_t t = next.fetch_add(1, std::memory_order_relaxed);
+      const index_t slot = t < slots.count() ? t : slots.take();
       for (index_t g = task[t].first_group; g < task[t].last_group; ++g) {
         if (begin[g] == begin[g + 1]) continue;
-        group_kept[g] = suppress(begin[g], begin[g + 1], scratch + scratch_begin[worker]);
+        group_kept[g] = suppress(begin[g], begin[g + 1], scratch + scratch_begin[slot]);
       }
+      slots.give_back(slot);
     }
   });
 }

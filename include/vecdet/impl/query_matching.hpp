@@ -113,7 +113,7 @@ class query_match_call {
     const problem_scratch layout(*this);
     const chunking chunks(layers_.size() * images_ * params_.groups, 1);
     slot_pool slots(std::min(usable_threads(policy_), chunks.count));
-    cache_line* const all = grown(buffers_.scratch, slots.count() * layout.lines);
+    cache_line* const all = grown_scratch(buffers_.scratch, slots.count() * layout.lines);
     std::fill(matches_.begin(), matches_.end(), -1);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       const index_t slot = slots.take();

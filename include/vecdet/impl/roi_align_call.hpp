@@ -176,7 +176,7 @@ class roi_align_call {
   void run_chunks_with_memory(const chunking& chunks, index_t size, const Run& run) {
     const index_t lines = (size * index_t{sizeof(real)} + 63) / 64;
     slot_pool numbers(std::min(usable_threads(policy_), chunks.count));
-    cache_line* const all = grown(buffers_.memory, numbers.count() * lines);
+    cache_line* const all = grown_scratch(buffers_.memory, numbers.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       const index_t number = numbers.take();
       run(first, last, reinterpret_cast<real*>(all + number * lines));
@@ -309,21 +309,26 @@ class roi_align_call {
     });
   }
 
-  /// The division of all maps into tiles of as many channels and rows as stay in the cache.
+  /// The division of all maps into tiles of as many channels and rows as stay in the cache, or of
+  /// fewer rows if there are too few tiles for the threads.
   struct tiling {
     index_t channels, rows;         ///< per tile
     index_t channel_blocks, bands;  ///< per image
     index_t memory;
   };
   tiling tiles_of(const roi_level<T>& level) const {
-    constexpr index_t cached = index_t{1} << 17;
+    constexpr index_t cached = index_t{1} << 17, least_rows = 4;
     tiling tiles{};
     tiles.channels = std::min(args_.channels, is_nchw() ? roi_transposed_channels : index_t{64});
     const index_t row = level.width * roi_padded(tiles.channels);
     const index_t most = std::max(index_t{1}, cached / std::max(index_t{1}, row));
-    const index_t bands = std::max(index_t{1}, (level.height + most - 1) / most);
-    tiles.rows = (level.height + bands - 1) / bands;
     tiles.channel_blocks = (args_.channels + tiles.channels - 1) / tiles.channels;
+    const index_t threads = usable_threads(policy_), enough = threads == 1 ? 1 : 4 * threads;
+    const index_t others = std::max(index_t{1}, groups() * tiles.channel_blocks);
+    const index_t bands =
+        std::max({index_t{1}, (level.height + most - 1) / most,
+                  std::min(level.height / least_rows, (enough + others - 1) / others)});
+    tiles.rows = (level.height + bands - 1) / bands;
     tiles.bands =
         level.width == 0 || level.height == 0 ? 0 : (level.height + tiles.rows - 1) / tiles.rows;
     tiles.memory = roi_backward_memory(tiles.rows * row, level.width, args_.rows * args_.columns);

@@ -2,6 +2,7 @@
 // Shared by all workspaces: memory that only grows, and access to their buffers.
 #pragma once
 
+#include <vecdet/detail/aligned_vector.hpp>
 #include <vecdet/detail/target.hpp>
 #include <vecdet/views.hpp>
 
@@ -26,9 +27,18 @@ struct workspace_access {
   }
 };
 
+/// Scratch memory. It is not cleared, so that each page belongs to the memory node of the thread
+/// that writes it first.
 struct alignas(64) cache_line {
+  cache_line() noexcept {}
   unsigned char bytes[64];
 };
+
+/// grown(), but to exactly `lines`, and without the old contents.
+inline cache_line* grown_scratch(aligned_vector<cache_line>& memory, index_t lines) {
+  if (static_cast<index_t>(memory.size()) < lines) memory.clear();
+  return grown(memory, lines);
+}
 
 }  // namespace detail
 }  // namespace VECDET_ABI

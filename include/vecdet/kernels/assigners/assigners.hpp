@@ -76,10 +76,9 @@ inline void atss_candidates(const atss_args& args, index_t box) {
   common.counts[box] = positives;
 }
 
-/// Assigns each point to the chosen box with the greatest IoU.
+/// Assigns each point to the chosen box with the greatest IoU. All matches are -1 before.
 inline void atss_matches(const atss_args& args, const assigned_image& image) {
   const assigner_args& common = args.common;
-  for (index_t i = 0; i < common.point_count; ++i) image.matches[i] = -1;
   // Until all boxes have been processed, a match is the number of a choice: its box and its IoU.
   for (index_t box = image.first; box < image.last; ++box) {
     for (index_t i = 0; i < common.counts[box]; ++i) {
@@ -96,8 +95,12 @@ inline void atss_matches(const atss_args& args, const assigned_image& image) {
       if (match == choice) match = -2 - box;
     }
   }
-  for (index_t i = 0; i < common.point_count; ++i)
-    if (image.matches[i] < -1) image.matches[i] = -2 - image.matches[i];
+  for (index_t box = image.first; box < image.last; ++box) {
+    for (index_t i = 0; i < common.counts[box]; ++i) {
+      index_t& match = image.matches[common.chosen[box * common.most + i]];
+      if (match < -1) match = -2 - match;
+    }
+  }
 }
 
 // ---- task-aligned
@@ -199,10 +202,6 @@ VECDET_NOINLINE inline index_t best_box_about(const task_aligned_args& args, ind
 inline void task_aligned_matches(const task_aligned_args& args, const assigned_image& image) {
   const assigner_args& common = args.common;
   index_t* const matches = image.matches;
-  for (index_t i = 0; i < common.point_count; ++i) {
-    matches[i] = -1;
-    image.targets[i] = 0;
-  }
   constexpr index_t several_boxes = -2;
   index_t* const positives = args.positives + image.first * common.most;
   index_t count = 0;

@@ -16,6 +16,7 @@ struct kernels_of<detail::conv3x3_kernels<T>> {
   static constexpr detail::conv3x3_kernels<T> get() {
     detail::conv3x3_kernels<T> kernels{};
     kernels.transform_weights = transform_conv_weights;
+    kernels.transform_tiles = transform_conv_tiles<T>;
     kernels.run = run_conv<T>;
     kernels.transform_inputs = transform_conv_inputs<T>;
     kernels.transform_gradients = transform_conv_gradients<T>;

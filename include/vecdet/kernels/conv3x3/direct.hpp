@@ -10,13 +10,14 @@ namespace VECDET_TARGET {
 
 inline void copy_conv_weights(const detail::conv3x3_weights_args<double>& a, index_t first,
                               index_t last) {
-  const index_t end = last * detail::conv_panel < a.targets ? last * detail::conv_panel : a.targets;
-  double* to = a.transformed + first * detail::conv_panel * a.sources * 9;
-  for (index_t k = first * detail::conv_panel; k < end; ++k)
-    for (index_t c = 0; c < a.sources; ++c)
+  for (index_t i = first; i < last; ++i) {
+    const index_t c = i % a.sources, panel = i / a.sources * detail::conv_panel;
+    for (index_t k = panel; k < panel + detail::conv_panel && k < a.targets; ++k)
       for (index_t tap = 0; tap < 9; ++tap)
-        *to++ = a.weights[k * a.target_step + c * a.source_step +
-                          (a.turned ? 8 - tap : tap) * a.tap_step];
+        a.transformed[(k * a.sources + c) * 9 + tap] =
+            a.weights[k * a.target_step + c * a.source_step +
+                      (a.turned ? 8 - tap : tap) * a.tap_step];
+  }
 }
 
 /// Calls work(tap, neighbour) for the neighbours of (y, x) that are inside the map. `neighbour` is

@@ -29,10 +29,13 @@ void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, ind
   using vector = pack<float, has_stores_past_cache ? row_pack<float>::batches : 1>;
   constexpr int P = filtering::points, panel = static_cast<int>(detail::conv_panel);
   const index_t point = detail::conv_weights_point(a.targets, a.sources);
-  for (index_t k = first; k < last; ++k) {
+  for (index_t item = first; item < last;) {
+    const index_t k = item / a.sources, begin = item % a.sources;
+    const index_t end = last - item < a.sources - begin ? begin + last - item : a.sources;
     const index_t targets = a.targets - k * panel < panel ? a.targets - k * panel : panel;
     alignas(64) float taps[9][panel] = {};
-    for (index_t c = 0; c < a.sources; ++c) {
+    item += end - begin;
+    for (index_t c = begin; c < end; ++c) {
       const float* const from = a.weights + k * panel * a.target_step + c * a.source_step;
       for (index_t t = 0; t < targets; ++t)
         for (int tap = 0; tap < 9; ++tap)
@@ -109,6 +112,37 @@ VECDET_NOINLINE void outputs_of_run(const float* products, index_t point, index_
     });
 }
 
+/// Transforms channels [first, last), in whole groups, of tiles [first_tile, last_tile). `to` is
+/// the memory of the first tile and channel.
+template <int Tile, class T>
+VECDET_INLINE void transform_channels(const detail::conv3x3_args<T>& a, index_t first_tile,
+                                      index_t last_tile, index_t first, index_t last, float* to,
+                                      index_t row, index_t point, float* bands) {
+  constexpr index_t lanes = detail::conv_lanes;
+  for_each_run(a, first_tile, last_tile, [&](const tile_run<T>& run) {
+    for (index_t c = first; c < last; c += lanes) {
+      const index_t left = a.source_channels - c;
+      const index_t columns = gather_band<Tile, 1>(run, run.level->source, run.level->mask, c,
+                                                   left < lanes ? left : lanes, bands);
+      transform_inputs_of_run<Tile>(bands, columns, run.count, to + run.first * row + (c - first),
+                                    row, point);
+    }
+  });
+}
+
+template <int Tile, class T>
+void transform_conv_tiles_of(const detail::conv3x3_args<T>& a,
+                             const detail::conv3x3_shared_tiles& shared,
+                             const detail::conv3x3_transform& part, float* scratch) {
+  constexpr index_t lanes = detail::conv_lanes;
+  const index_t end = part.last_group * lanes;
+  transform_channels<Tile>(a, part.first_tile, part.last_tile, part.first_group * lanes,
+                           end < a.source_channels ? end : a.source_channels,
+                           shared.transformed + (part.first_tile - shared.first_tile) * shared.row +
+                               part.first_group * lanes,
+                           shared.row, shared.point, scratch);
+}
+
 template <int Tile, class T>
 void run_conv_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& task,
                  float* scratch) {
@@ -117,24 +151,20 @@ void run_conv_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& t
   constexpr index_t panel = detail::conv_panel;
   const index_t tiles = task.last_tile - task.first_tile, sources = a.source_channels;
   const index_t weights_point = detail::conv_weights_point(a.target_channels, sources);
-  const index_t row = detail::conv_row(task.channels_at_once);
-  const index_t point = detail::conv_point_size(tiles, row);
+  const bool is_shared = task.shared.transformed != nullptr;
+  const index_t row = is_shared ? task.shared.row : detail::conv_row(task.channels_at_once);
+  const index_t point = is_shared ? task.shared.point : detail::conv_point_size(tiles, row);
   const index_t product_point = detail::conv_point_size(tiles, panel);
-  float* const transformed = scratch;
-  float* const products = transformed + points * point;
+  float* const own = scratch;
+  const float* const transformed =
+      is_shared ? task.shared.transformed + (task.first_tile - task.shared.first_tile) * row : own;
+  float* const products = own + (is_shared ? 0 : points * point);
   float* const bands = products + task.panels_at_once * points * product_point;
   static_assert(band<Tile, 1>::size <= detail::conv_band_size, "a band fits its memory");
 
   const auto transform = [&](index_t first, index_t last) {
-    for_each_run(a, task.first_tile, task.last_tile, [&](const tile_run<T>& run) {
-      for (index_t c = first; c < last; c += lanes) {
-        const index_t channels = sources - c < lanes ? sources - c : lanes;
-        const index_t columns =
-            gather_band<Tile, 1>(run, run.level->source, run.level->mask, c, channels, bands);
-        transform_inputs_of_run<Tile>(bands, columns, run.count,
-                                      transformed + run.first * row + (c - first), row, point);
-      }
-    });
+    transform_channels<Tile>(a, task.first_tile, task.last_tile, first, last, own, row, point,
+                             bands);
   };
   const auto finish = [&](index_t k, const float* sums) {
     for_each_run(a, task.first_tile, task.last_tile, [&](const tile_run<T>& run) {
@@ -153,14 +183,14 @@ void run_conv_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& t
   };
 
   const bool transforms_once = sources <= task.channels_at_once;
-  if (transforms_once) transform(0, sources);
+  if (transforms_once && !is_shared) transform(0, sources);
   for (index_t k = task.first_panel; k < task.last_panel; k += task.panels_at_once) {
     const index_t left = task.last_panel - k;
     const index_t panels = left < task.panels_at_once ? left : task.panels_at_once;
     index_t c = 0;
     do {
       const index_t end = sources - c < task.channels_at_once ? sources : c + task.channels_at_once;
-      if (!transforms_once) transform(c, end);
+      if (!transforms_once && !is_shared) transform(c, end);
       // Panels are the inner loop: the tiles of a point stay in the cache for all of them.
       for (index_t i = 0; i < points; ++i)
         for (index_t p = k; p < k + panels; ++p) {
@@ -168,8 +198,8 @@ void run_conv_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& t
             return a.weights + point_number * weights_point + (panel_number * sources + c) * panel;
           };
           const index_t channels = a.target_channels - p * panel;
-          add_panel<rows_apart>({transformed + i * point, tiles, row, row, columns(i, p),
-                                 channels < panel ? channels : panel, end - c, c > 0,
+          add_panel<rows_apart>({transformed + i * point + (is_shared ? c : 0), tiles, row, row,
+                                 columns(i, p), channels < panel ? channels : panel, end - c, c > 0,
                                  products + ((p - k) * points + i) * product_point,
                                  p + 1 < k + panels ? columns(i, p + 1) : columns(i + 1, k)});
         }
@@ -177,6 +207,16 @@ void run_conv_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& t
     } while (c < sources);
     for (index_t p = k; p < k + panels; ++p) finish(p, products + (p - k) * points * product_point);
   }
+}
+
+template <class T>
+void transform_conv_tiles(const detail::conv3x3_args<T>& a,
+                          const detail::conv3x3_shared_tiles& shared,
+                          const detail::conv3x3_transform& part, float* scratch) {
+  if (a.tile == 4)
+    transform_conv_tiles_of<4>(a, shared, part, scratch);
+  else
+    transform_conv_tiles_of<2>(a, shared, part, scratch);
 }
 
 template <class T>

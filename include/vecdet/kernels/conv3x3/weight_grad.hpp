@@ -15,27 +15,29 @@ namespace VECDET_TARGET {
 
 template <int Tile, class T>
 void transform_conv_inputs_of(const detail::conv3x3_args<T>& a,
-                              const detail::conv3x3_weight_grad_block& block, index_t first,
-                              index_t last, float* scratch) {
+                              const detail::conv3x3_weight_grad_block& block,
+                              const detail::conv3x3_transform& part, float* scratch) {
   constexpr index_t lanes = detail::conv_lanes;
   const detail::conv3x3_map<const T> no_mask{};
-  for_each_run(a, block.first_tile, block.last_tile, [&](const tile_run<T>& run) {
-    for (index_t g = first; g < last; ++g) {
+  const index_t before = part.first_tile - block.first_tile;
+  for_each_run(a, part.first_tile, part.last_tile, [&](const tile_run<T>& run) {
+    for (index_t g = part.first_group; g < part.last_group; ++g) {
       const index_t c = block.first_source + g * lanes, left = block.last_source - c;
       const index_t columns = gather_band<Tile, 1>(run, run.level->source, no_mask, c,
                                                    left < lanes ? left : lanes, scratch);
-      transform_inputs_of_run<Tile>(scratch, columns, run.count,
-                                    block.inputs + g * block.input_group() + run.first * lanes,
-                                    lanes, block.input_point());
+      transform_inputs_of_run<Tile>(
+          scratch, columns, run.count,
+          block.inputs + g * block.input_group() + (before + run.first) * lanes, lanes,
+          block.input_point());
     }
   });
 }
 
-/// Transforms the gradients of a run of tiles: A (gradient tile) A^T. Adds the sum of each tile, in
-/// double and in order, to `bias_sums` unless that is null.
+/// Transforms the gradients of a run of tiles: A (gradient tile) A^T. Writes the sum of each tile,
+/// in double, to rows of `tile_sums` at a distance of `step` unless that is null.
 template <int Tile>
 VECDET_NOINLINE void transform_gradients_of_run(const float* band, index_t tiles, float* to,
-                                                index_t point, double* bias_sums) {
+                                                index_t point, double* tile_sums, index_t step) {
   constexpr int lanes = static_cast<int>(detail::conv_lanes);
   using filtering = minimal_filtering<Tile>;
   const index_t columns = Tile * tiles;
@@ -50,72 +52,97 @@ VECDET_NOINLINE void transform_gradients_of_run(const float* band, index_t tiles
           at, [&](int i, int j, const conv_vector& x) VECDET_INLINE_LAMBDA {
             store_pack<1>(w + (i * filtering::points + j) * point, x);
           });
-      if (bias_sums != nullptr) {
+      if (tile_sums != nullptr) {
         auto sum = widen(at(0, 0));
         VECDET_UNROLL
         for (int i = 1; i < Tile * Tile; ++i) sum = sum + widen(at(i / Tile, i % Tile));
-        store_pack<2>(bias_sums + lane, load_pack<2>(bias_sums + lane) + sum);
+        store_pack<2>(tile_sums + t * step + lane, sum);
       }
     });
 }
 
 template <int Tile, class T>
 void transform_conv_gradients_of(const detail::conv3x3_args<T>& a,
-                                 const detail::conv3x3_weight_grad_block& block, index_t first,
-                                 index_t last, float* scratch) {
+                                 const detail::conv3x3_weight_grad_block& block,
+                                 const detail::conv3x3_transform& part, float* scratch) {
   constexpr index_t lanes = detail::conv_lanes, panel = detail::conv_panel;
-  const index_t panel_size = block.tiles() * panel;
-  for_each_run(a, block.first_tile, block.last_tile, [&](const tile_run<T>& run) {
-    for (index_t g = first; g < last; ++g) {
+  const index_t panel_size = block.tiles() * panel, step = block.panels() * panel;
+  const index_t before = part.first_tile - block.first_tile;
+  for_each_run(a, part.first_tile, part.last_tile, [&](const tile_run<T>& run) {
+    const index_t tile = before + run.first;
+    for (index_t g = part.first_group; g < part.last_group; ++g) {
       const index_t k = block.first_panel * panel + g * lanes, left = a.target_channels - k;
       gather_band<Tile, 0>(run, run.level->upstream, run.level->mask, k,
                            left < lanes ? left : lanes, scratch);
       transform_gradients_of_run<Tile>(
           scratch, run.count,
-          block.gradients + g * lanes / panel * panel_size + run.first * panel + g * lanes % panel,
-          block.panels() * panel_size, block.bias_sums == nullptr ? nullptr : block.bias_sums + k);
+          block.gradients + g * lanes / panel * panel_size + tile * panel + g * lanes % panel,
+          block.panels() * panel_size,
+          block.bias_sums == nullptr ? nullptr : block.tile_sums + tile * step + g * lanes, step);
     }
   });
 }
 
 template <class T>
 void transform_conv_inputs(const detail::conv3x3_args<T>& a,
-                           const detail::conv3x3_weight_grad_block& block, index_t first,
-                           index_t last, float* scratch) {
+                           const detail::conv3x3_weight_grad_block& block,
+                           const detail::conv3x3_transform& part, float* scratch) {
   if (a.tile == 4)
-    transform_conv_inputs_of<4>(a, block, first, last, scratch);
+    transform_conv_inputs_of<4>(a, block, part, scratch);
   else
-    transform_conv_inputs_of<2>(a, block, first, last, scratch);
+    transform_conv_inputs_of<2>(a, block, part, scratch);
 }
 template <class T>
 void transform_conv_gradients(const detail::conv3x3_args<T>& a,
-                              const detail::conv3x3_weight_grad_block& block, index_t first,
-                              index_t last, float* scratch) {
+                              const detail::conv3x3_weight_grad_block& block,
+                              const detail::conv3x3_transform& part, float* scratch) {
   if (a.tile == 4)
-    transform_conv_gradients_of<4>(a, block, first, last, scratch);
+    transform_conv_gradients_of<4>(a, block, part, scratch);
   else
-    transform_conv_gradients_of<2>(a, block, first, last, scratch);
+    transform_conv_gradients_of<2>(a, block, part, scratch);
+}
+
+/// Adds the sums of the block's tiles, in their order, to those of a panel's bias.
+inline void add_bias_sums(const detail::conv3x3_sizes& a,
+                          const detail::conv3x3_weight_grad_block& block, index_t k) {
+  constexpr index_t lanes = detail::conv_lanes, panel = detail::conv_panel;
+  const index_t step = block.panels() * panel, first = (block.first_panel + k) * panel;
+  for (index_t c = 0; c < panel && first + c < a.target_channels; c += lanes)
+    for (index_t lane = c; lane < c + lanes; lane += 2 * batch_lanes<double>) {
+      double* const to = block.bias_sums + first + lane;
+      auto sum = load_pack<2>(to);
+      for (index_t t = 0; t < block.tiles(); ++t)
+        sum = sum + load_pack<2>(block.tile_sums + t * step + k * panel + lane);
+      store_pack<2>(to, sum);
+    }
 }
 
 inline void add_weight_grad_products(const detail::conv3x3_sizes& a,
                                      const detail::conv3x3_weight_grad_block& block, index_t first,
                                      index_t last) {
-  constexpr index_t panel = detail::conv_panel;
-  for (index_t i = first; i < last; ++i) {
+  constexpr index_t panel = detail::conv_panel, half = detail::conv_lanes / 2;
+  const index_t halves = 2 * block.groups();
+  for (index_t item = first; item < last;) {
+    const index_t i = item / halves, c = item % halves * half;
     const index_t point = i / block.panels(), k = i % block.panels();
+    // Whole groups where possible: on AVX2, half a group does not fill the registers.
+    const index_t count = c % detail::conv_lanes == 0 && item + 1 < last ? 2 : 1;
     const index_t left = a.target_channels - (block.first_panel + k) * panel;
-    const float* const columns = block.gradients + i * block.tiles() * panel;
-    // A group's inputs are contiguous, so that the processor fetches them ahead.
-    for (index_t c = 0; c < block.sources(); c += detail::conv_lanes) {
-      const index_t rest = block.sources() - c;
-      const index_t rows = rest < detail::conv_lanes ? rest : detail::conv_lanes;
+    const index_t rest = block.sources() - c;
+    const index_t rows = rest < count * half ? rest : count * half;
+    if (rows > 0) {
       const index_t group = c / detail::conv_lanes;
       float* const sums = block.sums + (i * block.sources() + c) * panel;
-      add_panel<rows_adjacent>(
-          {block.inputs + point * block.input_point() + group * block.input_group(), rows, 1,
-           detail::conv_lanes, columns, left < panel ? left : panel, block.tiles(),
-           block.first_tile > 0, sums, sums + rows * panel});
+      // A group's inputs are contiguous, so that the processor fetches them ahead.
+      add_panel<rows_adjacent>({block.inputs + point * block.input_point() +
+                                    group * block.input_group() + c % detail::conv_lanes,
+                                rows, 1, detail::conv_lanes,
+                                block.gradients + i * block.tiles() * panel,
+                                left < panel ? left : panel, block.tiles(), block.first_tile > 0,
+                                sums, sums + rows * panel});
     }
+    if (point == 0 && c == 0 && block.bias_sums != nullptr) add_bias_sums(a, block, k);
+    item += count;
   }
 }
 
@@ -127,10 +154,14 @@ void finish_weight_grad_of(const detail::conv3x3_sizes& a,
   using filtering = minimal_filtering<Tile>;
   constexpr int panel = static_cast<int>(detail::conv_panel);
   const index_t point = block.panels() * block.sources() * panel;
-  for (index_t k = first; k < last; ++k) {
+  for (index_t item = first; item < last;) {
+    const index_t k = item / block.sources(), begin = item % block.sources();
+    const index_t left_items = last - item, rest = block.sources() - begin;
+    const index_t end = begin + (left_items < rest ? left_items : rest);
+    item += end - begin;
     const index_t channel = (block.first_panel + k) * panel, left = a.target_channels - channel;
     const index_t targets = left < panel ? left : panel;
-    for (index_t c = 0; c < block.sources(); ++c) {
+    for (index_t c = begin; c < end; ++c) {
       const float* const from = block.sums + (k * block.sources() + c) * panel;
       alignas(64) float taps[9][panel];
       for_each_vector<panel>([&](int lane) {

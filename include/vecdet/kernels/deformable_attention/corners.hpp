@@ -68,16 +68,15 @@ VECDET_NOINLINE void locate_points(const detail::attention_levels& level, const 
     x[i] = points[2 * i];
     y[i] = points[2 * i + 1];
   }
-  const doubles width = load_pack<N>(level.width);
-  const doubles first_row = load_pack<N>(level.first_row), end_row = load_pack<N>(level.end_row);
+  const doubles width = load_pack<N>(level.width), height = load_pack<N>(level.height);
   const attention_axis along_x(load_in_double(x), width);
-  const attention_axis along_y(load_in_double(y), load_pack<N>(level.height));
+  const attention_axis along_y(load_in_double(y), height);
   const doubles left = along_x.before, right = left + doubles(1.0);
   const doubles upper = along_y.before, lower = upper + doubles(1.0);
   const std::uint32_t in_left = to_bits((left >= doubles(0.0)) & (left < width));
   const std::uint32_t in_right = to_bits((right >= doubles(0.0)) & (right < width));
-  const std::uint32_t in_upper = to_bits((upper >= first_row) & (upper < end_row));
-  const std::uint32_t in_lower = to_bits((lower >= first_row) & (lower < end_row));
+  const std::uint32_t in_upper = to_bits((upper >= doubles(0.0)) & (upper < height));
+  const std::uint32_t in_lower = to_bits((lower >= doubles(0.0)) & (lower < height));
   to.inside[0] = in_upper & in_left;
   to.inside[1] = in_upper & in_right;
   to.inside[2] = in_lower & in_left;

@@ -6,6 +6,7 @@
 #include <vecdet/kernels/deformable_attention/forward.hpp>
 #include <vecdet/kernels/deformable_attention/point_grads.hpp>
 #include <vecdet/kernels/deformable_attention/value_grad.hpp>
+#include <vecdet/kernels/deformable_attention/value_grad_bands.hpp>
 #include <vecdet/kernels/kernels_of.hpp>
 
 namespace vecdet {
@@ -21,6 +22,8 @@ struct kernels_of<detail::attention_kernels<T>> {
     kernels.point_grads_packed = attention_point_grads<T, compute_type<T>>;
     kernels.pack = pack_value<T>;
     kernels.value_grad = attention_value_grad<T>;
+    kernels.sort_points = sort_attention_points<T>;
+    kernels.value_grad_of_band = attention_value_grad_of_band<T>;
     return kernels;
   }
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of deformable attention with respect to the value: each query adds its upstream
-// gradient to the locations around its points. A task owns the locations that it adds to, and adds
-// in the order of the queries.
+// gradient to the locations around its points. A task owns the locations that it adds to, here
+// those of an image and head, and adds in the order of the queries.
 #pragma once
 
 #include <vecdet/args/deformable_attention.hpp>
@@ -62,33 +62,30 @@ struct attention_store {
 };
 
 template <class T>
-void attention_value_grad(const detail::attention_args<T>& a, const detail::attention_band& band,
+void attention_value_grad(const detail::attention_args<T>& a,
+                          const detail::attention_levels* levels, index_t image, index_t head,
                           detail::attention_corners<compute_type<T>>* scratch,
                           compute_type<T>* sums) {
   using real = compute_type<T>;
   constexpr int N = row_pack<real>::batches;
   const index_t blocks = detail::attention_blocks(a.point_count);
   const index_t padded = detail::attention_padded(a.channels);
-  index_t size = 0;
-  for (index_t r = 0; r < band.row_runs; ++r)
-    size += (band.rows[r].last - band.rows[r].first) * padded;
-  for (index_t i = 0; i < size; i += row_lanes) store_pack<N>(sums + i, row_pack<real>(real(0)));
-  const index_t last = (band.image + 1) * a.queries;
+  for (index_t i = 0; i < a.locations * padded; i += row_lanes)
+    store_pack<N>(sums + i, row_pack<real>(real(0)));
+  const index_t last = (image + 1) * a.queries;
   for (index_t q = last - a.queries; q < last; ++q) {
-    const index_t head = q * a.heads + band.head;
-    prefetch_query(a, q, last, band.head, true);
-    locate_all_points(band.levels, a.points + 2 * head * a.point_count,
-                      a.weights + head * a.point_count, a.point_count, scratch);
+    const index_t at = q * a.heads + head;
+    prefetch_query(a, q, last, head, true);
+    locate_all_points(levels, a.points + 2 * at * a.point_count, a.weights + at * a.point_count,
+                      a.point_count, scratch);
     for_each_attention_channels<real>(
-        a.channels, attention_scatter<T>{band.levels, scratch, blocks,
-                                         a.upstream + head * a.channels, sums, padded});
+        a.channels,
+        attention_scatter<T>{levels, scratch, blocks, a.upstream + at * a.channels, sums, padded});
   }
-  T* const grad = a.value_grad + (band.image * a.locations * a.heads + band.head) * a.channels;
-  for (index_t r = 0; r < band.row_runs; ++r)
-    for (index_t i = band.rows[r].first; i < band.rows[r].last; ++i)
-      for_each_attention_channels<real>(
-          a.channels, attention_store<T>{sums + (band.rows[r].at + i - band.rows[r].first) * padded,
-                                         grad + i * a.heads * a.channels});
+  T* const grad = a.value_grad + (image * a.locations * a.heads + head) * a.channels;
+  for (index_t i = 0; i < a.locations; ++i)
+    for_each_attention_channels<real>(
+        a.channels, attention_store<T>{sums + i * padded, grad + i * a.heads * a.channels});
 }
 
 }  // namespace VECDET_TARGET

@@ -34,21 +34,20 @@ inline index_t find_labelled(const labels_view& labels, index_t first, index_t l
   });
 }
 
-/// The first label that is neither a class in [0, classes) nor one of the two values; labels.size()
-/// if there is none.
-inline index_t find_invalid_label(const labels_view& labels, index_t classes, index_t background,
-                                  index_t ignore) {
-  const index_t size = labels.size();
-  for (index_t i = find_labelled(labels, 0, size, background); i < size;
-       i = find_labelled(labels, i, size, background)) {
+/// The first label in [first, last) that is neither a class in [0, classes) nor one of the two
+/// values; labels.size() if there is none.
+inline index_t find_invalid_label(const labels_view& labels, index_t first, index_t last,
+                                  index_t classes, index_t background, index_t ignore) {
+  for (index_t i = find_labelled(labels, first, last, background); i < last;
+       i = find_labelled(labels, i, last, background)) {
     // Labels other than background often come in runs.
-    for (const index_t end = size - i < 64 ? size : i + 64; i < end; ++i) {
+    for (const index_t end = last - i < 64 ? last : i + 64; i < end; ++i) {
       const index_t label = labels[i];
       if ((label < 0 || label >= classes) && label != background && label != ignore) return i;
       if (labels.is_too_large(i)) return i;
     }
   }
-  return size;
+  return labels.size();
 }
 
 }  // namespace VECDET_TARGET

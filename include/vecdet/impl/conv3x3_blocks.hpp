@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the work of conv3x3.hpp is divided into blocks that fit the caches, and into pieces for
+// threads.
+#pragma once
+
+#include <vecdet/args/conv3x3.hpp>
+#include <vecdet/conv3x3_tile.hpp>
+#include <vecdet/impl/chunks.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <type_traits>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// The number of cache lines that hold `size` numbers.
+template <class T>
+index_t lines_for(index_t size) noexcept {
+  return (size * index_t{sizeof(T)} + 63) / 64;
+}
+
+constexpr index_t conv_panels(index_t channels) noexcept {
+  return conv_rounded(channels, conv_panel) / conv_panel;
+}
+/// The number of outputs in a row of a tile, and of multiplications per tile and pair of channels.
+constexpr index_t tile_width(conv3x3_tile tile) noexcept {
+  return tile == conv3x3_tile::f4x4 ? 4 : 2;
+}
+constexpr index_t tile_points(conv3x3_tile tile) noexcept {
+  return tile == conv3x3_tile::f4x4 ? 36 : 16;
+}
+
+/// The size of transformed weights in bytes.
+template <class T>
+constexpr index_t conv_weights_bytes(conv3x3_tile tile, index_t targets, index_t sources) noexcept {
+  return index_t{sizeof(T)} * (std::is_same<T, double>::value
+                                   ? 9 * targets * sources
+                                   : tile_points(tile) * conv_weights_point(targets, sources));
+}
+
+/// The most source channels and panels of target channels in a block. The transformed tiles and
+/// products of one point take 102 KB for 48 tiles, 208 KB for 98 and 305 KB for 144. They stay in
+/// the second-level cache while the weights stream through it.
+constexpr index_t conv_block_sources = 256, conv_block_panels = 8;
+/// If the transformed weights take more bytes than this, they are written past the caches, and
+/// blocks have more tiles.
+constexpr index_t conv_cached_bytes = index_t{32} * 1024 * 1024;
+constexpr index_t conv_uncached_block_tiles = 144;
+/// The most tiles in a block. The weights are read once per block, so larger blocks pay if the
+/// second-level cache does not hold the weights. They need a part of the last-level cache; each
+/// thread's part is larger if there are few threads. On AVX-512, 98 tiles are seven blocks of
+/// products.
+constexpr index_t conv_least_block_tiles = 48, conv_most_block_tiles = 98;
+constexpr index_t conv_second_level_bytes = index_t{4} * 1024 * 1024;
+constexpr index_t conv_block_tiles(index_t weights_bytes, index_t threads) noexcept {
+  if (weights_bytes > conv_cached_bytes) return conv_uncached_block_tiles;
+  if (weights_bytes <= conv_second_level_bytes) return conv_least_block_tiles;
+  return std::max(conv_least_block_tiles,
+                  2 * conv_most_block_tiles / std::max(threads, index_t{2}));
+}
+/// Each task transforms its own tiles if it has at least this many. Weights that stay in the
+/// second-level cache are quickly read again.
+constexpr index_t conv_least_tiles(index_t weights_bytes) noexcept {
+  return weights_bytes <= 1024 * 1024 ? 12 : 28;
+}
+/// Transformed tiles that tasks share take at most this many bytes per thread, about its part of
+/// the caches.
+constexpr index_t conv_shared_bytes(index_t weights_bytes) noexcept {
+  return (weights_bytes > conv_cached_bytes ? index_t{6} : index_t{2}) * 1024 * 1024;
+}
+
+/// How the tiles and target channels of a call are divided. With many tiles per thread, a task has
+/// some tiles and all panels, and transforms its tiles itself. Otherwise the call takes one pass or
+/// more: threads first transform the tiles of the pass, and then share them. A task is then some of
+/// these tiles and some panels. If few tiles of very many channels fit, so that the weights would
+/// be read in many passes, a task has some panels and transforms its tiles itself.
+struct conv3x3_blocks {
+  index_t tiles, panels;            ///< in total
+  index_t passes;                   ///< 1 if tiles are not shared
+  index_t tile_parts, panel_parts;  ///< a task of a pass has one part of each
+  index_t channels_at_once, panels_at_once;
+  bool shares_tiles = false;
+
+  conv3x3_blocks(index_t all_tiles, index_t sources, index_t targets, index_t weights_bytes,
+                 index_t points, index_t threads)
+      : tiles(all_tiles), panels(conv_panels(targets)), passes(1), panel_parts(1) {
+    channels_at_once =
+        std::min(conv_rounded(std::max(sources, index_t{1}), conv_lanes), conv_block_sources);
+    panels_at_once = std::min(panels, conv_block_panels);
+    const index_t most = conv_block_tiles(weights_bytes, threads);
+    tile_parts = (tiles + most - 1) / most;
+    const index_t even = (tile_parts + threads - 1) / threads * threads;
+    if (threads == 1) return;
+    if (tiles >= even * conv_least_tiles(weights_bytes)) {
+      tile_parts = even;
+      return;
+    }
+    const index_t tile_bytes = points * conv_row(sources) * index_t{sizeof(float)};
+    const index_t in_pass = threads * conv_shared_bytes(weights_bytes) / tile_bytes;
+    if (in_pass < std::min(tiles, conv_uncached_block_tiles)) {
+      panel_parts = std::min(panels, threads / std::gcd(tile_parts, threads));
+      return;
+    }
+    shares_tiles = true;
+    passes = (tiles + in_pass - 1) / in_pass;
+    divide_pass((tiles + passes - 1) / passes, most, threads);
+  }
+
+  /// The number of tasks of a pass.
+  index_t count() const { return tile_parts * panel_parts; }
+  index_t first_tile(index_t pass) const { return tiles * pass / passes; }
+  /// The most tiles in a task and in a pass.
+  index_t most_tiles() const { return (most_in_pass() + tile_parts - 1) / tile_parts; }
+  index_t most_in_pass() const { return (tiles + passes - 1) / passes; }
+
+  /// Tasks of the same panels follow each other: they read the same weights.
+  conv3x3_task task(index_t pass, index_t i) const {
+    const index_t p = i / tile_parts, t = i % tile_parts;
+    const index_t first = first_tile(pass), count = first_tile(pass + 1) - first;
+    return {first + count * t / tile_parts,
+            first + count * (t + 1) / tile_parts,
+            panels * p / panel_parts,
+            panels * (p + 1) / panel_parts,
+            channels_at_once,
+            panels_at_once,
+            {}};
+  }
+
+ private:
+  /// Chooses the parts so that the thread with the most work finishes first. The time of a task
+  /// grows with its panels and its tiles; a few tiles take as long as more, because the weights
+  /// have to be read.
+  void divide_pass(index_t count, index_t most, index_t threads) {
+    constexpr index_t least = 8, overhead = 2, most_rounds = 8;
+    index_t shortest = -1;
+    for (index_t p = 1; p <= panels; ++p) {
+      for (index_t round = 1; round <= most_rounds; ++round) {
+        const index_t t = std::min(count, round * threads / p);
+        if (t < 1 || t * p > chunking::max_count || (count + t - 1) / t > most) continue;
+        const index_t turns = (t * p + threads - 1) / threads;
+        const index_t time =
+            turns * ((panels + p - 1) / p) * (std::max(least, (count + t - 1) / t) + overhead);
+        if (shortest >= 0 && time >= shortest) continue;
+        shortest = time;
+        tile_parts = t;
+        panel_parts = p;
+      }
+    }
+  }
+};
+
+/// The most source channels, panels of target channels and tiles in a block of the gradient of the
+/// weights.
+constexpr index_t weight_grad_sources = 256, weight_grad_panels = 8, weight_grad_tiles = 160;
+/// The transformed tiles of a block take about this many bytes per thread if there are more threads
+/// than weight_grad_tiles suffice for: threads wait for each other after each block.
+constexpr index_t weight_grad_bytes = index_t{64} * 1024;
+
+/// The division of the gradient of the weights into blocks of nearly the same size.
+struct conv3x3_weight_grad_blocks {
+  index_t source_groups, source_parts, panels, panel_parts, tiles, tile_parts;
+  index_t most_sources, most_panels, most_tiles;
+
+  conv3x3_weight_grad_blocks(index_t all_tiles, index_t sources, index_t targets, index_t points,
+                             index_t threads)
+      : panels(conv_panels(targets)), tiles(all_tiles) {
+    source_groups = std::max(index_t{1}, conv_rounded(sources, conv_lanes) / conv_lanes);
+    source_parts = (source_groups * conv_lanes + weight_grad_sources - 1) / weight_grad_sources;
+    panel_parts = (panels + weight_grad_panels - 1) / weight_grad_panels;
+    most_sources = (source_groups + source_parts - 1) / source_parts * conv_lanes;
+    most_panels = (panels + panel_parts - 1) / panel_parts;
+    // The sums are read and written once per block of tiles, so blocks have more tiles if there are
+    // more sums.
+    const index_t channels = most_sources + most_panels * conv_panel;
+    index_t room =
+        std::min(weight_grad_tiles, std::max(conv_least_block_tiles * threads, 3 * channels / 8));
+    if (threads > 1)
+      room = std::max(room,
+                      threads * weight_grad_bytes / (points * channels * index_t{sizeof(float)}));
+    tile_parts = (tiles + room - 1) / room;
+    most_tiles = tile_parts == 0 ? 0 : (tiles + tile_parts - 1) / tile_parts;
+  }
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet
