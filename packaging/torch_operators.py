@@ -149,6 +149,9 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
                  required=("proposal_counts", "image_sizes")),
         Operator("sample_balanced", autocast=None, has_shapes=False),
     ]),
+    "pooling": (["max_pool.hpp", "max_pool_gradient.hpp"], [
+        Operator("max_pool", is_differentiable=True),
+    ]),
     "roi_align": (["roi_align.hpp", "roi_align_gradient.hpp"], [
         Operator("roi_align", is_differentiable=True, is_computed=False, without=("add_to_grad",),
                  required=("output_size",), defaults={"sampling_ratio": "-1"}),

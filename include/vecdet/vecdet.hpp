@@ -34,6 +34,8 @@
 #include <vecdet/letterbox.hpp>
 #include <vecdet/letterbox_transform.hpp>
 #include <vecdet/matching.hpp>
+#include <vecdet/max_pool.hpp>
+#include <vecdet/max_pool_params.hpp>
 #include <vecdet/merging.hpp>
 #include <vecdet/multiscale_roi_align.hpp>
 #include <vecdet/nms.hpp>

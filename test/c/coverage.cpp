@@ -11,6 +11,7 @@
 
 namespace {
 
+const char* const of_networks = "is for networks, which run in a framework with its own pooling";
 const char* const on_head_views = "reads the levels of a head in place, for trainers in C++";
 
 /// The functions that have none in C, with the reason.
@@ -18,6 +19,8 @@ const std::map<std::string, const char*> without = {
     {"retinanet_loss_and_grad", on_head_views},
     {"fcos_loss_and_grad", on_head_views},
     {"ssd_loss_and_grad", on_head_views},
+    {"max_pool", of_networks},
+    {"max_pool_grad", of_networks},
 };
 
 }  // namespace

@@ -16,6 +16,8 @@ import vecdet.torch
 from detr_forms import CHANNELS
 from test_attention import LOCATIONS, SIZES, operands
 from test_detr import FORMS
+from torchvision.models import resnet
+from torchvision.ops.misc import FrozenBatchNorm2d
 
 OPS = torch.ops.vecdet
 ROWS, CLASSES = 64, 7
@@ -163,6 +165,28 @@ class Operators(unittest.TestCase):
                                       for side in (16, 8)],
                                      torch.randn(24, 16, 3, 3, requires_grad=True),
                                      torch.randn(24, requires_grad=True)))
+
+    def test_pooling(self):
+        for layout in (torch.contiguous_format, torch.channels_last):
+            for dtype in (torch.float32, torch.bfloat16):
+                def some_map():
+                    return torch.randn(2, 5, 9, 8).to(dtype).to(memory_format=layout).requires_grad_()
+
+                with self.subTest(layout=layout, dtype=dtype):
+                    opcheck(OPS.max_pool.default, (some_map().detach().requires_grad_(), 3, 3, 2, 2, 1, 1))
+                    self.assert_compiles(lambda x: [vecdet.torch.ops.max_pool2d(x, 3, 2, 1)],
+                                         lambda: (some_map().detach().requires_grad_(),))
+
+    def test_compile_folded_blocks(self):
+        block = resnet.Bottleneck(32, 8, norm_layer=FrozenBatchNorm2d)
+        vecdet.torch.accelerate_convolutions(block)
+        for enabled in (False, True):
+            def run(x):
+                with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+                    return [block(x)]
+
+            self.assert_compiles(run, lambda: (torch.randn(2, 32, 20, 20, requires_grad=True),),
+                                 backends=("aot_eager",))
 
     def test_opcheck_of_attention(self):
         value, points, weights = operands()

@@ -48,6 +48,7 @@ def samples():
         "conv3x3": dict(input=torch.randn(1, 16, 9, 9), **convolution),
         "conv3x3_levels": dict(inputs=[torch.randn(1, 16, side, side) for side in (8, 5)],
                                **convolution),
+        "max_pool": dict(input=torch.randn(1, 2, 8, 8)),
         "deformable_attention": dict(value=torch.randn(1, 20, 2, 3), level_sizes=[4, 4, 2, 2],
                                      points=torch.rand(1, 5, 2, 2, 3, 2),
                                      weights=torch.rand(1, 5, 2, 2, 3)),
@@ -104,7 +105,7 @@ def samples():
 
 # The arguments with a gradient: the first ones.
 DIFFERENTIABLE = {name: 1 for name in samples() if name.endswith(("_loss", "_levels", "roi_align"))}
-DIFFERENTIABLE.update(retinanet_loss=2, set_loss=2, conv3x3=3, conv3x3_levels=3,
+DIFFERENTIABLE.update(retinanet_loss=2, set_loss=2, conv3x3=3, conv3x3_levels=3, max_pool=1,
                       deformable_attention=4)
 
 

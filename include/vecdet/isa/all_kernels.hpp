@@ -15,6 +15,7 @@
 #include <vecdet/kernels/iou_loss/iou_loss.hpp>
 #include <vecdet/kernels/letterbox/letterbox.hpp>
 #include <vecdet/kernels/matching/matching.hpp>
+#include <vecdet/kernels/max_pool/max_pool.hpp>
 #include <vecdet/kernels/nms/nms.hpp>
 #include <vecdet/kernels/query_matching/query_matching.hpp>
 #include <vecdet/kernels/regression_loss/regression_loss.hpp>

@@ -17,13 +17,17 @@ from . import _fcos, _rcnn, _retinanet, _ssd  # noqa: F401 (fills ORIGINALS)
 from ._convolutions import (Conv2d, Sequential, free_transformed_weights, has_fusible_relu,
                             is_3x3)
 from ._detr import replace_attention, restore_attention
-from ._parts import ORIGINALS, is_a
+from ._parts import ORIGINALS, is_a, is_own
+from ._pooling import MaxPool2d
+from ._resnet import BasicBlock, Bottleneck, IntermediateLayerGetter
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
-# Convolutions and sequences are replaced on their own: only some of them fit.
+# Parts of networks, which accelerate_convolutions() replaces, and parts of detectors.
+_CLASSES = {ORIGINALS[ours]: ours
+            for ours in (BasicBlock, Bottleneck, IntermediateLayerGetter, MaxPool2d)}
 _REPLACEMENTS = {theirs: ours for ours, theirs in ORIGINALS.items()
-                 if ours not in (Conv2d, Sequential)}
+                 if ours not in (Conv2d, Sequential, *_CLASSES.values())}
 # A model must contain one of these, or deformable attention.
 _DETECTORS = (fcos.FCOS, retinanet.RetinaNet, roi_heads.RoIHeads, rpn.RegionProposalNetwork,
               ssd.SSD)
@@ -50,6 +54,13 @@ def accelerate_convolutions(module: _Model) -> _Model:
     for which it is faster. In bfloat16, also under autocast, this includes all shapes on processors
     with AMX: docs/pytorch.md has the rule.
 
+    In the blocks of torchvision's ResNets and ResNeXts, normalisation with constant statistics and
+    factors, FrozenBatchNorm2d or BatchNorm2d in evaluation mode, is folded into the convolution
+    before it, at each call.
+
+    nn.MaxPool2d is replaced, too, with the same outputs and positions, bit by bit. PyTorch computes
+    windows of more than 256 positions, return_indices, and the other cases above.
+
     Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. Those in
     bfloat16 are computed in float32 and rounded once. restore() undoes this.
 
@@ -59,6 +70,7 @@ def accelerate_convolutions(module: _Model) -> _Model:
     _replace((each for each in module.modules() if is_3x3(each)), {nn.Conv2d: Conv2d})
     _replace((each for each in module.modules() if has_fusible_relu(each)),
              {nn.Sequential: Sequential})
+    _replace((each for each in module.modules() if is_own(each, *_CLASSES)), _CLASSES)
     return module
 
 
@@ -98,7 +110,7 @@ def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
     takes it, only after restore().
 
     Args:
-        convolutions: whether the model's 3x3 convolutions are replaced, too.
+        convolutions: whether the model's 3x3 convolutions and max pooling are replaced, too.
 
     Returns:
         The model.

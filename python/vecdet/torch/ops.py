@@ -3,10 +3,10 @@
 
 Tensors are on the CPU, of float32, float64, bfloat16 or float16. Losses are differentiable in their
 first argument, once; their other arguments must not require a gradient. deformable_attention is
-differentiable in value, points and weights, once, conv3x3 in input, weight and bias, any number of
-times. Overlaps have no gradient. Forward-mode derivatives and second ones raise where they are not
-supported. Invalid arguments raise RuntimeError, or ValueError as in torchvision, before anything is
-computed.
+differentiable in value, points and weights, once, conv3x3 in input, weight and bias, and
+max_pool2d, any number of times. Overlaps have no gradient. Forward-mode derivatives and second ones
+raise where they are not supported. Invalid arguments raise RuntimeError, or ValueError as in
+torchvision, before anything is computed.
 """
 
 from ._assignment import assign_atss, assign_fcos, assign_task_aligned, match_anchors
@@ -23,6 +23,7 @@ from ._losses import (bce_loss, complete_box_iou_loss, distance_box_iou_loss,
                       quality_focal_loss, regression_loss, retinanet_loss, sigmoid_focal_loss,
                       sigmoid_focal_loss_levels, smooth_l1_loss, softmax_cross_entropy_loss,
                       varifocal_loss)
+from ._pooling import max_pool2d
 from ._set_loss import (HungarianMatcher, SetCriterion, assign_least_cost, match_queries,
                         set_loss)
 from ._two_stage import (MultiScaleRoIAlign, multiscale_roi_align, postprocess_box_head, roi_align,
@@ -36,9 +37,10 @@ __all__ = [
     "decode_distributions", "deformable_attention", "deformable_attention_core_func_v2",
     "distance_box_iou", "distance_box_iou_loss", "distribution_focal_loss", "encode_boxes",
     "encode_distances", "filter_topk", "generalized_box_iou", "generalized_box_iou_loss",
-    "match_anchors", "match_queries", "mined_cross_entropy_loss", "ms_deform_attn_core_pytorch",
-    "multiscale_roi_align", "nms", "postprocess", "postprocess_box_head", "quality_focal_loss",
-    "regression_loss", "remove_small_boxes", "retinanet_loss", "roi_align", "rpn_postprocess",
-    "sample_balanced", "set_loss", "sigmoid_focal_loss", "sigmoid_focal_loss_levels",
-    "smooth_l1_loss", "soft_nms", "softmax_cross_entropy_loss", "varifocal_loss",
+    "match_anchors", "match_queries", "max_pool2d", "mined_cross_entropy_loss",
+    "ms_deform_attn_core_pytorch", "multiscale_roi_align", "nms", "postprocess",
+    "postprocess_box_head", "quality_focal_loss", "regression_loss", "remove_small_boxes",
+    "retinanet_loss", "roi_align", "rpn_postprocess", "sample_balanced", "set_loss",
+    "sigmoid_focal_loss", "sigmoid_focal_loss_levels", "smooth_l1_loss", "soft_nms",
+    "softmax_cross_entropy_loss", "varifocal_loss",
 ]

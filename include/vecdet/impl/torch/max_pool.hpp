@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Max pooling and its gradient.
+#pragma once
+
+#include <vecdet/impl/torch/channels_last.hpp>
+#include <vecdet/impl/torch/detections.hpp>
+#include <vecdet/impl/torch/gradient_memory.hpp>
+#include <vecdet/impl/torch/tensor.hpp>
+#include <vecdet/max_pool.hpp>
+
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+template <class T>
+feature_view<T> map_view(const at::Tensor& tensor, bool channels_last) {
+  return {static_cast<T*>(tensor.data_ptr()),
+          tensor.size(0),
+          tensor.size(1),
+          tensor.size(2),
+          tensor.size(3),
+          channels_last ? feature_layout::nhwc : feature_layout::nchw};
+}
+
+/// max_pool_size(), with errors that name the operator.
+inline grid_size outputs_of(grid_size map, const max_pool_params& params) {
+  const pool_windows windows = check_pool_params("max_pool", map, params);
+  return {windows.y.outputs, windows.x.outputs};
+}
+
+/// Throws if no window fits into the maps.
+inline void check_windows(const at::Tensor& input, grid_size size) {
+  check_shape(size.height > 0 && size.width > 0, "max_pool", "input", input,
+              "maps that are as large as a window, with their padding");
+}
+
+namespace cpu {
+
+/// The maxima, and their positions in the windows, which are empty unless they are wanted.
+inline std::tuple<at::Tensor, at::Tensor> max_pool(const at::Tensor& input,
+                                                   const max_pool_params& params,
+                                                   bool has_positions) {
+  constexpr const char* function = "max_pool";
+  return translated([&] {
+    check_dense(function, "input", input);
+    check_shape(input.dim() == 4, function, "input", input, "[images, channels, height, width]");
+    const at::ScalarType type = computed_type(function, "input", input);
+    const bool channels_last = are_channels_last(input);
+    const at::MemoryFormat format = feature_format(channels_last);
+    const at::Tensor read = contiguous("input", input, type, format);
+    const grid_size size = outputs_of({input.size(2), input.size(3)}, params);
+    check_windows(input, size);
+    const std::vector<std::int64_t> shape{input.size(0), input.size(1), size.height, size.width};
+    const at::Tensor output = at::empty(shape, read.options(), format);
+    const at::Tensor positions = has_positions
+                                     ? at::empty(shape, read.options().dtype(at::kByte), format)
+                                     : at::empty({0}, read.options().dtype(at::kByte));
+    with_element(type, [&](auto element) {
+      using T = decltype(element);
+      const auto from = map_view<const T>(read, channels_last);
+      const auto to = map_view<T>(output, channels_last);
+      auto& workspace = thread_workspace<max_pool_workspace>();
+      if (has_positions)
+        vecdet::max_pool(from, to, map_view<std::uint8_t>(positions, channels_last), params,
+                         workspace, threads());
+      else
+        vecdet::max_pool(from, to, params, workspace, threads());
+    });
+    return std::make_tuple(output.to(input.scalar_type()), positions);
+  });
+}
+
+/// @param height, width of the gradient
+inline at::Tensor max_pool_grad(const at::Tensor& upstream, const at::Tensor& positions,
+                                std::int64_t height, std::int64_t width,
+                                const max_pool_params& params, bool channels_last) {
+  constexpr const char* function = "max_pool_grad";
+  return translated([&] {
+    check_shape(upstream.dim() == 4, function, "upstream", upstream,
+                "[images, channels, height, width]");
+    check_shape(positions.dim() == 4, function, "positions", positions,
+                "[images, channels, height, width]");
+    const at::ScalarType type = computed_type(function, "upstream", upstream);
+    const at::MemoryFormat format = feature_format(channels_last);
+    const at::Tensor arriving = contiguous("upstream", upstream, type, format);
+    const at::Tensor bytes = contiguous("positions", positions, at::kByte, format);
+    const at::Tensor grad =
+        gradient_of({upstream.size(0), upstream.size(1), height, width}, type, format);
+    with_element(type, [&](auto element) {
+      using T = decltype(element);
+      vecdet::max_pool_grad(map_view<const T>(arriving, channels_last),
+                            map_view<const std::uint8_t>(bytes, channels_last),
+                            map_view<T>(grad, channels_last), params,
+                            thread_workspace<max_pool_workspace>(), threads());
+    });
+    return grad.to(upstream.scalar_type());
+  });
+}
+
+}  // namespace cpu
+
+// The same for tensors without data. Symbolic sizes become those of the example.
+namespace meta {
+
+inline std::tuple<at::Tensor, at::Tensor> max_pool(const at::Tensor& input,
+                                                   const max_pool_params& params,
+                                                   bool has_positions) {
+  return translated([&] {
+    check_shape(input.dim() == 4, "max_pool", "input", input, "[images, channels, height, width]");
+    const auto side = [&](int dimension) {
+      return input.sym_size(dimension).guard_int(__FILE__, __LINE__);
+    };
+    const grid_size size = outputs_of({side(2), side(3)}, params);
+    check_windows(input, size);
+    const std::vector<c10::SymInt> shape{input.sym_size(0), input.sym_size(1), size.height,
+                                         size.width};
+    const at::MemoryFormat format = feature_format(are_channels_last(input));
+    const at::TensorOptions bytes = input.options().dtype(at::kByte);
+    return std::make_tuple(
+        at::empty_symint(shape, input.options(), format),
+        has_positions ? at::empty_symint(shape, bytes, format) : at::empty({0}, bytes));
+  });
+}
+
+}  // namespace meta
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet
