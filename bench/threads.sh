@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every function of the catalogue on real threads, beside the simulation of the same numbers of threads: for a
-# machine with more processors that is only lent for minutes and has no compiler. docs/whole_socket.md
+# machine with more processors, which needs no compiler. docs/whole_socket.md
 #
 #   threads.sh pack <build tree> <folder>          copies vecdet-profile, its libraries, the list and this script
 #   threads.sh run <results> [<seconds in all>]    runs the list in the script's folder, 230 s at most by default
