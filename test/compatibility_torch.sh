@@ -25,7 +25,7 @@ build=/build
 run cmake -S /src -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON \
   -DVECDET_BUILD_TESTS=ON -DVECDET_TEST_PROJECT=ON -DVECDET_BUILD_EXAMPLES=ON
 run ninja -C $build -j "${JOBS:-$(nproc)}" vecdet_torch detector vecdet_test_detector
-for test in compile package training two_stage queries accelerate attention detr convolutions folding pooling gradients; do
-  run env PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 python3 /src/test/torch/test_$test.py
+for test in "$source"/test/torch/test_*.py; do
+  run env PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 python3 "/src/test/torch/$(basename "$test")"
 done
 run ctest --test-dir $build -R torch_detector --output-on-failure
