@@ -160,7 +160,7 @@ class Modules(unittest.TestCase):
             x = torch.randn(2, 16, 33, 30).to(memory_format=layout)
             leaves = [x.clone(memory_format=torch.preserve_format).requires_grad_() for _ in range(2)]
             names, found = operators_of(lambda: ours(leaves[0]))
-            self.assertEqual(names.count(OURS), 2)
+            self.assertEqual(names.count(OURS), 2 if layout == torch.contiguous_format else 0)
             expected = net(leaves[1])
             self.assertTrue(torch.equal(found, expected))
             upstream = torch.randn_like(expected)

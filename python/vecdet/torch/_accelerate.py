@@ -19,13 +19,11 @@ from ._convolutions import (Conv2d, Sequential, free_transformed_weights, has_fu
 from ._detr import replace_attention, restore_attention
 from ._parts import ORIGINALS, is_a, is_own
 from ._pooling import MaxPool2d
-from ._resnet import BasicBlock, Bottleneck, IntermediateLayerGetter
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
 # Parts of networks, which accelerate_convolutions() replaces, and parts of detectors.
-_CLASSES = {ORIGINALS[ours]: ours
-            for ours in (BasicBlock, Bottleneck, IntermediateLayerGetter, MaxPool2d)}
+_CLASSES = {ORIGINALS[MaxPool2d]: MaxPool2d}
 _REPLACEMENTS = {theirs: ours for ours, theirs in ORIGINALS.items()
                  if ours not in (Conv2d, Sequential, *_CLASSES.values())}
 # A model must contain one of these, or deformable attention.
@@ -54,12 +52,9 @@ def accelerate_convolutions(module: _Model) -> _Model:
     for which it is faster. In bfloat16, also under autocast, this includes all shapes on processors
     with AMX: docs/pytorch.md has the rule.
 
-    In the blocks of torchvision's ResNets and ResNeXts, normalisation with constant statistics and
-    factors, FrozenBatchNorm2d or BatchNorm2d in evaluation mode, is folded into the convolution
-    before it, at each call.
-
     nn.MaxPool2d is replaced, too, with the same outputs and positions, bit by bit. PyTorch computes
-    windows of more than 256 positions, return_indices, and the other cases above.
+    maps in channels_last, for which it is as fast, windows of more than 256 positions,
+    return_indices, and the other cases above.
 
     Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. Those in
     bfloat16 are computed in float32 and rounded once. restore() undoes this.

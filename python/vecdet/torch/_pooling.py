@@ -56,4 +56,5 @@ def _fits(module: nn.MaxPool2d, input: Tensor) -> bool:
     height, width = number_pair(module.kernel_size)
     return (not module.return_indices and 0 < height * width <= 256 and isinstance(input, Tensor)
             and input.dim() == 4 and input.is_cpu and input.dtype in _TYPES
-            and input.layout == torch.strided and input.numel() > 0 and not is_transformed(input))
+            and input.layout == torch.strided and input.is_contiguous() and input.numel() > 0
+            and not is_transformed(input))
