@@ -226,6 +226,11 @@ function(vecdet_add_torch_target include_dir)
   set_target_properties(vecdet_torch PROPERTIES
     INTERPROCEDURAL_OPTIMIZATION OFF VECDET_TORCH_VERSION "${Torch_VERSION}")
   target_compile_options(vecdet_torch PRIVATE -ffp-contract=off -fno-fast-math)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND NOT APPLE)
+    # Some toolchains link the C++ library statically. The process has PyTorch's, too, and streams fail if the
+    # symbols of both are mixed.
+    target_link_options(vecdet_torch PRIVATE -Wl,--exclude-libs,libstdc++.a)
+  endif()
   target_include_directories(vecdet_torch SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
   target_link_libraries(vecdet_torch PUBLIC vecdet_dispatch ${TORCH_LIBRARIES}
     PRIVATE OpenMP::OpenMP_CXX)

@@ -29,3 +29,7 @@ for test in "$source"/test/torch/test_*.py; do
   run env PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 python3 "/src/test/torch/$(basename "$test")"
 done
 run ctest --test-dir $build -R torch_detector --output-on-failure
+# A toolchain may link the C++ library into each module.
+run cmake -DCMAKE_SHARED_LINKER_FLAGS=-static-libstdc++ $build
+run ninja -C $build vecdet_torch
+run env PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 python3 /src/test/torch/test_attention.py
