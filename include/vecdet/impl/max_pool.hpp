@@ -111,7 +111,7 @@ class max_pool_call {
         });
   }
 
-  void grad(const T* upstream, const std::uint8_t* positions, T* grad) {
+  void run_grad(const T* upstream, const std::uint8_t* positions, T* grad) {
     const auto& kernels = detail::kernels<max_pool_kernels<T>>(target_);
     const max_pool_grad_args<T> args{windows_, upstream, positions, grad};
     const profile::scope timing([&] { return problem(true, 1); });
@@ -239,7 +239,7 @@ void max_pool_grad(feature_view<T> upstream, feature_view<const std::uint8_t> po
   detail::check_apart(function, "grad", grad, "positions", positions);
   detail::max_pool_call<value_of<T>>(function, windows, grad.images(), grad.channels(),
                                      grad.layout() == feature_layout::nhwc, workspace, policy)
-      .grad(upstream.data(), positions.data(), grad.data());
+      .run_grad(upstream.data(), positions.data(), grad.data());
 }
 
 }  // namespace VECDET_ABI
