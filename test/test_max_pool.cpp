@@ -215,7 +215,7 @@ TEST_CASE("max pooling: the sizes of outputs") {
 TEST_CASE("max pooling: equal numbers, NaN, and windows without a number") {
   for_each_isa([&](isa) {
     max_pool_workspace workspace;
-    const float nan = std::nan("");
+    const float nan = std::nanf("");
     // Ties: the first; NaN: the last.
     const std::vector<float> input{2, 2, nan, 1, 1, 2, 0, nan};  // 2 x 4
     std::vector<float> output(2);
