@@ -53,8 +53,8 @@ def accelerate_convolutions(module: _Model) -> _Model:
     with AMX: docs/pytorch.md has the rule.
 
     nn.MaxPool2d is replaced, too, with the same outputs and positions, bit by bit. PyTorch computes
-    maps in channels_last, for which it is as fast, windows of more than 256 positions,
-    return_indices, and the other cases above.
+    maps in channels_last, windows of more than 256 positions, return_indices, and the other cases
+    above.
 
     Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. Those in
     bfloat16 are computed in float32 and rounded once. restore() undoes this.
