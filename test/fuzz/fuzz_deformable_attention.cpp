@@ -71,8 +71,8 @@ void fuzz_type(fuzz::input& in) {
   // times 4 such terms per query, and images have at most 70 queries.
   const auto largest = [](const auto& numbers) {
     double found = 0;
-    for (index_t i = 0; i < static_cast<index_t>(numbers.size()); ++i) {
-      const double x = std::fabs(static_cast<double>(numbers[i]));
+    for (index_t i = 0; i < numbers.size(); ++i) {
+      const double x = std::fabs(static_cast<double>(numbers.data()[i]));
       if (std::isfinite(x)) found = std::max(found, x);
     }
     return found;
