@@ -64,22 +64,22 @@ template <class A, class B>
 void check_same_maps(const char* function, const char* name, const feature_view<A>& map,
                      const char* model, const feature_view<B>& like, index_t height,
                      index_t width) {
-  const auto check_as = [&](const char* member, index_t value, index_t expected,
-                            const std::string& source) {
+  // Texts are made only for errors: a call allocates no memory.
+  const auto check_as = [&](const char* member, index_t value, index_t expected, const char* source,
+                            const char* of) {
     if (value != expected)
       check_member(false, function, name, member, value,
-                   (std::to_string(expected) + source).c_str());
+                   (std::to_string(expected) + source + of).c_str());
   };
-  const std::string as_model = std::string(", as in ") + model;
-  check_as("images()", map.images(), like.images(), as_model);
-  check_as("channels()", map.channels(), like.channels(), as_model);
-  check_as("height()", map.height(), height, ", the output's height by max_pool_size()");
-  check_as("width()", map.width(), width, ", the output's width by max_pool_size()");
+  check_as("images()", map.images(), like.images(), ", as in ", model);
+  check_as("channels()", map.channels(), like.channels(), ", as in ", model);
+  check_as("height()", map.height(), height, ", the output's height by max_pool_size()", "");
+  check_as("width()", map.width(), width, ", the output's width by max_pool_size()", "");
   const auto layout = [](bool is_nhwc) { return is_nhwc ? "nhwc" : "nchw"; };
   const bool is_nhwc = like.layout() == feature_layout::nhwc;
   if (map.layout() != like.layout())
     check_member(false, function, name, "layout()", layout(!is_nhwc),
-                 (layout(is_nhwc) + as_model).c_str());
+                 (std::string(layout(is_nhwc)) + ", as in " + model).c_str());
 }
 
 /// A call whose arguments have been checked. T is the type of the maps.
