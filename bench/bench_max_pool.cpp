@@ -6,6 +6,7 @@
 // written; in the gradient, 13 MB are read and 41 MB written.
 #include "plain/max_pool.hpp"
 #include "support/implementations.hpp"
+#include "support/scene.hpp"
 #include <vecdet/max_pool.hpp>
 
 #include <algorithm>
@@ -50,13 +51,9 @@ struct pool_operands {
         output(upstream.size()),
         grad(input.size()),
         positions(upstream.size()) {
-    std::uint32_t state = 1;
-    const auto next = [&] {
-      state = state * 1664525u + 1013904223u;
-      return static_cast<float>(state >> 8) * 0x1p-23f - 1;
-    };
-    for (T& x : input) x = T(std::max(next(), 0.0f));
-    for (T& x : upstream) x = T(next());
+    random_generator random(1);
+    for (T& x : input) x = T(std::max(static_cast<float>(random.uniform(-1, 1)), 0.0f));
+    for (T& x : upstream) x = T(static_cast<float>(random.uniform(-1, 1)));
     forward(threading::parallel);
   }
   template <class U>
@@ -91,12 +88,12 @@ std::shared_ptr<pool_operands<T>> make_operands(const pool_shape& shape, feature
 template <class T>
 void add(const pool_shape& shape, feature_layout layout) {
   using operands = pool_operands<T>;
-  const bool last = layout == feature_layout::nhwc;
+  const bool channels_last = layout == feature_layout::nhwc;
   const work amount{static_cast<double>(shape.inputs()),
                     static_cast<double>(shape.inputs() + shape.outputs()) * sizeof(T) +
                         static_cast<double>(shape.outputs())};
   const std::string rest =
-      std::string(last ? "/nhwc/" : "/") + dtype_name<T>() + "/" + shape.name();
+      std::string(channels_last ? "/nhwc/" : "/") + dtype_name<T>() + "/" + shape.name();
   const auto prepare = [=] { return make_operands<T>(shape, layout); };
   const auto forward = [](operands& d, threading policy) { d.forward(policy); };
   const auto backward = [](operands& d, threading policy) { d.backward(policy); };
@@ -106,8 +103,8 @@ void add(const pool_shape& shape, feature_layout layout) {
         "max_pool" + rest, amount, prepare, forward,
         [=](operands& d) {
           VECDET_PLAIN(plain_max_pool)
-          (d.input.data(), shape.images, shape.channels, shape.height, shape.width, last, side,
-           shape.stride, d.output.data(), d.positions.data());
+          (d.input.data(), shape.images, shape.channels, shape.height, shape.width, channels_last,
+           side, shape.stride, d.output.data(), d.positions.data());
         },
         &operands::output);
     register_with_plain(
@@ -115,7 +112,7 @@ void add(const pool_shape& shape, feature_layout layout) {
         [=](operands& d) {
           VECDET_PLAIN(plain_max_pool_grad)
           (d.upstream.data(), d.positions.data(), shape.images, shape.channels, shape.height,
-           shape.width, last, side, shape.stride, d.grad.data());
+           shape.width, channels_last, side, shape.stride, d.grad.data());
         },
         &operands::grad);
   } else {

@@ -29,16 +29,15 @@ inline void write_threads(std::ostream& out, const std::vector<thread_scaling>& 
     table[0].push_back(number + " simulated");
   }
   table[0].insert(table[0].end(), {"outside", "loops", "pieces", "problem"});
-  thread_scaling all;
-  all.simulated.resize(threads.size());
-  double one_thread = 0;
+  double one_thread = 0;  // of all recorded calls
+  std::vector<double> simulated(threads.size());
   for (const thread_scaling& p : problems) {
     std::vector<std::string> row{duration_text(p.one_thread)};
     one_thread += p.calls * scheduled(p.divided_for_one, 1);
     for (std::size_t n = 0; n < threads.size(); ++n) {
       if (is_measured[n]) row.push_back(fixed(p.measured_speedup(n), 2));
       row.push_back(fixed(p.simulated_speedup(n), threads[n] < 10 ? 2 : 1));
-      all.simulated[n] += p.calls * p.simulated[n];
+      simulated[n] += p.calls * p.simulated[n];
     }
     row.insert(row.end(), {duration_text(p.last.outside), std::to_string(p.last.loops.size()),
                            std::to_string(p.last.pieces()), detail::one_line(p.name)});
@@ -48,7 +47,7 @@ inline void write_threads(std::ostream& out, const std::vector<thread_scaling>& 
     std::vector<std::string> row{duration_text(one_thread)};
     for (std::size_t n = 0; n < threads.size(); ++n) {
       if (is_measured[n]) row.push_back("");
-      row.push_back(fixed(one_thread / all.simulated[n], threads[n] < 10 ? 2 : 1));
+      row.push_back(fixed(one_thread / simulated[n], threads[n] < 10 ? 2 : 1));
     }
     row.insert(row.end(), {"", "", "", "all recorded calls"});
     table.push_back(std::move(row));

@@ -13,12 +13,12 @@
 //   output, upstream, positions   images x channels x output height x output width, all in the
 //                                 input's layout
 //
-// Positions are bytes: i times the window's width, plus j. A quarter of the memory of PyTorch's
-// indices, or less, is written and read again, and so a window has at most 256 positions.
+// A position is one byte, i times the window's width plus j, where PyTorch stores an index of eight
+// bytes. A window therefore has at most 256 positions.
 //
-// The largest number wins, of equal ones the first, in rows and then columns; 0 and -0 are equal. A
-// NaN wins over every number, and the last of several NaN over the others. Outputs are copies of
-// inputs, bit by bit, which are those that PyTorch copies.
+// The largest number wins. Of equal numbers the first wins, in the order of rows and then columns;
+// 0 and -0 are equal. A NaN wins over every number, and the last NaN over the others. An output is
+// a copy of the input that wins, bit by bit, and that is the one that PyTorch copies.
 //
 // The gradient of an input is the sum of the upstream gradients of the windows in which it won.
 // They are added in the order of the outputs, in float if the maps are bfloat16. Bytes that are no
@@ -44,8 +44,8 @@ inline namespace VECDET_ABI {
 
 /// The height and width of the output for maps of height x width: 1 + the number of whole strides
 /// by which the first window can move until it reaches the end of the padding. In ceil_mode, one
-/// more if a part of a stride is left and that window begins before the padding behind the map. 0
-/// if the window is larger than the padded map.
+/// more if a part of a stride is left and that window begins within the map or the padding before
+/// it. 0 if the window is larger than the padded map.
 /// @throws std::invalid_argument if a parameter is out of range
 grid_size max_pool_size(grid_size map, const max_pool_params& params);
 

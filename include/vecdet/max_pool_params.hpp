@@ -7,7 +7,8 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Numbers are at most 2^31 - 1.
+/// Numbers are at most 2^31 - 1. A window reaches over (window - 1) * dilation + 1 rows, and
+/// columns likewise.
 struct max_pool_params {
   index_t window_height = 2;   ///< the window's rows, 1 or more
   index_t window_width = 2;    ///< the window's columns; rows x columns are at most 256

@@ -123,6 +123,7 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
 
 # The results of a batch are in two arrays, because the allocations, addresses and views of arrays
 # cost most of a small call: boxes, scores and extras; labels, sources and offsets.
+# A view of nothing: old versions of NumPy would allocate memory for an array of this shape.
 _NO_EXTRAS = as_strided(empty((1, 0), float32), (1 << 40, 0))
 
 

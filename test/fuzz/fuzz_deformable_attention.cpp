@@ -64,8 +64,8 @@ void fuzz_type(fuzz::input& in) {
 
   // Sums near the end of float's range may overflow.
   const double most = 1e30;
-  // Weights of corners may underflow before a large number multiplies them. Sums have at most 48
-  // times 4 such terms per query, and images have at most 70 queries.
+  // Weights of corners may underflow before a large number multiplies them. A query has at most 18
+  // points with four corners each, and an image has at most 70 queries.
   const auto largest = [](const auto& numbers) {
     double found = 0;
     for (index_t i = 0; i < numbers.size(); ++i) {
@@ -74,10 +74,10 @@ void fuzz_type(fuzz::input& in) {
     }
     return found;
   };
-  const double underflow = 70 * 48 * 4 * 0x1p-149;
+  const double underflow = 70 * 18 * 4 * 0x1p-149;
   const double of_values = underflow * largest(value), of_upstream = underflow * largest(upstream);
   const double of_products = of_values * largest(upstream) * 33 * 17;
-  // So may products of some factors that another one, 0, multiplies afterwards.
+  // Products of some factors may overflow although another factor is 0: 0 times infinity is NaN.
   const bool may_overflow =
       std::max(largest(value), 1.0) * std::max(largest(upstream), 1.0) * 33 > most ||
       largest(weights) > most;

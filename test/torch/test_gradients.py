@@ -343,8 +343,8 @@ class SecondDerivatives(unittest.TestCase):
                         with self.assertRaisesRegex(RuntimeError, "again|is not implemented"):
                             torch.autograd.grad(along, tensors_of(leaves))
                         continue
-                    # The value is linear in pieces, so the second derivative of its square in the direction
-                    # of its slope is twice the square of the slope's square.
+                    # The value is linear in pieces, so the second derivative of its square in
+                    # the direction of its slope is twice the square of the slope's square.
                     again = torch.autograd.grad(along, tensors_of(leaves))
                     found = sum(float((a * b).sum()) for a, b in zip(again, slopes))
                     square = sum(float(slope.square().sum()) for slope in slopes)

@@ -73,8 +73,8 @@ struct chunking {
   index_t end(index_t chunk) const noexcept { return std::min(total, (chunk + 1) * size); }
 };
 
-/// The number of pieces to divide equal items into: four per thread, or fewer if the last threads
-/// would then wait less by an eighth of the time.
+/// The number of pieces to divide equal items into: four per thread. Fewer if the busiest thread
+/// then has less work, by a ninth or more.
 inline index_t even_pieces(index_t items, index_t threads) noexcept {
   index_t best = 1, least = items;
   for (index_t rounds = 4; rounds > 0; --rounds) {
@@ -107,7 +107,7 @@ class started_pieces {
   std::atomic<std::uint64_t> words_[chunking::max_count / 64] = {};
 };
 
-/// A number of the calling thread, in the order of the first requests.
+/// The calling thread's number. Threads are numbered in the order in which they first ask.
 inline index_t this_thread_number() noexcept {
   static std::atomic<index_t> count{0};
   thread_local const index_t number = count.fetch_add(1, std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 #include <vecdet/args/conv3x3.hpp>
 #include <vecdet/conv3x3_tile.hpp>
 #include <vecdet/impl/chunks.hpp>
+#include <vecdet/impl/workspace.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
@@ -15,12 +16,6 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
-
-/// The number of cache lines that hold `size` numbers.
-template <class T>
-index_t lines_for(index_t size) noexcept {
-  return (size * index_t{sizeof(T)} + 63) / 64;
-}
 
 constexpr index_t conv_panels(index_t channels) noexcept {
   return conv_rounded(channels, conv_panel) / conv_panel;

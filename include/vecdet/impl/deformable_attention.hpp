@@ -126,7 +126,7 @@ class attention_call {
   template <class Run>
   void run_with_memory(const chunking& chunks, index_t size, const Run& run) {
     const index_t scratch_lines = blocks_ * index_t{sizeof(corners)} / 64;
-    const index_t lines = scratch_lines + (size * index_t{sizeof(real)} + 63) / 64;
+    const index_t lines = scratch_lines + lines_for<real>(size);
     slot_pool slots(std::min(usable_threads(policy_), chunks.count));
     cache_line* const all = grown_scratch(buffers_.memory, slots.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
@@ -172,8 +172,8 @@ class attention_call {
       return;
     }
     const index_t head_size = args_.locations * args_.channels;
-    real* const packed = reinterpret_cast<real*>(
-        grown(buffers_.packed, (args_.heads * head_size * index_t{sizeof(real)} + 63) / 64));
+    real* const packed =
+        reinterpret_cast<real*>(grown(buffers_.packed, lines_for<real>(args_.heads * head_size)));
     const attention_source<real> source{packed, 0, head_size, args_.channels};
     // Chunks of the locations and queries of one head.
     const index_t parts = std::max(index_t{1}, chunking::max_count / args_.heads);
@@ -260,16 +260,15 @@ class attention_call {
                                        threads * bytes_per_thread /
                                            std::max(index_t{1}, points * index_t{sizeof(point)})}));
     // Several bands and segments per thread.
-    const index_t enough = std::max(
+    const index_t bands = std::max(
         index_t{1}, std::min((4 * threads + at_once - 1) / at_once, chunking::max_count / at_once));
-    const index_t bands = enough;
-    const index_t segments = std::max(index_t{1}, std::min(enough, args_.queries / least_queries));
+    const index_t segments = std::max(index_t{1}, std::min(bands, args_.queries / least_queries));
     const index_t capacity = 4 * ((args_.queries + segments - 1) / segments) * args_.point_count;
     const index_t largest = set_bands(bands);
-    point* const sorted = reinterpret_cast<point*>(grown_scratch(
-        buffers_.points, (at_once * segments * capacity * index_t{sizeof(point)} + 63) / 64));
+    point* const sorted = reinterpret_cast<point*>(
+        grown_scratch(buffers_.points, lines_for<point>(at_once * segments * capacity)));
     std::int32_t* const begin = grown(buffers_.begin, at_once * segments * (bands + 1));
-    const index_t unsorted = (capacity * index_t{sizeof(point)} + 63) / 64 * 64;
+    const index_t unsorted = 64 * lines_for<point>(capacity);
     for (index_t head = 0; head < heads; head += at_once) {
       const index_t count = std::min(at_once, heads - head);
       run_with_memory(chunking(count * segments, 1), unsorted / index_t{sizeof(real)},

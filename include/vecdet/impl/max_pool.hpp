@@ -46,10 +46,11 @@ inline pool_windows check_pool_params(const char* function, grid_size map,
     if (padding > half)
       check_member(false, function, "params", name, padding,
                    ("at most " + std::to_string(half) + ", half of the window's reach").c_str());
-    const index_t way = inputs + 2 * padding - reach - 1;
-    if (inputs == 0 || way < 0) return windows;
-    windows.outputs = way / stride + 1;
-    if (params.ceil_mode && way % stride != 0 && windows.outputs * stride < inputs + padding)
+    // How far the first window can move.
+    const index_t distance = inputs + 2 * padding - reach - 1;
+    if (inputs == 0 || distance < 0) return windows;
+    windows.outputs = distance / stride + 1;
+    if (params.ceil_mode && distance % stride != 0 && windows.outputs * stride < inputs + padding)
       ++windows.outputs;
     return windows;
   };
@@ -115,8 +116,9 @@ class max_pool_call {
     const auto& kernels = detail::kernels<max_pool_kernels<T>>(target_);
     const max_pool_grad_args<T> args{windows_, upstream, positions, grad};
     const profile::scope timing([&] { return problem(true, 1); });
+    constexpr index_t input_cost = 8;  // clearing and writing a sum, and adding to it
     by_rows(
-        windows_.y.inputs, windows_.x.inputs * 8,
+        windows_.y.inputs, windows_.x.inputs * input_cost,
         [&](index_t rows) { return kernels.grad_scratch_size(windows_, rows); },
         [&](index_t image, index_t first, index_t last, compute_type<T>* scratch) {
           kernels.grad(args, image, first, last, scratch);
@@ -124,21 +126,21 @@ class max_pool_call {
   }
 
  private:
-  /// Calls work(image, first, last, scratch) for bands of the `rows` of each image, or plane.
-  /// Neighbouring bands read the same rows at their border, so bands have at least 16 rows.
-  /// @param cost of a row, about that of so many comparisons per channel
+  /// Calls work(map, first, last, scratch) for bands of the `rows` of each map: an image in NHWC, a
+  /// plane in NCHW. Neighbouring bands both read the rows at their border, so bands have at least
+  /// 16 rows. They also have at least as many as take some ten microseconds.
+  /// @param row_cost of one channel, in comparisons
   template <class Size, class Work>
-  void by_rows(index_t rows, index_t cost, const Size& scratch_size, const Work& work) {
+  void by_rows(index_t rows, index_t row_cost, const Size& scratch_size, const Work& work) {
     const index_t maps = is_nhwc_ ? images_ : images_ * channels_;
     if (maps == 0 || rows == 0 || windows_.channels == 0) return;
     constexpr index_t least_rows = 16, least_cost = 1 << 18;
-    const index_t of_row = std::max(cost * windows_.channels, index_t{1});
-    const index_t least = std::max(least_rows, (least_cost + of_row - 1) / of_row);
-    const chunking chunks(maps * rows, least);
-    const index_t most = std::min(rows, chunks.size);
-    const index_t lines = (scratch_size(most) * index_t{sizeof(compute_type<T>)} + 63) / 64;
+    const index_t cost = std::max(row_cost * windows_.channels, index_t{1});
+    const chunking chunks(maps * rows, std::max(least_rows, (least_cost + cost - 1) / cost));
+    const index_t most_rows = std::min(rows, chunks.size);
+    const index_t lines = lines_for<compute_type<T>>(scratch_size(most_rows));
     slot_pool slots(std::min(usable_threads(policy_), chunks.count));
-    cache_line* const all = grown(scratch_, slots.count() * lines);
+    cache_line* const all = grown_scratch(scratch_, slots.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       const index_t slot = slots.take();
       auto* const memory = reinterpret_cast<compute_type<T>*>(all + slot * lines);

@@ -34,6 +34,12 @@ struct alignas(64) cache_line {
   unsigned char bytes[64];
 };
 
+/// The number of cache lines that hold `size` elements.
+template <class T>
+index_t lines_for(index_t size) noexcept {
+  return (size * index_t{sizeof(T)} + 63) / 64;
+}
+
 /// grown(), but to exactly `lines`, and without the old contents.
 inline cache_line* grown_scratch(aligned_vector<cache_line>& memory, index_t lines) {
   if (static_cast<index_t>(memory.size()) < lines) memory.clear();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/feature_view.hpp>
 
 #include <cstddef>
 
@@ -28,6 +29,17 @@ inline bool are_channels_last(at::TensorList maps) {
 
 inline at::MemoryFormat feature_format(bool channels_last) {
   return channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+}
+
+/// A contiguous or channels-last tensor, images x channels x height x width.
+template <class T>
+feature_view<T> features_of(const at::Tensor& tensor, bool channels_last) {
+  return {static_cast<T*>(tensor.data_ptr()),
+          tensor.size(0),
+          tensor.size(1),
+          tensor.size(2),
+          tensor.size(3),
+          channels_last ? feature_layout::nhwc : feature_layout::nchw};
 }
 
 }  // namespace aten

@@ -19,16 +19,6 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-template <class T>
-feature_view<T> map_view(const at::Tensor& tensor, bool channels_last) {
-  return {static_cast<T*>(tensor.data_ptr()),
-          tensor.size(0),
-          tensor.size(1),
-          tensor.size(2),
-          tensor.size(3),
-          channels_last ? feature_layout::nhwc : feature_layout::nchw};
-}
-
 /// max_pool_size(), with errors that name the operator.
 inline grid_size outputs_of(grid_size map, const max_pool_params& params) {
   const pool_windows windows = check_pool_params("max_pool", map, params);
@@ -64,11 +54,11 @@ inline std::tuple<at::Tensor, at::Tensor> max_pool(const at::Tensor& input,
                                      : at::empty({0}, read.options().dtype(at::kByte));
     with_element(type, [&](auto element) {
       using T = decltype(element);
-      const auto from = map_view<const T>(read, channels_last);
-      const auto to = map_view<T>(output, channels_last);
+      const auto from = features_of<const T>(read, channels_last);
+      const auto to = features_of<T>(output, channels_last);
       auto& workspace = thread_workspace<max_pool_workspace>();
       if (has_positions)
-        vecdet::max_pool(from, to, map_view<std::uint8_t>(positions, channels_last), params,
+        vecdet::max_pool(from, to, features_of<std::uint8_t>(positions, channels_last), params,
                          workspace, threads());
       else
         vecdet::max_pool(from, to, params, workspace, threads());
@@ -95,9 +85,9 @@ inline at::Tensor max_pool_grad(const at::Tensor& upstream, const at::Tensor& po
         gradient_of({upstream.size(0), upstream.size(1), height, width}, type, format);
     with_element(type, [&](auto element) {
       using T = decltype(element);
-      vecdet::max_pool_grad(map_view<const T>(arriving, channels_last),
-                            map_view<const std::uint8_t>(bytes, channels_last),
-                            map_view<T>(grad, channels_last), params,
+      vecdet::max_pool_grad(features_of<const T>(arriving, channels_last),
+                            features_of<const std::uint8_t>(bytes, channels_last),
+                            features_of<T>(grad, channels_last), params,
                             thread_workspace<max_pool_workspace>(), threads());
     });
     return grad.to(upstream.scalar_type());

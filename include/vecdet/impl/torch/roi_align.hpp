@@ -45,16 +45,6 @@ inline void check_features(const char* function, at::TensorList features) {
   }
 }
 
-template <class T>
-feature_view<T> features_of(const at::Tensor& tensor, bool channels_last) {
-  return {static_cast<T*>(tensor.data_ptr()),
-          tensor.size(0),
-          tensor.size(1),
-          tensor.size(2),
-          tensor.size(3),
-          channels_last ? feature_layout::nhwc : feature_layout::nchw};
-}
-
 /// Boxes with their images: K x 5, an image's index and corners, or K x 4, image after image.
 class boxes_of_features {
  public:

@@ -90,7 +90,7 @@ void pool_grad(const detail::max_pool_grad_args<T>& a, index_t image, index_t fi
       }
     };
     for (index_t p = 0; p < begin; ++p) add_at_border(p);
-    if (channels == 1) {
+    if (channels == 1) {  // with a constant, there is no inner loop
       for (index_t p = begin; p < end; ++p)
         add_upstream(upstream + p, positions + p, offset, 1, scratch + x.begin(p));
     } else {

@@ -37,14 +37,13 @@ class pool_ring {
   void take(const T* row, index_t y) {
     real* to = slot(y);
     const real nothing = -std::numeric_limits<real>::infinity();
-    index_t r = 0;
     if constexpr (std::is_same<real, float>::value) {
       if (x_.stride == 2 && remainders(x_) == 2) {
         take_pairs(row, to);
         return;
       }
     }
-    for (; r < remainders(x_); ++r, to += remainder_) {
+    for (index_t r = 0; r < remainders(x_); ++r, to += remainder_) {
       // Entry k is column k * stride + r - padding.
       const index_t first = r - x_.padding;
       const index_t begin =

@@ -53,8 +53,9 @@ struct pool_maxima {
 /// other.
 constexpr int pool_rows_at_once = batch_lanes<float> == 4 ? 1 : 2;
 
-/// Writes the maxima of `count` neighbouring windows or channels. load<K>(k, first) is position
-/// k of 16 of them from `first` on.
+/// Writes the maxima of `count` neighbouring windows or channels. start(at) gives the positions of
+/// 16 of them, from `at` on, if nothing is above -infinity; load(k, at) gives their inputs at the
+/// k-th position, whose number is numbers[k].
 template <bool HasPositions, class T, class Start, class Load>
 VECDET_INLINE void pool_sixteens(index_t count, const Start& start, index_t positions_in_window,
                                  const compute_type<T>* numbers, const Load& load, T* values,
