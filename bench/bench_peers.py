@@ -71,7 +71,6 @@ def add_compiled(torch, calls, function, check):
 
 def onnx_nms(threads, iou_threshold):
     """ONNX Runtime's NonMaxSuppression as a function of boxes [1, N, 4] and scores [1, classes, N]."""
-    import onnx
     import onnxruntime
     from onnx import TensorProto, helper
 

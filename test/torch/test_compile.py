@@ -175,13 +175,6 @@ class Operators(unittest.TestCase):
                     self.assert_compiles(lambda x: [vecdet.torch.ops.max_pool2d(x, 3, 2, 1)],
                                          lambda: (some_map().detach().requires_grad_(),))
 
-    def run(x):
-                with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-                    return [block(x)]
-
-            self.assert_compiles(run, lambda: (torch.randn(2, 32, 20, 20, requires_grad=True),),
-                                 backends=("aot_eager",))
-
     def test_opcheck_of_attention(self):
         value, points, weights = operands()
         narrow = [each.detach().bfloat16().requires_grad_() for each in (value, weights)]
