@@ -22,6 +22,10 @@ set(pc_dir "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 file(RELATIVE_PATH pc_to_prefix "/${pc_dir}" "/")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
 set(pc_unit_flags "-O2 -ffp-contract=off -fno-math-errno")
+set(pc_system_flags "")
+if(MINGW)
+  set(pc_system_flags " ${VECDET_UNALIGNED_MOVES}")
+endif()
 configure_file("${CMAKE_CURRENT_LIST_DIR}/vecdet.pc.in" "${PROJECT_BINARY_DIR}/vecdet.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/vecdet.pc" DESTINATION "${pc_dir}")
 
@@ -41,7 +45,9 @@ endif()
 
 # The C interface, built here. The component c is complete: library, header and pkg-config file.
 if(VECDET_C)
-  install(TARGETS vecdet_c LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT c NAMELINK_COMPONENT c)
+  install(TARGETS vecdet_c LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT c NAMELINK_COMPONENT c
+    RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT c # on Windows: the DLL and its import library
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT c)
   install(FILES "${PROJECT_SOURCE_DIR}/include/vecdet/c.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/vecdet" COMPONENT c)
   file(RELATIVE_PATH c_pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
   string(REGEX REPLACE "/$" "" c_pc_to_prefix "${c_pc_to_prefix}")

@@ -44,6 +44,7 @@ set(VECDET_UNIT_FLAGS_GNU --param=sccvn-max-alias-queries-per-access=30)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND VECDET_UNIT_FLAGS ${VECDET_UNIT_FLAGS_GNU})
 endif()
+set(VECDET_UNALIGNED_MOVES -Wa,-muse-unaligned-vector-move) # binutils 2.38 and newer
 if(VECDET_SANITIZE)
   list(TRANSFORM VECDET_UNIT_FLAGS REPLACE "-O2" "-O1")
 endif()
@@ -72,6 +73,12 @@ function(vecdet_add_targets include_dir)
   target_include_directories(vecdet INTERFACE "${include_dir}")
   target_include_directories(vecdet SYSTEM INTERFACE "${VECDET_XSIMD_INCLUDE_DIR}")
   target_link_libraries(vecdet INTERFACE TBB::tbb Threads::Threads)
+  # On Windows, GCC moves vectors of AVX to and from the stack as if it were aligned for them, and it is not (GCC bug
+  # 54412). The assembler makes these moves unaligned; with LTO it does so when it links.
+  if(MINGW AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(vecdet INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${VECDET_UNALIGNED_MOVES}>)
+    target_link_options(vecdet INTERFACE ${VECDET_UNALIGNED_MOVES})
+  endif()
 
   # A unit is one or a few kernel families, kernels/X/X.hpp, compiled for one instruction set: a file of a few
   # lines in the build tree, so that units compile in parallel, rebuild separately and have their own flags.

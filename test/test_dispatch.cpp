@@ -73,17 +73,20 @@ class environment_isa {
  public:
   explicit environment_isa(const char* value) {
     if (const char* before = std::getenv("VECDET_ISA")) before_ = before;
-    setenv("VECDET_ISA", value, 1);
+    set(value);
   }
-  ~environment_isa() {
-    if (before_.empty()) {
-      unsetenv("VECDET_ISA");
-    } else {
-      setenv("VECDET_ISA", before_.c_str(), 1);
-    }
-  }
+  ~environment_isa() { set(before_.c_str()); }
 
  private:
+  /// An empty value removes the variable.
+  static void set(const char* value) {
+#if defined(_WIN32)
+    _putenv_s("VECDET_ISA", value);
+#else
+    *value == '\0' ? unsetenv("VECDET_ISA") : setenv("VECDET_ISA", value, 1);
+#endif
+  }
+
   std::string before_;
 };
 

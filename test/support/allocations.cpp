@@ -5,15 +5,23 @@
 #include <cstring>
 #include <new>
 
+#if defined(_WIN32)
+#include <malloc.h>
+#else
 #include <dlfcn.h>
+#endif
 
 namespace vecdet::test {
 
 namespace {
 
-bool is_in_onetbb(const void* caller) noexcept {
+bool is_in_onetbb([[maybe_unused]] const void* caller) noexcept {
+#if defined(_WIN32)
+  return false;  // a DLL calls its own operator new
+#else
   Dl_info object;
   return dladdr(caller, &object) != 0 && std::strstr(object.dli_fname, "libtbb") != nullptr;
+#endif
 }
 
 }  // namespace
@@ -36,7 +44,19 @@ void* allocated(std::size_t size, std::size_t alignment, const void* caller) noe
   if (vecdet::test::failing_allocation::is_next(caller)) return nullptr;
   if (size == 0) size = 1;
   if (alignment == 0) return std::malloc(size);
+#if defined(_WIN32)
+  return _aligned_malloc(size, alignment);
+#else
   return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+#endif
+}
+
+void free_aligned(void* memory) noexcept {
+#if defined(_WIN32)
+  _aligned_free(memory);
+#else
+  std::free(memory);
+#endif
 }
 
 void* present(void* memory) {
@@ -70,7 +90,9 @@ void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { free_aligned(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { free_aligned(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { free_aligned(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
+  free_aligned(memory);
+}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/profile/process_id.hpp>
 
 #include <cerrno>
 #include <cstddef>
@@ -16,6 +17,9 @@
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/stat.h>
 #include <unistd.h>
+#elif defined(_WIN32)
+// Instead of <windows.h>, which defines hundreds of macros.
+extern "C" __declspec(dllimport) int __stdcall MoveFileExA(const char*, const char*, unsigned long);
 #endif
 
 namespace vecdet {
@@ -84,11 +88,19 @@ class c_file : public std::streambuf {
 
 /// A name for a new file next to `path`, a different one for each attempt.
 inline std::string partial_name(const std::string& path, int attempt) {
-  std::string name = path + ".partial";
-#if defined(__unix__) || defined(__APPLE__)
-  name += "." + std::to_string(getpid());
-#endif
+  const std::string name = path + ".partial." + std::to_string(process_id());
   return attempt == 0 ? name : name + "." + std::to_string(attempt);
+}
+
+/// Moves a file and replaces one that exists, unlike rename() on Windows. Returns 0 or the system's
+/// error number.
+inline int move_file(const std::string& from, const std::string& to) noexcept {
+#if defined(_WIN32)
+  constexpr unsigned long replace_existing = 1;
+  return MoveFileExA(from.c_str(), to.c_str(), replace_existing) != 0 ? 0 : EACCES;
+#else
+  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+#endif
 }
 
 }  // namespace detail
@@ -125,7 +137,7 @@ void write_file(const std::string& path, const WriteTo& write_to) {
     int reason = 0;
     try {
       reason = write_all(file);
-      if (reason == 0 && std::rename(partial.c_str(), path.c_str()) != 0) reason = errno;
+      if (reason == 0) reason = detail::move_file(partial, path);
     } catch (...) {
       std::remove(partial.c_str());
       throw;

@@ -28,6 +28,8 @@
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
 #include <unistd.h>
+#elif defined(_WIN32) && defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
 namespace vecdet {
@@ -288,6 +290,15 @@ inline double multiply_add_rate(int threads) {
 }
 
 inline std::string processor_name() {
+#if defined(_WIN32) && defined(__x86_64__)
+  char name[49] = {};
+  for (unsigned part = 0; part < 3; ++part) {
+    unsigned words[4];
+    if (__get_cpuid(0x80000002u + part, &words[0], &words[1], &words[2], &words[3]) == 0) return {};
+    std::memcpy(name + 16 * part, words, sizeof words);
+  }
+  return name;
+#else
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     if (line.compare(0, 10, "model name") != 0) continue;
@@ -295,6 +306,7 @@ inline std::string processor_name() {
     if (colon != std::string::npos) return line.substr(colon + 2);
   }
   return {};
+#endif
 }
 
 struct measured_machine {

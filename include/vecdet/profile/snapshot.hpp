@@ -7,6 +7,7 @@
 #include <vecdet/profile/clock.hpp>
 #include <vecdet/profile/histogram.hpp>
 #include <vecdet/profile/problem.hpp>
+#include <vecdet/profile/process_id.hpp>
 #include <vecdet/profile/registry.hpp>
 #include <vecdet/profile/report.hpp>
 #include <vecdet/profile/statistics.hpp>
@@ -23,10 +24,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <unistd.h>
-#endif
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -234,9 +231,7 @@ inline report snapshot() {
   process.rank = detail::job_rank();
   process.host = detail::first_line("/proc/sys/kernel/hostname");
   process.command = detail::first_line("/proc/self/comm");
-#if defined(__unix__) || defined(__APPLE__)
-  process.pid = getpid();
-#endif
+  process.pid = detail::process_id();
   const std::lock_guard<std::mutex> lock(r.mutex);
   const auto scale = detail::rate.nanoseconds_per_tick.load(std::memory_order_relaxed);
   process.started_unix_ns = static_cast<double>(r.started_unix_ns);
