@@ -23,7 +23,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 inline int threading::threads() const {
-  return threads_ != all_of_arena ? threads_ : tbb::this_task_arena::max_concurrency();
+  // oneTBB counts no processors where the system does not tell them, as Wine for Windows.
+  return threads_ != all_of_arena ? threads_ : std::max(tbb::this_task_arena::max_concurrency(), 1);
 }
 
 inline bool threading::is_sequential(index_t count) const {
