@@ -16,7 +16,7 @@ at=${ROOTS:-$scratch}/$suite-onnxruntime
 source "$source/test/debian_root.sh"
 
 ensure_root "$suite" \
-  ca-certificates,g++,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,zlib1g-dev,libonnxruntime-dev,python3-onnxruntime,python3-onnx,python3-numpy
+  ca-certificates,g++,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,zlib1g-dev,libonnxruntime-dev,python3-onnxruntime,python3-onnx,python3-numpy,python3-pil
 
 run g++ --version | head -n 1
 build=/build

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import sys
 from typing import Any
 
@@ -23,13 +24,29 @@ _PASSED_AS: dict[Any, Any] = (
     if sys.platform == "linux" and ctypes.sizeof(ctypes.c_void_p) == 8 else {})
 
 
+def _reason(error: OSError) -> str:
+    """Why the library does not load."""
+    machines = {62: "x86_64", 183: "aarch64"}  # e_machine of ELF files
+    try:
+        with open(_FILE, "rb") as file:
+            head = file.read(20)
+    except FileNotFoundError:
+        return f"there is no {_FILE}"
+    built_for = machines.get(int.from_bytes(head[18:20], "little"))
+    if head[:4] == b"\x7fELF" and built_for not in (None, platform.machine()):
+        return f"it was built for {built_for}, and this machine is {platform.machine()}"
+    if sys.platform == "linux" and platform.libc_ver()[0] != "glibc":
+        return f"wheels need glibc, and this Python has another C library, such as musl ({error})"
+    return str(error)
+
+
 def _load() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(_FILE)
     except OSError as error:
-        raise ImportError(f"vecdet's library does not load: {error}. Install the wheel for this "
-                          "machine, run pip install ./python in the source tree, or build the "
-                          "CMake target vecdet_c") from error
+        raise ImportError(f"vecdet's library does not load: {_reason(error)}. Install the wheel "
+                          "for this machine, run pip install ./python in the source tree, or build "
+                          "the CMake target vecdet_c") from error
     functions: Any = FUNCTIONS
     for name, (result, arguments) in functions.items():
         function = getattr(library, name)

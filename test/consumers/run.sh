@@ -5,12 +5,12 @@
 # differ from vecdet's; header-only and dispatching in one program. The instruction sets' units are
 # compiled once, by hand.
 #
-# If libtorch is installed, also vecdet::torch from an installed vecdet.
-#
-#   run.sh [--all]   --all adds add_subdirectory, whose units are compiled once more, under flags that
-#                    would break them if they reached them; CXX chooses the compiler (default
-#                    g++), VECDET_XSIMD_INCLUDE_DIR xsimd's headers
+#   run.sh [--all]   --all adds vecdet::torch from an installed vecdet, Clang's warnings, and
+#                    add_subdirectory, whose units are compiled once more, under flags that would break
+#                    them if they reached them; CXX chooses the compiler (default g++),
+#                    VECDET_XSIMD_INCLUDE_DIR xsimd's headers
 set -euo pipefail
+all=${1:-}
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 : "${CXX:=g++}"
@@ -103,7 +103,7 @@ headers_alone() {
 # Header-only kernels, with a user's usual warnings.
 header_only_warnings() {
   local compiler compilers=$CXX
-  [ "$CXX" = clang++ ] || ! command -v clang++ >/dev/null || compilers+=' clang++'
+  [ -z "$all" ] || [ "$CXX" = clang++ ] || ! command -v clang++ >/dev/null || compilers+=' clang++'
   for compiler in $compilers; do
     $cache $compiler -std=c++17 -I "$root/include" -Wall -Wextra -Werror "$@" \
       -c "$here/warnings.cpp" -o "$scratch/warnings.o"
@@ -253,7 +253,7 @@ consumer "ASan and UBSan with -ffast-math" with_flags -std=c++17 -O1 -ffast-math
 consumer "headers alone, -O1 -march=native -ffast-math" headers_alone -std=c++17 -O1 \
   -march=native -ffast-math
 consumer "headers alone for AVX-512, -Wall -Wextra -O2" header_only_warnings -O2 -march=x86-64-v4
-if [ "${1:-}" = --all ]; then
+if [ -n "$all" ]; then
   consumer "headers alone for AVX-512, -Wall -Wextra -O3" header_only_warnings -O3 -march=x86-64-v4
   consumer "headers alone for AVX2, -Wall -Wextra -O2" header_only_warnings -O2 -march=x86-64-v3
   consumer "headers alone for AVX2, -Wall -Wextra -O3" header_only_warnings -O3 -march=x86-64-v3
@@ -265,14 +265,16 @@ consumer "find_package" with_cmake find_package "${ours[@]}" -DCMAKE_PREFIX_PATH
 consumer "find_package without AVX-512" fewer_instruction_sets "${ours[@]}" -DCMAKE_PREFIX_PATH="$scratch/prefix"
 consumer "pkg-config" with_pkg_config
 consumer "without oneTBB, without xsimd" missing_packages
-if [ -n "$(find /usr/lib /usr/share /usr/local ${CMAKE_PREFIX_PATH:-} -name TorchConfig.cmake -print -quit 2>/dev/null)" ]; then
+if [ -z "$all" ]; then
+  echo "--  vecdet::torch is tried with --all"
+elif [ -n "$(find /usr/lib /usr/share /usr/local ${CMAKE_PREFIX_PATH:-} -name TorchConfig.cmake -print -quit 2>/dev/null)" ]; then
   consumer "find_package with the component torch" with_torch "${ours[@]}"
 else
   echo "--  no libtorch: vecdet::torch is not tried"
 fi
 consumer "the message where libtorch is missing" without_libtorch
 consumer "FetchContent" with_cmake FetchContent "${ours[@]}"
-if [ "${1:-}" = --all ]; then
+if [ -n "$all" ]; then
   # Without -g, which would make the units compile for minutes longer.
   consumer "add_subdirectory, a project of hostile flags" with_cmake add_subdirectory \
     -DCMAKE_CXX_COMPILER_LAUNCHER="$cache" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= \

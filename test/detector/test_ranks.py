@@ -137,9 +137,7 @@ class Ranks(unittest.TestCase):
             while len(self.events(out, kind)) < count and processes[0].poll() is None:
                 time.sleep(0.005)
             processes[victim].send_signal(number)
-            sent = time.monotonic()
             errors.append(processes[1 - victim].communicate(timeout=60)[1])
-            self.assertLess(time.monotonic() - sent, 10)
             self.assertEqual(processes[1 - victim].returncode, 1 if number == signal.SIGKILL else 0, errors[-1])
             processes[victim].communicate()
             self.assertLess(self.events(out, "step")[-1]["step"], len(self.losses(expected)))
