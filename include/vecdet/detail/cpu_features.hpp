@@ -10,10 +10,6 @@
 
 #include <cstdint>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
@@ -55,14 +51,24 @@ isa detect_isa(const Cpu& cpu) {
 #if defined(__x86_64__)
 struct this_cpu {
   cpuid_registers cpuid(std::uint32_t leaf, std::uint32_t subleaf) const noexcept {
-    cpuid_registers r{0, 0, 0, 0};
-    __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);
-    return r;
+    const std::uint32_t extended = 0x80000000u;
+    const std::uint32_t last = instruction(leaf & extended, 0).eax;  // basic or extended leaf
+    return leaf <= last ? instruction(leaf, subleaf) : cpuid_registers{0, 0, 0, 0};
   }
   std::uint32_t xgetbv() const noexcept {
     std::uint32_t low, high;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return low;
+  }
+
+ private:
+  // Not by <cpuid.h>, whose macros break <intrin.h> of Windows, which oneTBB includes there.
+  static cpuid_registers instruction(std::uint32_t leaf, std::uint32_t subleaf) noexcept {
+    cpuid_registers r;
+    __asm__ volatile("cpuid"
+                     : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
+                     : "a"(leaf), "c"(subleaf));
+    return r;
   }
 };
 #endif

@@ -4,15 +4,12 @@
 // counter takes about a third of the time of reading steady_clock.
 #pragma once
 
+#include <vecdet/detail/cpu_features.hpp>
 #include <vecdet/detail/target.hpp>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
 
 /// Makes the profiler's state unique in the process, even if a shared library is compiled with
 /// hidden visibility.
@@ -31,9 +28,8 @@ inline std::int64_t steady_nanoseconds() noexcept {
 
 /// Whether the processor has a counter with a constant rate that continues in idle states.
 inline bool has_constant_counter() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(0x80000007u, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
+#if defined(__x86_64__)
+  return (vecdet::detail::this_cpu{}.cpuid(0x80000007u, 0).edx & (1u << 8)) != 0;
 #elif defined(__aarch64__)
   return true;
 #else
@@ -42,7 +38,7 @@ inline bool has_constant_counter() noexcept {
 }
 
 inline std::int64_t read_counter() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__)
   return static_cast<std::int64_t>(__builtin_ia32_rdtsc());
 #elif defined(__aarch64__)
   std::int64_t ticks;

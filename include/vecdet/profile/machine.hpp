@@ -4,6 +4,7 @@
 // less than a second and at most 64 MiB.
 #pragma once
 
+#include <vecdet/detail/cpu_features.hpp>
 #include <vecdet/detail/target.hpp>
 #include <vecdet/profile/available_memory.hpp>
 #include <vecdet/profile/clock.hpp>
@@ -28,8 +29,6 @@
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
 #include <unistd.h>
-#elif defined(_WIN32) && defined(__x86_64__)
-#include <cpuid.h>
 #endif
 
 namespace vecdet {
@@ -293,9 +292,8 @@ inline std::string processor_name() {
 #if defined(_WIN32) && defined(__x86_64__)
   char name[49] = {};
   for (unsigned part = 0; part < 3; ++part) {
-    unsigned words[4];
-    if (__get_cpuid(0x80000002u + part, &words[0], &words[1], &words[2], &words[3]) == 0) return {};
-    std::memcpy(name + 16 * part, words, sizeof words);
+    const auto text = vecdet::detail::this_cpu{}.cpuid(0x80000002u + part, 0);
+    std::memcpy(name + 16 * part, &text, sizeof text);
   }
   return name;
 #else
