@@ -214,6 +214,7 @@ TEST_CASE("profile: names with a number") {
   CHECK(allocations.since() == 0);
 }
 
+#if !defined(_WIN32)  // docs/portability.md: GCC frees thread_local memory too early there
 TEST_CASE("profile: logs of ended threads are reused by later threads") {
   const recording on;
   const std::size_t logs_before = profile::detail::registry::get().logs.size();
@@ -250,6 +251,7 @@ TEST_CASE("profile: a thread ends during the life of thread-local scopes") {
   CHECK(find(profile::snapshot(), "in a destructor")->count == threads);
   CHECK(profile::detail::registry::get().logs.size() <= logs_before + 1);
 }
+#endif
 
 TEST_CASE("profile: exceptions from a scope's arguments propagate") {
   const recording on;
@@ -455,6 +457,7 @@ TEST_CASE("profile: a dropped scope leaves its problem, and its time to the oute
         find(r, "around")->total_ns - find(r, "inside")->total_ns + 100);
 }
 
+#if !defined(_WIN32)  // as above
 TEST_CASE("profile: a thread ends inside scopes; the next thread of its log is outside") {
   const recording on;
   std::vector<std::unique_ptr<profile::scope>> left_open;
@@ -477,6 +480,7 @@ TEST_CASE("profile: a thread ends inside scopes; the next thread of its log is o
   CHECK(find(r, "left open")->inclusive_ns >= 99e3);
   CHECK(r.processes[0].dropped_scopes == 2);
 }
+#endif
 
 TEST_CASE("profile: events of the last calls, up to a limit") {
   const recording on;
