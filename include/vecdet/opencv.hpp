@@ -81,18 +81,17 @@ void NMSBoxes(const std::vector<cv::RotatedRect>& rotated_rectangles_need_OpenCV
               const std::vector<float>& scores, float score_threshold, float nms_threshold,
               std::vector<int>& indices, float eta = 1, int top_k = 0) = delete;
 
-#if CV_VERSION_MAJOR > 4 || (CV_VERSION_MAJOR == 4 && CV_VERSION_MINOR >= 7)
-/// As cv::dnn::NMSBoxesBatched, which OpenCV has from 4.7 on: NMSBoxes of rectangles that are moved
-/// by class_ids[i] times the greatest corner + 1, in both directions. Rectangles of different
-/// classes therefore suppress each other only if they have negative coordinates. Throws
-/// std::invalid_argument if a corner of an integer rectangle, also after the move, does not fit.
+/// As cv::dnn::NMSBoxesBatched, which OpenCV itself has from 4.7 on: NMSBoxes of rectangles that
+/// are moved by class_ids[i] times the greatest corner + 1, in both directions. Rectangles of
+/// different classes therefore suppress each other only if they have negative coordinates or no
+/// area. Throws std::invalid_argument if a corner of an integer rectangle, also after the move,
+/// does not fit.
 void NMSBoxesBatched(const std::vector<cv::Rect>& bboxes, const std::vector<float>& scores,
                      const std::vector<int>& class_ids, float score_threshold, float nms_threshold,
                      std::vector<int>& indices, float eta = 1, int top_k = 0);
 void NMSBoxesBatched(const std::vector<cv::Rect2d>& bboxes, const std::vector<float>& scores,
                      const std::vector<int>& class_ids, float score_threshold, float nms_threshold,
                      std::vector<int>& indices, float eta = 1, int top_k = 0);
-#endif
 
 /// As cv::dnn::softNMSBoxes.
 void softNMSBoxes(const std::vector<cv::Rect>& bboxes, const std::vector<float>& scores,

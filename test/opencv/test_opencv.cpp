@@ -169,7 +169,7 @@ void check_soft_with_options(const rectangle_set<int>& set) {
        {cv::dnn::SoftNMSMethod::SOFTNMS_LINEAR, cv::dnn::SoftNMSMethod::SOFTNMS_GAUSSIAN})
     for (const float score_threshold : {0.0f, 0.001f, 0.3f})
       for (const float threshold : {0.0f, 0.3f, 0.7f, 1.0f, 2.0f})
-        for (const std::size_t top_k : {0, 1, 10, 100000})
+        for (const std::size_t top_k : std::vector<std::size_t>{0, 1, 10, 100000})
           for (const float sigma : {0.5f, 0.1f, infinity_of_float})
             check_soft(set, score_threshold, threshold, top_k, sigma, method);
 }
@@ -344,26 +344,6 @@ TEST_CASE("NMSBoxesBatched") {
                                     {1, 7, nan_of_double, infinity_of_double}, few_scores),
                   4);
   }
-  CHECK(
-      message_of([] {
-        std::vector<int> kept;
-        opencv::NMSBoxesBatched(std::vector<cv::Rect>{{0, 0, 1, 1}}, {0.5f}, {1, 2}, 0, 0.5f, kept);
-      }) ==
-      "vecdet::opencv::NMSBoxesBatched: class_ids.size() is 2, expected 1, the number of boxes");
-  CHECK(message_of([] {
-          std::vector<int> kept;
-          opencv::NMSBoxesBatched(std::vector<cv::Rect>{{0, 0, 1 << 20, 1}}, {0.5f}, {4000}, 0,
-                                  0.5f, kept);
-        }) ==
-        "vecdet::opencv::NMSBoxesBatched: class_ids[0] is 4000, expected a class whose rectangles "
-        "still fit an int when moved by it");
-  CHECK(
-      message_of([] {
-        std::vector<int> kept;
-        opencv::NMSBoxesBatched(std::vector<cv::Rect>{{2147483647, 0, 2, 1}}, {0.5f}, {0}, 0, 0.5f,
-                                kept);
-      }) ==
-      "vecdet::opencv::NMSBoxesBatched: bboxes[0] is 2147483649, expected corners that fit an int");
 }
 #endif
 
@@ -433,6 +413,35 @@ TEST_CASE("errors") {
           std::vector<int> kept;
           opencv::NMSBoxes(std::vector<cv::Rect>{}, {}, 0, -0.5f, kept);
         }) == "vecdet::opencv::NMSBoxes: nms_threshold is -0.5, expected 0 or more");
+}
+
+TEST_CASE("errors of NMSBoxesBatched") {
+  CHECK(
+      message_of([] {
+        std::vector<int> kept;
+        opencv::NMSBoxesBatched(std::vector<cv::Rect>{{0, 0, 1, 1}}, {0.5f}, {1, 2}, 0, 0.5f, kept);
+      }) ==
+      "vecdet::opencv::NMSBoxesBatched: class_ids.size() is 2, expected 1, the number of boxes");
+  CHECK(message_of([] {
+          std::vector<int> kept;
+          opencv::NMSBoxesBatched(std::vector<cv::Rect>{{0, 0, 1 << 20, 1}}, {0.5f}, {4000}, 0,
+                                  0.5f, kept);
+        }) ==
+        "vecdet::opencv::NMSBoxesBatched: class_ids[0] is 4000, expected a class whose rectangles "
+        "still fit an int when moved by it");
+  CHECK(
+      message_of([] {
+        std::vector<int> kept;
+        opencv::NMSBoxesBatched(std::vector<cv::Rect>{{2147483647, 0, 2, 1}}, {0.5f}, {0}, 0, 0.5f,
+                                kept);
+      }) ==
+      "vecdet::opencv::NMSBoxesBatched: bboxes[0] is 2147483649, expected corners that fit an int");
+  std::vector<int> kept;
+  const std::vector<cv::Rect2d> two{{0, 0, 9, 9}, {1, 0, 9, 9}};
+  opencv::NMSBoxesBatched(two, {0.5f, 0.75f}, {0, 1}, 0, 0.5f, kept);
+  CHECK(kept == std::vector<int>{1, 0});
+  opencv::NMSBoxesBatched(two, {0.5f, 0.75f}, {1, 1}, 0, 0.5f, kept);
+  CHECK(kept == std::vector<int>{1});
 }
 
 TEST_CASE("corners and rectangles") {

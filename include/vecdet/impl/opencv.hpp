@@ -124,7 +124,6 @@ inline void NMSBoxes(const std::vector<cv::Rect2d>& bboxes, const std::vector<fl
   indices = detail::kept_boxes(bboxes, scores, score_threshold, nms_threshold, eta, top_k);
 }
 
-#if CV_VERSION_MAJOR > 4 || (CV_VERSION_MAJOR == 4 && CV_VERSION_MINOR >= 7)
 inline void NMSBoxesBatched(const std::vector<cv::Rect>& bboxes, const std::vector<float>& scores,
                             const std::vector<int>& class_ids, float score_threshold,
                             float nms_threshold, std::vector<int>& indices, float eta, int top_k) {
@@ -137,7 +136,6 @@ inline void NMSBoxesBatched(const std::vector<cv::Rect2d>& bboxes, const std::ve
   detail::nms_boxes_batched(bboxes, scores, class_ids, score_threshold, nms_threshold, indices, eta,
                             top_k);
 }
-#endif
 
 inline void softNMSBoxes(const std::vector<cv::Rect>& bboxes, const std::vector<float>& scores,
                          std::vector<float>& updated_scores, float score_threshold,
