@@ -14,11 +14,11 @@
 #include <vecdet/yolo_postprocess.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>  // clock_gettime
 #include <random>
 #include <string>
 #include <tuple>
@@ -49,12 +49,17 @@ bool is_before(const detection& a, const detection& b) {
          std::tie(a.score, b.label, b.box.x, b.box.y);
 }
 
+/// The processor's time for a call on this thread.
 template <class Call>
 double microseconds(const Call& call) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
+  };
+  const double start = now();
   call();
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
-      .count();
+  return now() - start;
 }
 
 /// Runs both in turn and prints the medians.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // vecdet for OpenCV's types, in namespace vecdet::opencv. vecdet.hpp does not include this header,
-// which needs the headers of OpenCV 4.5.5 or newer (modules core and dnn) and links its core.
+// which needs the headers of OpenCV 4.6 or newer (modules core and dnn) and links its core.
 //
 // Rectangles and images become vecdet's own types:
 //
