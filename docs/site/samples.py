@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a program with one function per C++ sample of Markdown pages, or runs their Python samples: those that name
-onnxruntime, those that name torch, or all others. Or writes the C program of a page.
+"""Writes a program with one function per C++ sample of Markdown pages, without or only those that name OpenCV's
+namespace cv. Or runs their Python samples: those that name onnxruntime, those that name torch, or all others. Or
+writes the C program of a page.
 
     samples.py <file to write> <page>...
+    samples.py --opencv <file to write> <page>...
     samples.py --numpy <page>...
     samples.py --torch <page>...
     samples.py --onnxruntime <page>...
@@ -65,6 +67,8 @@ template <class Call>
 
 """
 
+OPENCV = "#include <vecdet/opencv.hpp>\n#include <opencv2/dnn.hpp>\n#include <opencv2/imgproc.hpp>\n"
+
 
 def samples_of(page, language):
     text = pathlib.Path(page).read_text()
@@ -73,7 +77,7 @@ def samples_of(page, language):
             yield text.count("\n", 0, found.start("code")) + 1, found
 
 
-def write_program(target, pages):
+def write_program(target, pages, opencv=False):
     functions = []
     body = []
     for page in pages:
@@ -81,6 +85,8 @@ def write_program(target, pages):
             if re.search(r"^int main\(", found["code"], re.M):
                 if "<!-- tested by " not in pathlib.Path(page).read_text():
                     sys.exit(f"{page}:{line}: no test runs this program")
+                continue
+            if bool(re.search(r"\bcv::", found["code"])) != opencv:
                 continue
             code = re.sub(r"^#include .*$", "", found["code"], flags=re.M)
             functions.append(f"{pathlib.Path(page).name}:{line}")
@@ -91,7 +97,8 @@ def write_program(target, pages):
             "    std::cerr << sample << \": \" << error.what() << \"\\n\";\n    return 1;\n  }\n"
             f"  std::cout << \"{len(functions)} samples, \" << failures << \" failed\\n\";\n"
             "  return failures != 0;\n}\n")
-    pathlib.Path(target).write_text(HEAD + "\n".join(body) + "\n" + main)
+    head = OPENCV + HEAD if opencv else HEAD
+    pathlib.Path(target).write_text(head + "\n".join(body) + "\n" + main)
 
 
 def run_python(kind, pages):
@@ -115,6 +122,9 @@ def main():
     if sys.argv[1] == "--c":
         (_, found), = samples_of(sys.argv[3], "c")
         pathlib.Path(sys.argv[2]).write_text(found["code"])
+        return
+    if sys.argv[1] == "--opencv":
+        write_program(sys.argv[2], sys.argv[3:], opencv=True)
         return
     write_program(sys.argv[1], sys.argv[2:])
 

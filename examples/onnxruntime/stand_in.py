@@ -29,7 +29,7 @@ def write_model(path):
     constants = {"pick": pick, "boxes": boxes[None].astype(np.float32), "steepness": np.float32(40),
                  "middle": np.float32(-36), "shape": np.int64([1, 2, CELLS**2])}
     nodes = [
-        helper.make_node("Conv", ["images", "pick"], ["coloured"]),
+        helper.make_node("Conv", ["images", "pick"], ["coloured"], kernel_shape=[1, 1]),  # OpenCV needs the attribute
         helper.make_node("Relu", ["coloured"], ["pixels"]),
         helper.make_node("AveragePool", ["pixels"], ["shares"], kernel_shape=[SQUARE] * 2, strides=[STRIDE] * 2),
         helper.make_node("Mul", ["shares", "steepness"], ["scaled"]),
