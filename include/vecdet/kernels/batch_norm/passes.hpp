@@ -133,44 +133,62 @@ VECDET_INLINE void run_some(Pass& pass, const detail::batch_norm_args<T>& a, ind
     for (index_t i = 0; i < size; ++i) a.output[at + i] = out[i];
 }
 
-/// A piece of locations in NHWC. Sums stay in registers over two locations. More of them would read
-/// memory in worse order: 4 and 8 take up to 15 and 40 % longer.
+/// Locations that are computed before the next channels. Sums stay in registers over them. Of more
+/// locations, memory would be read in worse order: with 8, sums of float take a third longer.
+template <class Pass>
+constexpr index_t locations_at_once = Pass::adds_up ? 2 : 1;
+
+/// Channels [from, from + 16) of `count` locations.
+template <class Pass, class T>
+VECDET_INLINE void run_strip(Pass& pass, const detail::batch_norm_args<T>& a, index_t location,
+                             index_t count, index_t from) {
+  const index_t channels = a.pieces.channels;
+  index_t i = location * channels + from;
+  if (count == locations_at_once<Pass>) {
+    VECDET_UNROLL
+    for (index_t k = 0; k < locations_at_once<Pass>; ++k, i += channels)
+      pass(a.input + i, a.upstream + i, a.output + i);
+  } else {
+    for (index_t k = 0; k < count; ++k, i += channels)
+      pass(a.input + i, a.upstream + i, a.output + i);
+  }
+}
+
+/// A piece of locations in NHWC.
 template <class Pass, class T>
 void run_locations(const detail::batch_norm_args<T>& a, index_t piece) {
-  constexpr index_t at_once = Pass::adds_up ? 2 : 1;
+  constexpr index_t at_once = locations_at_once<Pass>;
+  constexpr int N = row_pack<compute_type<T>>::batches;
   const index_t channels = a.pieces.channels, padded = a.pieces.padded_channels();
   const index_t first = piece * a.pieces.size, end = first + a.pieces.size;
   const index_t last = end < a.pieces.all_locations() ? end : a.pieces.all_locations();
   double* const sums = Pass::adds_up ? a.sums + piece * a.pieces.sums_of_piece() : nullptr;
   if constexpr (Pass::adds_up)
     for (index_t i = 0; i < 2 * padded; ++i) sums[i] = 0;
+  if (channels < row_lanes) {
+    Pass pass(a, {0, false}, load_channels<N, false>(a.input, channels));
+    if constexpr (Pass::adds_up) pass.sums.load(sums);
+    for (index_t l = first; l < last; ++l)
+      run_some(pass, a, l * channels, channels, T(static_cast<compute_type<T>>(0)));
+    if constexpr (Pass::adds_up) pass.sums.store(sums);
+    return;
+  }
+  // The last channels overlap those before.
+  const index_t overlap = padded - channels;
   for (index_t l = first; l < last; l += at_once) {
-    const index_t stop = l + at_once < last ? l + at_once : last;
+    const index_t count = l + at_once < last ? at_once : last - l;
     for (index_t c = 0; c < padded; c += row_lanes) {
-      // The last channels overlap those before.
-      const index_t from = c + row_lanes <= channels ? c
-                           : channels < row_lanes    ? 0
-                                                     : channels - row_lanes;
-      constexpr int N = row_pack<compute_type<T>>::batches;
-      Pass pass(a, {from, false},
-                channels >= row_lanes ? load_pack<N>(a.input + from)
-                                      : load_channels<N, false>(a.input, channels));
+      const index_t from = c + row_lanes <= channels ? c : c - overlap;
+      Pass pass(a, {from, false}, load_pack<N>(a.input + from));
       if constexpr (Pass::adds_up) pass.sums.load(sums + 2 * c);
-      if (channels >= row_lanes) {
-        for (index_t i = l * channels + from; i < stop * channels; i += channels)
-          pass(a.input + i, a.upstream + i, a.output + i);
-      } else {
-        for (index_t k = l; k < stop; ++k)
-          run_some(pass, a, k * channels, channels, T(static_cast<compute_type<T>>(0)));
-      }
+      run_strip(pass, a, l, count, from);
       if constexpr (Pass::adds_up) pass.sums.store(sums + 2 * c);
     }
   }
   if constexpr (Pass::adds_up) {
     // Lanes of overlapping channels move to their places.
-    const index_t c = padded - row_lanes, overlap = channels < row_lanes ? 0 : padded - channels;
     for (index_t k = 0; k < 2; ++k) {
-      double* const lanes = sums + 2 * c + k * row_lanes;
+      double* const lanes = sums + 2 * (padded - row_lanes) + k * row_lanes;
       for (index_t i = 0; i < row_lanes; ++i)
         lanes[i] = i + overlap < row_lanes ? lanes[i + overlap] : 0;
     }
