@@ -7,6 +7,8 @@
 #include <vecdet/assigners.hpp>
 #include <vecdet/attention_shape.hpp>
 #include <vecdet/balanced_sample.hpp>
+#include <vecdet/batch_norm.hpp>
+#include <vecdet/batch_norm_params.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_head.hpp>
 #include <vecdet/box_ops.hpp>

@@ -11,7 +11,7 @@
 
 namespace {
 
-const char* const of_networks = "is for networks, which run in a framework with its own pooling";
+const char* const of_networks = "is for networks, which run in a framework with its own layers";
 const char* const on_head_views = "reads the levels of a head in place, for trainers in C++";
 
 /// The functions that have none in C, with the reason.
@@ -19,6 +19,9 @@ const std::map<std::string, const char*> without = {
     {"retinanet_loss_and_grad", on_head_views},
     {"fcos_loss_and_grad", on_head_views},
     {"ssd_loss_and_grad", on_head_views},
+    {"batch_norm", of_networks},
+    {"batch_norm_grad", of_networks},
+    {"batch_norm_inference", of_networks},
     {"max_pool", of_networks},
     {"max_pool_grad", of_networks},
 };

@@ -30,6 +30,8 @@ TRAINED = "NumPy trains no networks"
 # The functions that have none in Python, with the reason.
 WITHOUT = {
     "retinanet_loss_and_grad": HEADS, "fcos_loss_and_grad": HEADS, "ssd_loss_and_grad": HEADS,
+    "batch_norm": TRAINED, "batch_norm_grad": TRAINED,
+    "batch_norm_inference": "NumPy runs no networks",
     "max_pool": "NumPy runs no networks", "max_pool_grad": TRAINED,
     "conv3x3_input_grad": TRAINED, "conv3x3_weight_grad": TRAINED,
     "multiscale_roi_align_grad": TRAINED,

@@ -4,6 +4,7 @@
 
 #include <vecdet/isa/unit.hpp>
 #include <vecdet/kernels/assigners/assigners.hpp>
+#include <vecdet/kernels/batch_norm/batch_norm.hpp>
 #include <vecdet/kernels/box_coding/box_coding.hpp>
 #include <vecdet/kernels/conv3x3/conv3x3.hpp>
 #include <vecdet/kernels/deformable_attention/deformable_attention.hpp>

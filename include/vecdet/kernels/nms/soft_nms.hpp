@@ -4,6 +4,7 @@
 // remaining boxes, which also finds the next best.
 #pragma once
 
+#include <vecdet/kernels/as_double.hpp>
 #include <vecdet/kernels/nms/scan.hpp>
 #include <vecdet/kernels/score_key.hpp>
 #include <vecdet/simd/math.hpp>
@@ -13,8 +14,6 @@ namespace VECDET_TARGET {
 
 using detail::soft_nms_args;
 
-VECDET_INLINE row_pack<double> as_double(const row_pack<float>& x) { return widen(x); }
-VECDET_INLINE row_pack<double> as_double(const row_pack<double>& x) { return x; }
 VECDET_INLINE void from_double(const row_pack<double>& x, row_pack<float>& to) { to = narrow(x); }
 VECDET_INLINE void from_double(const row_pack<double>& x, row_pack<double>& to) { to = x; }
 
