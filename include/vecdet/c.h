@@ -274,6 +274,29 @@ vecdet_status vecdet_regression_loss_and_grad(vecdet_dtype type, const void* del
 // Overlaps, formats and coding of boxes. Boxes are N x 4, x1 y1 x2 y2 unless a function says
 // otherwise, of float, double or bfloat16. Output boxes may reuse the memory of the first input.
 
+/// The unit of angles and the direction in which they turn a box, as seen in an image (x to the
+/// right, y down), named after the framework. There is no default: a wrong choice gives other boxes
+/// without an error.
+typedef enum vecdet_angle_convention {
+  VECDET_ANGLES_TORCHVISION,            ///< degrees, counter-clockwise
+  VECDET_ANGLES_DETECTRON2,             ///< degrees, counter-clockwise
+  VECDET_ANGLES_OPENCV,                 ///< degrees, clockwise
+  VECDET_ANGLES_ULTRALYTICS,            ///< radians, clockwise
+  VECDET_ANGLES_MMCV,                   ///< radians, clockwise: mmcv's default
+  VECDET_ANGLES_MMCV_COUNTER_CLOCKWISE  ///< radians, counter-clockwise: mmcv with clockwise=False
+} vecdet_angle_convention;
+
+/// The numbers of a rotated box. The width is the side along the angle.
+typedef enum vecdet_rotated_format {
+  VECDET_ROTATED_CXCYWHR,  ///< centre, width, height, angle
+  /// with torchvision: first corner, width, height, angle. With ultralytics: centre, width, height,
+  /// angle. The other frameworks do not use the name
+  VECDET_ROTATED_XYWHR,
+  /// corners: top left, top right, bottom right, bottom left before turning
+  VECDET_ROTATED_XYXYXYXY,
+  VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
+} vecdet_rotated_format;
+
 /// Writes the IoU of box i of `a` and box j of `b` to out[i * out_stride + j].
 vecdet_status vecdet_pairwise_iou(vecdet_dtype type, const void* a, int64_t a_count, const void* b,
     int64_t b_count, vecdet_iou_kind kind, vecdet_empty_iou empty, void* out, int64_t out_stride);
@@ -281,6 +304,26 @@ vecdet_status vecdet_pairwise_iou(vecdet_dtype type, const void* a, int64_t a_co
 /// Writes the IoU of box i of `a` and box i of `b` to out[i].
 vecdet_status vecdet_elementwise_iou(vecdet_dtype type, const void* a, const void* b, int64_t count,
     vecdet_iou_kind kind, vecdet_empty_iou empty, void* out);
+
+/// Writes the IoU of rotated box i of `a` and rotated box j of `b` to out[i * out_stride + j].
+/// Boxes are N x 5: centre, width, height, angle. The type is float or double.
+vecdet_status vecdet_pairwise_rotated_iou(vecdet_dtype type, const void* a, int64_t a_count, const
+    void* b, int64_t b_count, vecdet_angle_convention angles, vecdet_empty_iou empty, void* out,
+    int64_t out_stride);
+
+/// Writes the IoU of rotated box i of `a` and rotated box i of `b` to out[i].
+vecdet_status vecdet_elementwise_rotated_iou(vecdet_dtype type, const void* a, const void* b,
+    int64_t count, vecdet_angle_convention angles, vecdet_empty_iou empty, void* out);
+
+/// Converts rotated boxes from one format to another. A box has 5 numbers, in
+/// VECDET_ROTATED_XYXYXYXY 8 and in VECDET_ROTATED_XYXY 4. `out` may not share memory with `boxes`.
+vecdet_status vecdet_convert_rotated_boxes(vecdet_dtype type, const void* boxes, int64_t count,
+    vecdet_rotated_format from, vecdet_rotated_format to, vecdet_angle_convention angles, void*
+    out);
+
+/// Writes width times height of each rotated box, N x 5.
+vecdet_status vecdet_rotated_box_areas(vecdet_dtype type, const void* boxes, int64_t count, void*
+    areas);
 
 /// Converts boxes from one format to another.
 vecdet_status vecdet_convert_boxes(vecdet_dtype type, const void* boxes, int64_t count,

@@ -64,6 +64,12 @@ struct fields_of<vecdet_regression_loss_params> {
 };
 
 template <>
+inline constexpr int enumerators<vecdet_angle_convention> = 6;
+
+template <>
+inline constexpr int enumerators<vecdet_rotated_format> = 4;
+
+template <>
 inline constexpr int enumerators<vecdet_reduction> = 2;
 
 template <>

@@ -68,6 +68,29 @@ typedef struct vecdet_regression_loss_params {
   vecdet_coder_params coder;  ///< anchors must be corners; only the IoU losses use the clamp
 } vecdet_regression_loss_params;
 
+/// The unit of angles and the direction in which they turn a box, as seen in an image (x to the
+/// right, y down), named after the framework. There is no default: a wrong choice gives other boxes
+/// without an error.
+typedef enum vecdet_angle_convention {
+  VECDET_ANGLES_TORCHVISION,            ///< degrees, counter-clockwise
+  VECDET_ANGLES_DETECTRON2,             ///< degrees, counter-clockwise
+  VECDET_ANGLES_OPENCV,                 ///< degrees, clockwise
+  VECDET_ANGLES_ULTRALYTICS,            ///< radians, clockwise
+  VECDET_ANGLES_MMCV,                   ///< radians, clockwise: mmcv's default
+  VECDET_ANGLES_MMCV_COUNTER_CLOCKWISE  ///< radians, counter-clockwise: mmcv with clockwise=False
+} vecdet_angle_convention;
+
+/// The numbers of a rotated box. The width is the side along the angle.
+typedef enum vecdet_rotated_format {
+  VECDET_ROTATED_CXCYWHR,  ///< centre, width, height, angle
+  /// with torchvision: first corner, width, height, angle. With ultralytics: centre, width, height,
+  /// angle. The other frameworks do not use the name
+  VECDET_ROTATED_XYWHR,
+  /// corners: top left, top right, bottom right, bottom left before turning
+  VECDET_ROTATED_XYXYXYXY,
+  VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
+} vecdet_rotated_format;
+
 /// Reduction of all elements' losses to one number. Without elements, the sum is 0 and the mean
 /// NaN.
 typedef enum vecdet_reduction {

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// IoU of all pairs of `rows` rotated boxes a and `cols` rotated boxes b: N x 5, centre, width,
+// height, angle in degrees, counter-clockwise as seen in an image.
+#pragma once
+
+#include "loops.hpp"
+
+namespace vecdet::bench {
+
+VECDET_PLAIN_LOOPS(void plain_pairwise_rotated_iou(const float* a, std::int64_t rows,
+                                                   const float* b, std::int64_t cols, float* out);)
+
+}  // namespace vecdet::bench
