@@ -111,6 +111,7 @@ def problems():
         "elementwise_rotated_iou": lambda: v.elementwise_rotated_iou(turned, turned, "opencv"),
         "rotated_box_convert": lambda: v.rotated_box_convert(turned, "cxcywhr", "xyxyxyxy",
                                                              "opencv"),
+        "rotated_nms": lambda: v.rotated_nms(turned, scores, 0.5, "opencv"),
         "rotated_box_area": lambda: v.rotated_box_area(turned),
         "box_convert": lambda: v.box_convert(boxes, "xyxy", "xywh"),
         "clip_boxes_to_image": lambda: v.clip_boxes_to_image(boxes, (50, 50)),

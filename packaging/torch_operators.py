@@ -129,9 +129,10 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
     ]),
     # The number of the results' boxes depends on the data, so shapes are not known. The Python
     # package registers functions for torch.compile.
-    "detections": (["detections.hpp"], [
+    "detections": (["detections.hpp", "rotated_nms.hpp"], [
         Operator("nms", has_shapes=False),
         Operator("batched_nms", has_shapes=False),
+        Operator("rotated_nms", has_shapes=False),
         Operator("soft_nms", has_shapes=False, renamed={"method": "decay"}, without=("plus_one",)),
         Operator("filter_topk", autocast=(0,), has_shapes=False),
         Operator("postprocess", autocast=(0, 1, 11), has_shapes=False,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rotated_boxes.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace vecdet::bench::VECDET_PLAIN_SET {
 
@@ -62,6 +64,13 @@ float intersection(const turned_box& p, const turned_box& q) {
   return 0.5f * twice;
 }
 
+inline float iou_of(const turned_box& p, const turned_box& q) {
+  const float dx = q.x - p.x, dy = q.y - p.y, reach = p.reach + q.reach;
+  if (dx * dx + dy * dy >= reach * reach) return 0;
+  const float both = intersection(p, q);
+  return both / (p.w * p.h + q.w * q.h - both);
+}
+
 }  // namespace
 
 void plain_pairwise_rotated_iou(const float* a, std::int64_t rows, const float* b,
@@ -72,14 +81,25 @@ void plain_pairwise_rotated_iou(const float* a, std::int64_t rows, const float* 
     const turned_box p = turned(a + 5 * i);
     for (std::int64_t j = 0; j < cols; ++j) {
       const turned_box& q = others[static_cast<std::size_t>(j)];
-      const float dx = q.x - p.x, dy = q.y - p.y, reach = p.reach + q.reach;
-      float iou = 0;
-      if (dx * dx + dy * dy < reach * reach) {
-        const float both = intersection(p, q);
-        iou = both / (p.w * p.h + q.w * q.h - both);
-      }
-      out[i * cols + j] = iou;
+      out[i * cols + j] = iou_of(p, q);
     }
+  }
+}
+
+void plain_rotated_nms(const float* boxes, const float* scores, std::int64_t count,
+                       float iou_threshold, std::int64_t* is_kept) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t a, std::int64_t b) { return scores[a] > scores[b]; });
+  std::vector<turned_box> kept;
+  for (const std::int64_t i : order) {
+    const turned_box box = turned(boxes + 5 * i);
+    const bool keeps = std::none_of(kept.begin(), kept.end(), [&](const turned_box& better) {
+      return iou_of(better, box) > iou_threshold;
+    });
+    if (keeps) kept.push_back(box);
+    is_kept[i] = keeps;
   }
 }
 

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from ctypes import byref, c_int64
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import _c
-from ._arrays import (TYPES, address, choice, empty, real_numbers, same_floats, wrong_shape)
+from ._arrays import (TYPES, address, choice, empty, int64, integers, numbers_per_box, optional,
+                      real_numbers, same_floats, wrong_shape)
 from ._c import angle_convention, rotated_format
 from ._library import check, library
+from ._nms import classes_of, iou_params
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -90,6 +95,39 @@ def rotated_box_convert(boxes: ArrayLike, in_fmt: str, out_fmt: str, angles: str
     check(library.vecdet_convert_rotated_boxes(TYPES[array.dtype], address(array), len(array),
                                                source, target, convention, address(out)), function)
     return out
+
+
+def rotated_nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float, angles: str,
+                idxs: ArrayLike | None = None) -> NDArray[np.int64]:
+    """Non-maximum suppression of rotated boxes by their exact IoU: the indices of the kept boxes,
+    in descending score.
+
+    Args:
+        boxes: [N, 5] as in rotated_box_iou.
+        scores: [N]. Ties are broken by lower index.
+        iou_threshold: in [0, 1]. A box is dropped if a better one overlaps it by more.
+        angles: as in rotated_box_iou.
+        idxs: [N]; only boxes with equal ones suppress each other, as in batched_nms.
+
+    >>> boxes = np.array([[5, 5, 8, 4, 0], [5, 5, 4, 8, 90], [5, 5, 8, 4, 90]], np.float32)
+    >>> rotated_nms(boxes, np.array([0.8, 0.9, 0.7], np.float32), 0.5, "opencv").tolist()
+    [1, 2]
+    """
+    function = "rotated_nms"
+    convention = choice(angle_convention, function, "angles", angles)
+    type_, (rows, numbers) = same_floats(function, ("boxes", "scores"), (boxes, scores))
+    rows = _rows(function, "boxes", rows, 5)
+    numbers_per_box(function, "scores", numbers, len(rows))
+    total = len(rows)
+    classes = None if idxs is None else integers(function, "idxs", idxs, total, convert=classes_of)
+    chosen = empty(total, int64)
+    count = c_int64()
+    check(library.vecdet_rotated_nms(type_, address(rows), address(numbers), optional(classes),
+                                     None, total, convention,
+                                     iou_params(function, iou_threshold), None, address(chosen),
+                                     byref(count)), function)
+    chosen.resize(count.value, refcheck=False)
+    return chosen
 
 
 def rotated_box_area(boxes: ArrayLike) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalogue.hpp"
 #include <vecdet/rotated_boxes.hpp>
+#include <vecdet/rotated_nms.hpp>
 
 namespace vecdet::test {
 namespace {
@@ -12,9 +13,9 @@ constexpr struct {
 
 /// Centre, width, height and an angle in degrees; each ninth box is upright.
 template <class T>
-placed_matrix<T> rotated(operands& make, index_t count) {
+placed_matrix<T> turned(operands& make, const placed_boxes<T>& corners) {
+  const auto count = static_cast<index_t>(corners.size() / 4);
   placed_matrix<T> boxes = make.matrix<T>(count, 5);
-  const placed_boxes<T> corners = make.truth_boxes<T>(count);
   const placed<T> angles = make.numbers<T>(count, -180, 180);
   for (index_t i = 0; i < count; ++i) {
     const T* const box = corners.data() + 4 * i;
@@ -24,6 +25,10 @@ placed_matrix<T> rotated(operands& make, index_t count) {
     row[4] = i % 9 == 0 ? T(90 * (i % 5)) : angles.data()[i];
   }
   return boxes;
+}
+template <class T>
+placed_matrix<T> rotated(operands& make, index_t count) {
+  return turned<T>(make, make.truth_boxes<T>(count));
 }
 
 template <class T>
@@ -109,9 +114,43 @@ struct conversion_calls {
   }
 };
 
+template <class T>
+struct rotated_nms_calls {
+  placed_detections<T> found;
+  placed_matrix<T> boxes;
+  nms_workspace workspace;
+
+  static std::vector<shape> sweep(index_t length) { return {{length}}; }
+  static shape sized(index_t rows) { return {rows}; }
+
+  rotated_nms_calls(operands& make, const problem& p)
+      : found(make.detections<T>(p.exact_count(p.shape[0], 6 * sizeof(T)))),
+        boxes(turned<T>(make, found.boxes)) {}
+
+  void list(call_list& c) {
+    constexpr auto angles = angle_convention::detectron2;
+    c.add("rotated_nms/", reads(boxes, found.scores), [this](threading policy) {
+      return rotated_nms(boxes.in(), vector_view<const T>(found.scores), {}, angles, {}, workspace,
+                         policy);
+    });
+    c.add("rotated_nms//classes", reads(boxes, found.scores, found.classes),
+          [this](threading policy) {
+            nms_groups groups;
+            groups.classes = found.classes;
+            return rotated_nms(boxes.in(), vector_view<const T>(found.scores), groups, angles,
+                               nms_params(0.3), workspace, policy);
+          });
+    c.add("rotated_nms//vector", reads(boxes, found.scores), [this](threading policy) {
+      return rotated_nms(boxes.in(), vector_view<const T>(found.scores), {}, angles, nms_params{},
+                         policy);
+    });
+  }
+};
+
 const registered_family registered[] = {
     calls_of<pairwise_calls, float, double>("rotated_boxes"),
     calls_of<elementwise_calls, float, double>("rotated_boxes/elementwise"),
+    calls_of<rotated_nms_calls, float, double>("rotated_boxes/nms"),
     calls_of<conversion_calls, float, double>("rotated_boxes/conversion"),
 };
 

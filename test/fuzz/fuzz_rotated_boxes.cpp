@@ -5,6 +5,7 @@
 #include "fuzz_input.hpp"
 #include <vecdet/reference/rotated_boxes.hpp>
 #include <vecdet/rotated_boxes.hpp>
+#include <vecdet/rotated_nms.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -99,11 +100,52 @@ void rotated(fuzz::input& in) {
       });
 }
 
+/// NMS keeps the boxes that the loop over the matrix keeps.
+template <class T>
+void suppressed(fuzz::input& in) {
+  const index_t count = in.integer(0, 90);
+  const auto kind = in.one_of({box_kind::any, box_kind::moderate, box_kind::aligned});
+  const auto angles = static_cast<angle_convention>(in.byte() % 6);
+  nms_params params(in.one_of({0.0, 0.125, 0.25, 0.5, 0.75, 1.0}));
+  params.suppress_equal = in.flag();
+  const auto boxes = some_rotated<T>(in, count, kind);
+  const matrix_view<const T> view(boxes.data(), count, 5);
+  const fuzz::tensor<T> scores(count), ious(count * count);
+  for (T& score : scores) score = static_cast<T>(in.byte());
+  fuzz::on_every_isa(std::string("rotated NMS ") + dtype_name<T>(), [&](fuzz::results& results) {
+    pairwise_rotated_iou(view, view, angles, matrix_view<T>(ious.data(), count, count));
+    std::vector<index_t> order, kept;
+    for (index_t i = 0; i < count; ++i) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](index_t a, index_t b) { return scores.data()[a] > scores.data()[b]; });
+    std::vector<char> is_gone(static_cast<std::size_t>(count));
+    for (const index_t i : order) {
+      if (is_gone[static_cast<std::size_t>(i)] != 0) continue;
+      kept.push_back(i);
+      for (index_t j = 0; j < count; ++j) {
+        const auto iou = static_cast<double>(ious.data()[i * count + j]);
+        if (params.suppress_equal ? iou >= params.iou_threshold : iou > params.iou_threshold)
+          is_gone[static_cast<std::size_t>(j)] = 1;
+      }
+    }
+    const auto found = rotated_nms(view, vector_view<const T>(scores.data(), count), {}, angles,
+                                   params, threading::sequential);
+    for (const index_t i : found) results.add(static_cast<double>(i));
+    if (kind != box_kind::any && found != kept) fuzz::fail("NMS differs from the loop");
+  });
+}
+
 }  // namespace
 
 void fuzz::target(input& in) {
-  if (in.flag())
-    rotated<float>(in);
-  else
-    rotated<double>(in);
+  switch (in.byte() % 4) {
+    case 0:
+      return rotated<float>(in);
+    case 1:
+      return rotated<double>(in);
+    case 2:
+      return suppressed<float>(in);
+    default:
+      return suppressed<double>(in);
+  }
 }

@@ -149,6 +149,8 @@ def calls():
         "rotated_box_convert": {"boxes": turned["boxes1"], "in_fmt": "cxcywhr",
                                 "out_fmt": "xyxyxyxy", "angles": "opencv"},
         "rotated_box_area": {"boxes": turned["boxes1"]},
+        "rotated_nms": {"boxes": turned["boxes1"], "scores": scores, "iou_threshold": 0.5,
+                        "angles": "opencv"},
         "decode_distributions": {"logits": logits},
         "decode_distribution_boxes": {"logits": bins, "points": bins[:, 0, :2].copy(),
                                       "strides": scores},

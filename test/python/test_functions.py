@@ -211,6 +211,27 @@ class Boxes(unittest.TestCase):
         np.testing.assert_array_equal(
             vecdet.rotated_box_convert(turned, "xywhr", "cxcywhr", "ultralytics"), turned)
 
+    def test_rotated_nms(self):
+        for dtype in (np.float32, np.float64):
+            boxes = np.c_[generator.random((200, 2)) * 60, generator.random((200, 2)) * 30 + 1,
+                          generator.random((200, 1)) * 360 - 180].astype(dtype)
+            scores, classes = generator.random(200).astype(dtype), generator.integers(0, 3, 200)
+            overlaps = vecdet.rotated_box_iou(boxes, boxes, "torchvision")
+            for idxs in (None, classes):
+                for threshold in (0.1, 0.5):
+                    rest, kept = list(np.argsort(-scores, kind="stable")), []
+                    while rest:
+                        best = rest.pop(0)
+                        kept.append(best)
+                        rest = [k for k in rest if overlaps[best, k] <= threshold
+                                or idxs is not None and idxs[k] != idxs[best]]
+                    found = vecdet.rotated_nms(boxes, scores, threshold, "torchvision", idxs)
+                    self.assertEqual(found.tolist(), kept)
+        with self.assertRaisesRegex(ValueError, "rotated_nms: iou_threshold is 50"):
+            vecdet.rotated_nms(boxes, scores, 50, "opencv")
+        with self.assertRaisesRegex(ValueError, r"rotated_nms: boxes.shape is \[200, 4\]"):
+            vecdet.rotated_nms(boxes[:, :4], scores, 0.5, "opencv")
+
     def test_rotated_errors(self):
         boxes = np.ones((3, 5), np.float32)
         with self.assertRaises(TypeError):

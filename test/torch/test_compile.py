@@ -76,6 +76,7 @@ class Operators(unittest.TestCase):
             ("convert_rotated_boxes", (turned(5), 0, 2, 0)),
             ("rotated_box_areas", (turned(5),)),
             ("nms", (some_boxes(ROWS), torch.rand(ROWS), 0.5)),
+            ("rotated_nms", (turned(ROWS), torch.rand(ROWS), 0, 0.5)),
             ("batched_nms", (some_boxes(ROWS), torch.rand(ROWS), torch.randint(0, 3, (ROWS,)), 0.5)),
             ("soft_nms", (some_boxes(ROWS), torch.rand(ROWS))),
             ("filter_topk", (logits.detach(), 0.5, 10)),

@@ -93,6 +93,8 @@ def samples():
         "clip_boxes": dict(boxes=boxes, image_size=[50.0, 50.0]),
         "box_areas": dict(boxes=boxes), "large_boxes": dict(boxes=boxes, min_size=2.0),
         "nms": dict(boxes=boxes, scores=scores, iou_threshold=0.5),
+        "rotated_nms": dict(boxes=turned, scores=scores, angles=0, iou_threshold=0.5,
+                            classes=labels),
         "batched_nms": dict(boxes=boxes, scores=scores, classes=scores, iou_threshold=0.5),
         "soft_nms": dict(boxes=boxes, scores=scores, classes=labels),
         "filter_topk": dict(logits=logits, score_threshold=0.1, k=3),

@@ -2,6 +2,7 @@
 // Rotated boxes: what the functions and their kernels agree on.
 #pragma once
 
+#include <vecdet/args/nms.hpp>
 #include <vecdet/detail/target.hpp>
 #include <vecdet/iou_kind.hpp>
 #include <vecdet/views.hpp>
@@ -41,6 +42,17 @@ struct rotated_convert_args {
   angle_rule angles;
 };
 
+/// NMS of boxes of centre, width, height and angle.
+template <class T>
+struct rotated_nms_args {
+  const T* boxes;
+  index_t stride;
+  angle_rule angles;
+  /// A box is suppressed if its IoU, of type T, is at least this.
+  double least_overlap;
+  index_t max_kept;
+};
+
 template <class T>
 struct rotated_boxes_kernels {
   /// Writes out[i * out_stride + j] for boxes i of a in [first_a, last_a) and boxes j of b in
@@ -51,6 +63,12 @@ struct rotated_boxes_kernels {
   void (*elementwise_iou)(const rotated_iou_args<T>&, index_t first, index_t last);
   /// Converts boxes [first, last).
   void (*convert)(const rotated_convert_args<T>&, index_t first, index_t last);
+  /// NMS of a group of records in descending score. Writes the kept ones and returns their number.
+  index_t (*nms)(const rotated_nms_args<T>&, const nms_record* order, index_t count, void* scratch,
+                 nms_record* kept);
+  index_t (*nms_scratch_bytes)(index_t count);  ///< per group; aligned to 64 bytes
+  /// Drops the records of boxes with NaN or without area. Returns how many are left.
+  index_t (*drop_degenerate)(const rotated_nms_args<T>&, nms_record* records, index_t count);
 };
 
 }  // namespace detail

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -105,6 +106,25 @@ inline double rotated_iou(const rotated_box& a, const rotated_box& b) {
   if (!is_box) return std::numeric_limits<double>::quiet_NaN();
   const double both = std::min({intersection_area(a, b), a.area(), b.area()});
   return both / (a.area() + b.area() - both);
+}
+
+/// Greedy NMS of boxes with scores that are no NaN: the kept indices, the best score first.
+template <class T>
+std::vector<index_t> rotated_nms(matrix_view<T> boxes,
+                                 vector_view<const std::remove_const_t<T>> scores,
+                                 angle_convention angles, double threshold) {
+  std::vector<index_t> order, kept;
+  for (index_t i = 0; i < boxes.rows(); ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](index_t a, index_t b) { return scores[a] > scores[b]; });
+  for (const index_t i : order) {
+    const rotated_box box = load_rotated_box(boxes, i, angles);
+    const bool keeps = std::none_of(kept.begin(), kept.end(), [&](index_t k) {
+      return rotated_iou(load_rotated_box(boxes, k, angles), box) > threshold;
+    });
+    if (keeps) kept.push_back(i);
+  }
+  return kept;
 }
 
 }  // namespace reference

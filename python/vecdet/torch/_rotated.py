@@ -45,6 +45,15 @@ def rotated_box_convert(boxes: Tensor, in_fmt: str, out_fmt: str, angles: str) -
                                       number(CONVENTIONS, "angles", angles))
 
 
+def rotated_nms(boxes: Tensor, scores: Tensor, iou_threshold: float, angles: str,
+                idxs: Tensor | None = None) -> Tensor:
+    """The indices of the rotated ``boxes`` [N, 5] that non-maximum suppression by the exact IoU
+    keeps, in descending score. Boxes and ``angles`` as in rotated_box_iou. If ``idxs`` are given,
+    only boxes with equal ones, numbers of any type, suppress each other."""
+    return _ops.rotated_nms(boxes, scores, number(CONVENTIONS, "angles", angles), iou_threshold,
+                            idxs)
+
+
 def rotated_box_area(boxes: Tensor) -> Tensor:
     """Width times height [N] of rotated ``boxes`` [N, 5]; float32 for bfloat16 and float16."""
     return _ops.rotated_box_areas(boxes)

@@ -10,6 +10,7 @@
 
 #include <vecdet/kernels/kernels_of.hpp>
 #include <vecdet/kernels/rotated_boxes/convert.hpp>
+#include <vecdet/kernels/rotated_boxes/nms.hpp>
 #include <vecdet/kernels/rotated_boxes/pairs.hpp>
 
 namespace vecdet {
@@ -179,6 +180,9 @@ struct kernels_of<detail::rotated_boxes_kernels<T>> {
     kernels.pairwise_iou = pairwise_rotated_iou<T>;
     kernels.elementwise_iou = elementwise_rotated_iou<T>;
     kernels.convert = convert_rotated_boxes<T>;
+    kernels.nms = rotated_nms<T>;
+    kernels.nms_scratch_bytes = rotated_nms_scratch_bytes<T>;
+    kernels.drop_degenerate = drop_degenerate_rotated<T>;
     return kernels;
   }
 };

@@ -104,6 +104,16 @@ struct rotated_tile {
     }
   }
 
+  /// Copies box j of another tile to box i.
+  template <int Others>
+  VECDET_INLINE void copy_box(int i, const rotated_tile<Real, Others>& from, int j) {
+    x[i] = from.x[j], y[i] = from.y[j], area[i] = from.area[j];
+    half_width[i] = from.half_width[j], half_height[i] = from.half_height[j];
+    cosine[i] = from.cosine[j], sine[i] = from.sine[j];
+    reach_x[i] = from.reach_x[j], reach_y[i] = from.reach_y[j], upright[i] = from.upright[j];
+    x1[i] = from.x1[j], y1[i] = from.y1[j], x2[i] = from.x2[j], y2[i] = from.y2[j];
+  }
+
   template <int N>
   VECDET_INLINE rotated_pack<Real, N> at(int i) const {
     return {load_pack<N>(x + i),           load_pack<N>(y + i),      load_pack<N>(half_width + i),
