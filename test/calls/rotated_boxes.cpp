@@ -121,7 +121,7 @@ struct rotated_nms_calls {
   nms_workspace workspace;
 
   static std::vector<shape> sweep(index_t length) { return {{length}}; }
-  static shape sized(index_t rows) { return {rows}; }
+  static shape sized(index_t rows) { return {rows > 3000 ? rows / 12 : rows}; }
 
   rotated_nms_calls(operands& make, const problem& p)
       : found(make.detections<T>(p.exact_count(p.shape[0], 6 * sizeof(T)))),

@@ -37,7 +37,7 @@ inline void check_rotated_boxes(const char* function, const char* argument,
   check_shape(boxes.dim() == 2 && boxes.size(1) == 5, function, argument, boxes, "[N, 5]");
 }
 
-inline angle_convention checked(const char* function, angle_convention angles) {
+inline angle_convention checked_angles(const char* function, angle_convention angles) {
   check_choice(function, "angles", angles, angle_convention::mmcv_counter_clockwise,
                "0 (torchvision), 1 (detectron2), 2 (opencv), 3 (ultralytics), 4 (mmcv) or 5 "
                "(mmcv_counter_clockwise)");
@@ -63,10 +63,10 @@ inline at::Tensor pairwise_rotated_iou(const at::Tensor& a, const at::Tensor& b,
     const at::Tensor overlaps = at::empty({a.size(0), b.size(0)}, x.options());
     with_rotated_element(type, [&](auto element) {
       using T = decltype(element);
-      vecdet::pairwise_rotated_iou(matrix<const T>(x, a.size(0), 5),
-                                   matrix<const T>(y, b.size(0), 5), checked(function, angles),
-                                   matrix<T>(overlaps, a.size(0), b.size(0)), empty_iou::nan,
-                                   threads());
+      vecdet::pairwise_rotated_iou(
+          matrix<const T>(x, a.size(0), 5), matrix<const T>(y, b.size(0), 5),
+          checked_angles(function, angles), matrix<T>(overlaps, a.size(0), b.size(0)),
+          empty_iou::nan, threads());
     });
     return overlaps.to(c10::promoteTypes(a.scalar_type(), b.scalar_type()));
   });
@@ -86,9 +86,9 @@ inline at::Tensor elementwise_rotated_iou(const at::Tensor& a, const at::Tensor&
     const at::Tensor overlaps = at::empty({a.size(0)}, x.options());
     with_rotated_element(type, [&](auto element) {
       using T = decltype(element);
-      vecdet::elementwise_rotated_iou(matrix<const T>(x, a.size(0), 5),
-                                      matrix<const T>(y, a.size(0), 5), checked(function, angles),
-                                      vector<T>(overlaps), empty_iou::nan, threads());
+      vecdet::elementwise_rotated_iou(
+          matrix<const T>(x, a.size(0), 5), matrix<const T>(y, a.size(0), 5),
+          checked_angles(function, angles), vector<T>(overlaps), empty_iou::nan, threads());
     });
     return overlaps.to(c10::promoteTypes(a.scalar_type(), b.scalar_type()));
   });
@@ -115,7 +115,7 @@ inline at::Tensor convert_rotated_boxes(const at::Tensor& boxes, rotated_format 
     with_rotated_element(type, [&](auto element) {
       using T = decltype(element);
       vecdet::convert_rotated_boxes(matrix<const T>(x, boxes.size(0), read), from, to,
-                                    checked(function, angles),
+                                    checked_angles(function, angles),
                                     matrix<T>(converted, boxes.size(0), written), threads());
     });
     return converted.to(boxes.scalar_type());

@@ -32,7 +32,7 @@ inline at::Tensor rotated_nms(const at::Tensor& boxes, const at::Tensor& scores,
       with_rotated_element(type, [&](auto element) {
         using T = decltype(element);
         kept = copied(vecdet::rotated_nms(matrix<const T>(x, boxes.size(0), 5), vector<const T>(s),
-                                          groups, checked(function, angles),
+                                          groups, checked_angles(function, angles),
                                           nms_params::torchvision(iou_threshold),
                                           thread_workspace<nms_workspace>(), threads()));
       });
