@@ -62,6 +62,7 @@ def problems():
     matches = vecdet.match_queries(queries, centres, targets, [classes])
     anchors, convolution = vecdet.AnchorIndex(boxes), vecdet.Conv3x3(floats(4, 4, 3, 3))
     costs = floats(3, 4)
+    turned = np.c_[boxes, scores].astype(np.float32)
     image = np.zeros((8, 8, 3), np.uint8)
     _, transforms = vecdet.letterbox([image], (32, 32))
     canvas = np.empty((1, 3, 32, 32), np.float32)
@@ -106,6 +107,12 @@ def problems():
         "distance_box_iou": lambda: v.distance_box_iou(boxes, others),
         "complete_box_iou": lambda: v.complete_box_iou(boxes, others),
         "elementwise_iou": lambda: v.elementwise_iou(boxes, others),
+        "rotated_box_iou": lambda: v.rotated_box_iou(turned, turned, "opencv"),
+        "elementwise_rotated_iou": lambda: v.elementwise_rotated_iou(turned, turned, "opencv"),
+        "rotated_box_convert": lambda: v.rotated_box_convert(turned, "cxcywhr", "xyxyxyxy",
+                                                             "opencv"),
+        "rotated_nms": lambda: v.rotated_nms(turned, scores, 0.5, "opencv"),
+        "rotated_box_area": lambda: v.rotated_box_area(turned),
         "box_convert": lambda: v.box_convert(boxes, "xyxy", "xywh"),
         "clip_boxes_to_image": lambda: v.clip_boxes_to_image(boxes, (50, 50)),
         "box_area": lambda: v.box_area(boxes),

@@ -41,6 +41,7 @@ PARTS = ["types.hpp", "core.cpp",
 
 # The names of enumerators in C: {} is the one in C++. Without a row, VECDET_<ENUM>_{}.
 ENUMERATORS = {
+    "angle_convention": "ANGLES_{}", "rotated_format": "ROTATED_{}",
     "box_format": "{}", "box_loss": "{}_LOSS", "conv3x3_tile": "{}", "dense_detector": "{}",
     "empty_iou": "EMPTY_IOU_{}", "feature_layout": "{}", "iou_kind": "{}", "isa": "{}",
     "nms_format": "NMS_{}", "nms_order": "NMS_BY_{}", "nms_overlap": "NMS_{}",
@@ -450,6 +451,15 @@ def fields(body, structs):
             yield found[2], f"{of} * {found[3]}" if found[3] else of
 
 
+def tuple_of(names, rest=""):
+    """Names, and what follows them, on one line or in several."""
+    line = f"{', '.join(names)}{rest}" if rest else f"({', '.join(names)})"
+    if len(line) <= 80:
+        return line
+    return "(\n" + textwrap.fill(", ".join(names) + ",", 100, initial_indent="    ",
+                                 subsequent_indent="    ") + f"\n){rest}"
+
+
 def table():
     enums, classes, functions = [], [], []
     structs = set()
@@ -458,7 +468,7 @@ def table():
             if item["typedef"] and item["body"] and item["typedef"].startswith("typedef enum"):
                 body = re.sub(r"///[^\n]*", "", item["body"])
                 names = [short_constant(name.strip()) for name in body.split(",")]
-                enums.append(f"{', '.join(names)} = range({len(names)})")
+                enums.append(tuple_of(names, f" = range({len(names)})"))
             elif item["typedef"] and item["body"]:
                 structs.add(item["type"])
                 rows = "".join(f"        (\"{name}\", {of}),\n"
@@ -475,8 +485,8 @@ def table():
                 rows = textwrap.fill(", ".join(arguments) + "]),", 96, initial_indent=" " * 8,
                                      subsequent_indent=" " * 8)
                 functions.append(head + "\n" + rows if arguments else head + "]),")
-    names = [f"{name} = {tuple(ENUMS[name].values)}".replace("'", '"') for name in USED
-             if name in ENUMS]
+    names = [f"{name} = " + tuple_of([f'"{value}"' for value in ENUMS[name].values])
+             for name in USED if name in ENUMS]
     return (TABLE + "\n" + "\n".join(enums) + "\n\n# The names of enumerators.\n"
             + "\n".join(names) + "\n\n\n" + "\n\n".join(classes)
             + "\n\n# The result and the arguments of each function.\nFUNCTIONS = {\n"

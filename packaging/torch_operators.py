@@ -109,7 +109,7 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
             "allow_low_quality alpha gamma loss beta weights size_limit scale regions "
             "region_counts")),
     ]),
-    "boxes": (["boxes.hpp", "box_formats.hpp"], [
+    "boxes": (["boxes.hpp", "box_formats.hpp", "rotated_boxes.hpp"], [
         Operator("encode_boxes"),
         Operator("decode_boxes", autocast=(0,), without=(
             "weight_x", "weight_y", "weight_w", "weight_h", "clamp", "anchors")),
@@ -121,12 +121,18 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
         Operator("clip_boxes", autocast=None, required=("image_size",)),
         Operator("box_areas", autocast=None),
         Operator("large_boxes", autocast=None, has_shapes=False),
+        Operator("pairwise_rotated_iou"),
+        Operator("elementwise_rotated_iou"),
+        Operator("convert_rotated_boxes", autocast=None,
+                 in_schema={"from": "in_fmt", "to": "out_fmt"}),
+        Operator("rotated_box_areas", autocast=None),
     ]),
     # The number of the results' boxes depends on the data, so shapes are not known. The Python
     # package registers functions for torch.compile.
-    "detections": (["detections.hpp"], [
+    "detections": (["detections.hpp", "rotated_nms.hpp"], [
         Operator("nms", has_shapes=False),
         Operator("batched_nms", has_shapes=False),
+        Operator("rotated_nms", has_shapes=False),
         Operator("soft_nms", has_shapes=False, renamed={"method": "decay"}, without=("plus_one",)),
         Operator("filter_topk", autocast=(0,), has_shapes=False),
         Operator("postprocess", autocast=(0, 1, 11), has_shapes=False,

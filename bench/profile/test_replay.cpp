@@ -189,6 +189,7 @@ TEST_CASE("replay: operations are known unless they depend on the data") {
   const std::set<std::string> decided_by_data{"nms",
                                               "batched_nms",
                                               "soft_nms",
+                                              "rotated_nms",
                                               "postprocess",
                                               "assign_atss",
                                               "assign_task_aligned",

@@ -120,6 +120,18 @@ typedef enum vecdet_empty_iou {
   VECDET_EMPTY_IOU_ZERO  ///< 0, as in detectron2
 } vecdet_empty_iou;
 
+/// The unit of angles and the direction in which they turn a box, as seen in an image (x to the
+/// right, y down), named after the framework. There is no default: a wrong choice gives other boxes
+/// without an error.
+typedef enum vecdet_angle_convention {
+  VECDET_ANGLES_TORCHVISION,            ///< degrees, counter-clockwise
+  VECDET_ANGLES_DETECTRON2,             ///< degrees, counter-clockwise
+  VECDET_ANGLES_OPENCV,                 ///< degrees, clockwise
+  VECDET_ANGLES_ULTRALYTICS,            ///< radians, clockwise
+  VECDET_ANGLES_MMCV,                   ///< radians, clockwise: mmcv's default
+  VECDET_ANGLES_MMCV_COUNTER_CLOCKWISE  ///< radians, counter-clockwise: mmcv with clockwise=False
+} vecdet_angle_convention;
+
 // ------------------------------------------------------------------------------------------------
 // Errors, threads, workspaces, version and instruction set.
 
@@ -274,6 +286,17 @@ vecdet_status vecdet_regression_loss_and_grad(vecdet_dtype type, const void* del
 // Overlaps, formats and coding of boxes. Boxes are N x 4, x1 y1 x2 y2 unless a function says
 // otherwise, of float, double or bfloat16. Output boxes may reuse the memory of the first input.
 
+/// The numbers of a rotated box. The width is the side along the angle.
+typedef enum vecdet_rotated_format {
+  VECDET_ROTATED_CXCYWHR,  ///< centre, width, height, angle
+  /// with torchvision: first corner, width, height, angle. With ultralytics: centre, width, height,
+  /// angle. The other frameworks do not use the name
+  VECDET_ROTATED_XYWHR,
+  /// corners: top left, top right, bottom right, bottom left before turning
+  VECDET_ROTATED_XYXYXYXY,
+  VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
+} vecdet_rotated_format;
+
 /// Writes the IoU of box i of `a` and box j of `b` to out[i * out_stride + j].
 vecdet_status vecdet_pairwise_iou(vecdet_dtype type, const void* a, int64_t a_count, const void* b,
     int64_t b_count, vecdet_iou_kind kind, vecdet_empty_iou empty, void* out, int64_t out_stride);
@@ -281,6 +304,26 @@ vecdet_status vecdet_pairwise_iou(vecdet_dtype type, const void* a, int64_t a_co
 /// Writes the IoU of box i of `a` and box i of `b` to out[i].
 vecdet_status vecdet_elementwise_iou(vecdet_dtype type, const void* a, const void* b, int64_t count,
     vecdet_iou_kind kind, vecdet_empty_iou empty, void* out);
+
+/// Writes the IoU of rotated box i of `a` and rotated box j of `b` to out[i * out_stride + j].
+/// Boxes are N x 5: centre, width, height, angle. The type is float or double.
+vecdet_status vecdet_pairwise_rotated_iou(vecdet_dtype type, const void* a, int64_t a_count, const
+    void* b, int64_t b_count, vecdet_angle_convention angles, vecdet_empty_iou empty, void* out,
+    int64_t out_stride);
+
+/// Writes the IoU of rotated box i of `a` and rotated box i of `b` to out[i].
+vecdet_status vecdet_elementwise_rotated_iou(vecdet_dtype type, const void* a, const void* b,
+    int64_t count, vecdet_angle_convention angles, vecdet_empty_iou empty, void* out);
+
+/// Converts rotated boxes from one format to another. A box has 5 numbers, in
+/// VECDET_ROTATED_XYXYXYXY 8 and in VECDET_ROTATED_XYXY 4. `out` may not share memory with `boxes`.
+vecdet_status vecdet_convert_rotated_boxes(vecdet_dtype type, const void* boxes, int64_t count,
+    vecdet_rotated_format from, vecdet_rotated_format to, vecdet_angle_convention angles, void*
+    out);
+
+/// Writes width times height of each rotated box, N x 5.
+vecdet_status vecdet_rotated_box_areas(vecdet_dtype type, const void* boxes, int64_t count, void*
+    areas);
 
 /// Converts boxes from one format to another.
 vecdet_status vecdet_convert_boxes(vecdet_dtype type, const void* boxes, int64_t count,
@@ -895,9 +938,9 @@ typedef enum vecdet_nms_order {
   VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
 } vecdet_nms_order;
 
-/// Parameters of vecdet_nms() and vecdet_batched_nms(). Going down the scores, a box is kept unless
-/// a kept box of its class and image overlaps it by more than the threshold. The defaults are those
-/// of torchvision's NMS with a threshold of 0.5.
+/// Parameters of vecdet_nms() and vecdet_batched_nms() and vecdet_rotated_nms(). Going down the
+/// scores, a box is kept unless a kept box of its class and image overlaps it by more than the
+/// threshold. The defaults are those of torchvision's NMS with a threshold of 0.5.
 typedef struct vecdet_nms_params {
   double iou_threshold;  ///< in [0, 1]; default 0.5
   int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
@@ -981,6 +1024,13 @@ vecdet_status vecdet_nms(vecdet_dtype type, const void* boxes, const void* score
 vecdet_status vecdet_batched_nms(vecdet_dtype type, const void* boxes, const void* scores, const
     int64_t* classes, const int64_t* images, int64_t count, const vecdet_nms_params* params,
     vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count);
+
+/// NMS of rotated boxes, count x 5: centre, width, height, angle; per class and image, by the exact
+/// IoU. The type is float or double. Format, overlap and plus_one of `params` must be the defaults.
+/// Otherwise as vecdet_batched_nms().
+vecdet_status vecdet_rotated_nms(vecdet_dtype type, const void* boxes, const void* scores, const
+    int64_t* classes, const int64_t* images, int64_t count, vecdet_angle_convention angles, const
+    vecdet_nms_params* params, vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count);
 
 /// The defaults of vecdet_soft_nms_params.
 vecdet_soft_nms_params vecdet_soft_nms_params_default(void);

@@ -49,6 +49,8 @@
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/retinanet_loss.hpp>
 #include <vecdet/roi_align.hpp>
+#include <vecdet/rotated_boxes.hpp>
+#include <vecdet/rotated_nms.hpp>
 #include <vecdet/set_class_loss.hpp>
 #include <vecdet/set_loss.hpp>
 #include <vecdet/smooth_l1.hpp>

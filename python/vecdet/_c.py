@@ -11,8 +11,13 @@ IOU, GIOU, DIOU, CIOU = range(4)
 CLAMP_ABOVE, CLAMP_BOTH, CLAMP_NONE = range(3)
 XYXY, XYWH, CXCYWH = range(3)
 EMPTY_IOU_NAN, EMPTY_IOU_ZERO = range(2)
+(
+    ANGLES_TORCHVISION, ANGLES_DETECTRON2, ANGLES_OPENCV, ANGLES_ULTRALYTICS, ANGLES_MMCV,
+    ANGLES_MMCV_COUNTER_CLOCKWISE,
+) = range(6)
 BASELINE, AVX2, AVX512 = range(3)
 SMOOTH_L1_LOSS, GIOU_LOSS, DIOU_LOSS, CIOU_LOSS = range(4)
+ROTATED_CXCYWHR, ROTATED_XYWHR, ROTATED_XYXYXYXY, ROTATED_XYXY = range(4)
 SUM, MEAN = range(2)
 LOGITS, PROBABILITIES = range(2)
 RETINANET, FCOS, SSD, RPN = range(4)
@@ -35,6 +40,10 @@ box_loss = ("smooth_l1", "giou", "diou", "ciou")
 size_clamp = ("above", "both", "none")
 box_format = ("xyxy", "xywh", "cxcywh")
 empty_iou = ("nan", "zero")
+angle_convention = (
+    "torchvision", "detectron2", "opencv", "ultralytics", "mmcv", "mmcv_counter_clockwise",
+)
+rotated_format = ("cxcywhr", "xywhr", "xyxyxyxy", "xyxy")
 reduction = ("sum", "mean")
 score_kind = ("logits", "probabilities")
 dense_detector = ("retinanet", "fcos", "ssd", "rpn")
@@ -492,6 +501,14 @@ FUNCTIONS = {
         c_int, c_void_p, c_int64, c_void_p, c_int64, c_int, c_int, c_void_p, c_int64]),
     "vecdet_elementwise_iou": (c_int, [
         c_int, c_void_p, c_void_p, c_int64, c_int, c_int, c_void_p]),
+    "vecdet_pairwise_rotated_iou": (c_int, [
+        c_int, c_void_p, c_int64, c_void_p, c_int64, c_int, c_int, c_void_p, c_int64]),
+    "vecdet_elementwise_rotated_iou": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_int, c_int, c_void_p]),
+    "vecdet_convert_rotated_boxes": (c_int, [
+        c_int, c_void_p, c_int64, c_int, c_int, c_int, c_void_p]),
+    "vecdet_rotated_box_areas": (c_int, [
+        c_int, c_void_p, c_int64, c_void_p]),
     "vecdet_convert_boxes": (c_int, [
         c_int, c_void_p, c_int64, c_int, c_int, c_void_p]),
     "vecdet_clip_boxes": (c_int, [
@@ -640,6 +657,9 @@ FUNCTIONS = {
     "vecdet_batched_nms": (c_int, [
         c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p,
         c_void_p]),
+    "vecdet_rotated_nms": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p, c_void_p,
+        c_void_p, c_void_p]),
     "vecdet_soft_nms_params_default": (soft_nms_params, []),
     "vecdet_soft_nms": (c_int, [
         c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p,

@@ -34,6 +34,11 @@ def _params(function: str, iou_threshold: float, overlap: str) -> Any:
     return byref(params)
 
 
+def iou_params(function: str, iou_threshold: float) -> Any:
+    """torchvision's."""
+    return _params(function, iou_threshold, "iou")
+
+
 @kept
 def sahi_params(function: str, match_threshold: float, smaller_area: bool) -> Any:
     """SAHI's: boxes are dropped from the threshold on."""
@@ -62,7 +67,7 @@ def _boxes_and_scores(function: str, boxes: Any, scores: Any) -> Any:
     return type_, boxes, scores
 
 
-def _classes(function: str, argument: str, idxs: Any) -> Any:
+def classes_of(function: str, argument: str, idxs: Any) -> Any:
     """Integers, also from whole floats."""
     array = as_array(function, argument, idxs)
     if array.dtype.kind == "f" or is_bfloat16(array.dtype):
@@ -123,7 +128,7 @@ def nms_of_groups(function: str, boxes: Any, scores: Any, idxs: Any,
     """batched_nms with any parameters."""
     type_, corners, numbers = _boxes_and_scores(function, boxes, scores)
     total = len(numbers)
-    classes = integers(function, "idxs", idxs, total, convert=_classes)
+    classes = integers(function, "idxs", idxs, total, convert=classes_of)
     chosen = empty(total, int64)
     count = c_int64()
     check(_batched_nms(type_, address(corners), address(numbers), address(classes), None, total,
@@ -160,7 +165,7 @@ def soft_nms(
     type_, corners, numbers = _boxes_and_scores("soft_nms", boxes, scores)
     total = len(numbers)
     classes = None if idxs is None else integers(
-        "soft_nms", "idxs", idxs, total, convert=_classes)
+        "soft_nms", "idxs", idxs, total, convert=classes_of)
     params = _soft_nms_params("soft_nms", choice(_c.soft_nms_method, "soft_nms", "method", method),
                               iou_threshold, sigma, min_score, 0)
     chosen = empty(total, int64)
@@ -235,7 +240,7 @@ def merge_boxes(
     type_, corners, confidences = _boxes_and_scores(function, boxes, scores)
     total = len(confidences)
     classes = None if idxs is None else integers(
-        function, "idxs", idxs, total, convert=_classes)
+        function, "idxs", idxs, total, convert=classes_of)
     by = (_c.NMS_POSITIVE_AREA,
           _c.NMS_SMALLER_AREA)[choice(_OVERLAPS, function, "overlap", overlap)]
     params = _merge_params(function, by, match_threshold, transitive, rechecks)

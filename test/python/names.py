@@ -24,6 +24,8 @@ RENAMED = {
     "iou_loss_and_grad": [f"{kind}_box_iou_loss_and_grad" for kind in KINDS],
     "convert_boxes": ["box_convert"], "clip_boxes": ["clip_boxes_to_image"],
     "box_areas": ["box_area"], "large_boxes": ["remove_small_boxes"], "conv3x3": ["Conv3x3"],
+    "pairwise_rotated_iou": ["rotated_box_iou"], "convert_rotated_boxes": ["rotated_box_convert"],
+    "rotated_box_areas": ["rotated_box_area"],
 }
 HEADS = "reads the levels of a head in place, for trainers in C++"
 TRAINED = "NumPy trains no networks"

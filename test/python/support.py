@@ -101,6 +101,8 @@ def calls():
     sampled = {"value": generator.random((1, 8, 2, 4)).astype(np.float32), "level_sizes": LEVELS,
                "points": generator.random((1, 3, 2, 1, 2, 2)).astype(np.float32),
                "weights": generator.random((1, 3, 2, 1, 2)).astype(np.float32)}
+    turned = {"boxes1": np.c_[boxes, scores], "boxes2": np.c_[boxes, scores],
+              "angles": "ultralytics"}
     return {
         **both, "softmax_cross_entropy_loss_and_grad": mined,
         "nms": {"boxes": boxes, "scores": scores, "iou_threshold": 0.5},
@@ -143,6 +145,12 @@ def calls():
         "box_iou": pair, "generalized_box_iou": pair, "distance_box_iou": pair,
         "complete_box_iou": pair, "elementwise_iou": pair, "box_area": {"boxes": boxes},
         "box_convert": {"boxes": boxes, "in_fmt": "xyxy", "out_fmt": "xywh"},
+        "rotated_box_iou": turned, "elementwise_rotated_iou": turned,
+        "rotated_box_convert": {"boxes": turned["boxes1"], "in_fmt": "cxcywhr",
+                                "out_fmt": "xyxyxyxy", "angles": "opencv"},
+        "rotated_box_area": {"boxes": turned["boxes1"]},
+        "rotated_nms": {"boxes": turned["boxes1"], "scores": scores, "iou_threshold": 0.5,
+                        "angles": "opencv"},
         "decode_distributions": {"logits": logits},
         "decode_distribution_boxes": {"logits": bins, "points": bins[:, 0, :2].copy(),
                                       "strides": scores},

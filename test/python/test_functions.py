@@ -147,6 +147,108 @@ class Boxes(unittest.TestCase):
             np.testing.assert_allclose(vecdet.elementwise_iou(a, b[:20], "ciou"),
                                        np.diag(ciou[:, :20]), atol=1e-5)
 
+    def test_rotated(self):
+        def corners_of(box, sign):
+            x, y, w, h, angle = box.astype(np.float64)
+            u = np.array([np.cos(angle), sign * np.sin(angle)])
+            v = np.array([-u[1], u[0]])
+            return [np.array([x, y]) + i * w / 2 * u + j * h / 2 * v
+                    for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+
+        def area(polygon):
+            return sum(p[0] * q[1] - p[1] * q[0]
+                       for p, q in zip(polygon, polygon[1:] + polygon[:1])) / 2
+
+        def cut(polygon, normal, reach):
+            """The part of a polygon with normal * p <= reach."""
+            part = []
+            for p, q in zip(polygon, polygon[1:] + polygon[:1]):
+                before, after = normal @ p - reach, normal @ q - reach
+                if before <= 0:
+                    part.append(p)
+                if before * after < 0:
+                    part.append(p + before / (before - after) * (q - p))
+            return part
+
+        def overlap(a, b):
+            both, first = b, a
+            for p, q in zip(first, first[1:] + first[:1]):
+                normal = np.array([q[1] - p[1], p[0] - q[0]])
+                both = cut(both, normal, normal @ p)
+            shared = area(both) if both else 0
+            return shared / (area(a) + area(b) - shared)
+
+        for angles, sign, unit in (("torchvision", -1, 180 / np.pi), ("opencv", 1, 180 / np.pi),
+                                   ("ultralytics", 1, 1), ("mmcv_counter_clockwise", -1, 1)):
+            for dtype, within in ((np.float32, 1e-5), (np.float64, 1e-12)):
+                boxes = np.c_[generator.random((12, 2)) * 30, generator.random((12, 2)) * 30 + 1,
+                              generator.random((12, 1)) * 6 - 3]
+                turned = boxes.copy()
+                turned[:, 4] *= unit
+                turned = turned.astype(dtype)
+                boxes = turned.astype(np.float64)
+                boxes[:, 4] /= unit
+                polygons = [corners_of(box, sign) for box in boxes]
+                expected = [[overlap(a, b) for b in polygons] for a in polygons]
+                found = vecdet.rotated_box_iou(turned, turned, angles)
+                self.assertEqual(found.dtype, dtype)
+                np.testing.assert_allclose(found, expected, rtol=0, atol=within)
+                np.testing.assert_array_equal(
+                    vecdet.elementwise_rotated_iou(turned[1:], turned[:-1], angles),
+                    np.diag(found[1:]))
+                points = vecdet.rotated_box_convert(turned, "cxcywhr", "xyxyxyxy", angles)
+                np.testing.assert_allclose(points, np.reshape(polygons, (12, 8)), atol=1e-4)
+                upright = vecdet.rotated_box_convert(turned, "cxcywhr", "xyxy", angles)
+                np.testing.assert_allclose(
+                    upright, [[*np.min(p, 0), *np.max(p, 0)] for p in polygons], atol=1e-4)
+                back = vecdet.rotated_box_convert(points, "xyxyxyxy", "cxcywhr", angles)
+                np.testing.assert_allclose(back[:, :4], turned[:, :4], atol=1e-4)
+                np.testing.assert_array_equal(vecdet.rotated_box_area(turned),
+                                              turned[:, 2] * turned[:, 3])
+        corner = vecdet.rotated_box_convert(turned, "cxcywhr", "xywhr", "torchvision")
+        points = vecdet.rotated_box_convert(turned, "cxcywhr", "xyxyxyxy", "torchvision")
+        np.testing.assert_allclose(corner[:, :2], points[:, :2], atol=1e-12)
+        np.testing.assert_array_equal(
+            vecdet.rotated_box_convert(turned, "xywhr", "cxcywhr", "ultralytics"), turned)
+
+    def test_rotated_nms(self):
+        for dtype in (np.float32, np.float64):
+            boxes = np.c_[generator.random((200, 2)) * 60, generator.random((200, 2)) * 30 + 1,
+                          generator.random((200, 1)) * 360 - 180].astype(dtype)
+            scores, classes = generator.random(200).astype(dtype), generator.integers(0, 3, 200)
+            overlaps = vecdet.rotated_box_iou(boxes, boxes, "torchvision")
+            for idxs in (None, classes):
+                for threshold in (0.1, 0.5):
+                    rest, kept = list(np.argsort(-scores, kind="stable")), []
+                    while rest:
+                        best = rest.pop(0)
+                        kept.append(best)
+                        rest = [k for k in rest if overlaps[best, k] <= threshold
+                                or idxs is not None and idxs[k] != idxs[best]]
+                    found = vecdet.rotated_nms(boxes, scores, threshold, "torchvision", idxs)
+                    self.assertEqual(found.tolist(), kept)
+        with self.assertRaisesRegex(ValueError, "rotated_nms: iou_threshold is 50"):
+            vecdet.rotated_nms(boxes, scores, 50, "opencv")
+        with self.assertRaisesRegex(ValueError, r"rotated_nms: boxes.shape is \[200, 4\]"):
+            vecdet.rotated_nms(boxes[:, :4], scores, 0.5, "opencv")
+
+    def test_rotated_errors(self):
+        boxes = np.ones((3, 5), np.float32)
+        with self.assertRaises(TypeError):
+            vecdet.rotated_box_iou(boxes, boxes)  # there is no default convention
+        for call, text in (
+                (lambda: vecdet.rotated_box_iou(boxes, boxes, "mmdet"), "angles is 'mmdet'"),
+                (lambda: vecdet.rotated_box_iou(boxes[:, :4], boxes, "opencv"),
+                 r"boxes1.shape is \[3, 4\], expected \[N, 5\]"),
+                (lambda: vecdet.elementwise_rotated_iou(boxes, boxes[:2], "opencv"),
+                 r"boxes2.shape is \[2, 5\], expected \[3, 5\]"),
+                (lambda: vecdet.rotated_box_convert(boxes, "xywhr", "xyxy", "opencv"),
+                 "is xywhr, expected cxcywhr"),
+                (lambda: vecdet.rotated_box_convert(boxes, "xyxyxyxy", "xyxy", "opencv"),
+                 r"boxes.shape is \[3, 5\], expected \[N, 8\]")):
+            with self.assertRaisesRegex(ValueError, text):
+                call()
+
     def test_formats(self):
         boxes = some_boxes(50, dtype=np.float64)
         x1, y1, x2, y2 = boxes.T

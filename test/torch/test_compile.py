@@ -27,6 +27,11 @@ def some_boxes(count, needs_grad=False):
     return boxes.requires_grad_(needs_grad)
 
 
+def turned(count):
+    """Rotated boxes: centre, width, height, angle."""
+    return torch.rand(count, 5) * 50 + 1
+
+
 def some_labels():
     return torch.randint(-2, CLASSES, (ROWS,))
 
@@ -66,7 +71,12 @@ class Operators(unittest.TestCase):
             ("decode_distances", (torch.rand(ROWS, 4), some_boxes(ROWS))),
             ("pairwise_iou", (some_boxes(5), some_boxes(9))),
             ("elementwise_iou", (some_boxes(5), some_boxes(5))),
+            ("pairwise_rotated_iou", (turned(5), turned(9), 0)),
+            ("elementwise_rotated_iou", (turned(5), turned(5), 3)),
+            ("convert_rotated_boxes", (turned(5), 0, 2, 0)),
+            ("rotated_box_areas", (turned(5),)),
             ("nms", (some_boxes(ROWS), torch.rand(ROWS), 0.5)),
+            ("rotated_nms", (turned(ROWS), torch.rand(ROWS), 0, 0.5)),
             ("batched_nms", (some_boxes(ROWS), torch.rand(ROWS), torch.randint(0, 3, (ROWS,)), 0.5)),
             ("soft_nms", (some_boxes(ROWS), torch.rand(ROWS))),
             ("filter_topk", (logits.detach(), 0.5, 10)),

@@ -34,6 +34,7 @@ def samples():
     boxes, others, logits = some_boxes(ROWS), some_boxes(ROWS) + 1, torch.randn(ROWS, CLASSES)
     labels, weights = torch.randint(0, CLASSES, (ROWS,)), torch.rand(ROWS) + 0.5
     scores, anchors = torch.rand(ROWS), some_boxes(26)
+    turned = torch.cat([boxes, scores[:, None]], 1)  # centre, width, height, angle
     scored = dict(logits=logits, labels=labels, scores=scores, row_weights=weights, reduction=2)
     centres = torch.tensor([10.0, 30, 50])
     points = torch.stack([centres.repeat(3), centres.repeat_interleave(3)], 1)
@@ -84,10 +85,16 @@ def samples():
         "decode_distribution_boxes": dict(logits=torch.randn(2, 4, 5), points=points[:2],
                                           strides=torch.ones(2)),
         "pairwise_iou": dict(a=boxes, b=others), "elementwise_iou": dict(a=boxes, b=others),
+        "pairwise_rotated_iou": dict(a=turned, b=turned, angles=0),
+        "elementwise_rotated_iou": dict(a=turned, b=turned, angles=3),
+        "convert_rotated_boxes": {"boxes": turned, "in_fmt": 0, "out_fmt": 2, "angles": 0},
+        "rotated_box_areas": dict(boxes=turned),
         "convert_boxes": {"boxes": boxes, "in_fmt": 0, "out_fmt": 1},
         "clip_boxes": dict(boxes=boxes, image_size=[50.0, 50.0]),
         "box_areas": dict(boxes=boxes), "large_boxes": dict(boxes=boxes, min_size=2.0),
         "nms": dict(boxes=boxes, scores=scores, iou_threshold=0.5),
+        "rotated_nms": dict(boxes=turned, scores=scores, angles=0, iou_threshold=0.5,
+                            classes=labels),
         "batched_nms": dict(boxes=boxes, scores=scores, classes=scores, iou_threshold=0.5),
         "soft_nms": dict(boxes=boxes, scores=scores, classes=labels),
         "filter_topk": dict(logits=logits, score_threshold=0.1, k=3),

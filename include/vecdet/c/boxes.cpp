@@ -7,6 +7,7 @@
 #include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/iou.hpp>
+#include <vecdet/rotated_boxes.hpp>
 
 namespace vecdet_c {
 namespace {
@@ -26,6 +27,24 @@ boxes_view<const T> boxes_in(const void* boxes, int64_t count) {
 template <class T>
 boxes_view<T> boxes_out(void* boxes, int64_t count) {
   return {as<T>(boxes), count};
+}
+
+/// Rows without gaps.
+template <class T>
+matrix_view<const T> rows_in(const void* rows, int64_t count, int64_t cols) {
+  return {as<T>(rows), count, cols};
+}
+template <class T>
+matrix_view<T> rows_out(void* rows, int64_t count, int64_t cols) {
+  return {as<T>(rows), count, cols};
+}
+
+angle_convention angles_of(vecdet_angle_convention angles, const char* function) {
+  return enum_of<angle_convention>(angles, function, "angles");
+}
+
+int64_t numbers_of(rotated_format format) {
+  return format == rotated_format::xyxyxyxy ? 8 : format == rotated_format::xyxy ? 4 : 5;
 }
 
 }  // namespace
@@ -60,6 +79,78 @@ VECDET_C vecdet_status vecdet_elementwise_iou(vecdet_dtype type, const void* a, 
         elementwise_iou(boxes_in<T>(a, count), boxes_in<T>(b, count),
                         vector_view<T>(as<T>(out), count),
                         iou_params_of(kind, empty, "elementwise_iou"), policy);
+      });
+    });
+  });
+}
+
+/// Writes the IoU of rotated box i of `a` and rotated box j of `b` to out[i * out_stride + j].
+/// Boxes are N x 5: centre, width, height, angle. The type is float or double.
+VECDET_C vecdet_status vecdet_pairwise_rotated_iou(vecdet_dtype type, const void* a,
+                                                   int64_t a_count, const void* b, int64_t b_count,
+                                                   vecdet_angle_convention angles,
+                                                   vecdet_empty_iou empty, void* out,
+                                                   int64_t out_stride) {
+  return guarded([&] {
+    with_type<float, double>(type, "pairwise_rotated_iou", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        pairwise_rotated_iou(rows_in<T>(a, a_count, 5), rows_in<T>(b, b_count, 5),
+                             angles_of(angles, "pairwise_rotated_iou"),
+                             matrix_view<T>(as<T>(out), a_count, b_count, out_stride),
+                             enum_of<empty_iou>(empty, "pairwise_rotated_iou", "empty"), policy);
+      });
+    });
+  });
+}
+
+/// Writes the IoU of rotated box i of `a` and rotated box i of `b` to out[i].
+VECDET_C vecdet_status vecdet_elementwise_rotated_iou(vecdet_dtype type, const void* a,
+                                                      const void* b, int64_t count,
+                                                      vecdet_angle_convention angles,
+                                                      vecdet_empty_iou empty, void* out) {
+  return guarded([&] {
+    with_type<float, double>(type, "elementwise_rotated_iou", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        elementwise_rotated_iou(
+            rows_in<T>(a, count, 5), rows_in<T>(b, count, 5),
+            angles_of(angles, "elementwise_rotated_iou"), vector_view<T>(as<T>(out), count),
+            enum_of<empty_iou>(empty, "elementwise_rotated_iou", "empty"), policy);
+      });
+    });
+  });
+}
+
+/// Converts rotated boxes from one format to another. A box has 5 numbers, in
+/// VECDET_ROTATED_XYXYXYXY 8 and in VECDET_ROTATED_XYXY 4. `out` may not share memory with `boxes`.
+VECDET_C vecdet_status vecdet_convert_rotated_boxes(vecdet_dtype type, const void* boxes,
+                                                    int64_t count, vecdet_rotated_format from,
+                                                    vecdet_rotated_format to,
+                                                    vecdet_angle_convention angles, void* out) {
+  return guarded([&] {
+    constexpr const char* function = "convert_rotated_boxes";
+    const auto source = enum_of<rotated_format>(from, function, "from");
+    const auto target = enum_of<rotated_format>(to, function, "to");
+    with_type<float, double>(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        convert_rotated_boxes(rows_in<T>(boxes, count, numbers_of(source)), source, target,
+                              angles_of(angles, function),
+                              rows_out<T>(out, count, numbers_of(target)), policy);
+      });
+    });
+  });
+}
+
+/// Writes width times height of each rotated box, N x 5.
+VECDET_C vecdet_status vecdet_rotated_box_areas(vecdet_dtype type, const void* boxes, int64_t count,
+                                                void* areas) {
+  return guarded([&] {
+    with_type<float, double>(type, "rotated_box_areas", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        rotated_box_areas(rows_in<T>(boxes, count, 5), vector_view<T>(as<T>(areas), count), policy);
       });
     });
   });

@@ -4,6 +4,7 @@
 #include <vecdet/c/support.hpp>
 #include <vecdet/merging.hpp>
 #include <vecdet/nms.hpp>
+#include <vecdet/rotated_nms.hpp>
 #include <vecdet/soft_nms.hpp>
 
 namespace vecdet_c {
@@ -62,6 +63,34 @@ VECDET_C vecdet_status vecdet_batched_nms(vecdet_dtype type, const void* boxes, 
             boxes_view<const T>(as<T>(boxes), count), vector_view<const T>(as<T>(scores), count),
             groups_of(classes, images, count), params_of<nms_params>(params, "batched_nms"),
             memory.get<nms_workspace>(), policy);
+        copy_view(result, kept);
+        *kept_count = result.size();
+      });
+    });
+  });
+}
+
+/// NMS of rotated boxes, count x 5: centre, width, height, angle; per class and image, by the exact
+/// IoU. The type is float or double. Format, overlap and plus_one of `params` must be the defaults.
+/// Otherwise as vecdet_batched_nms().
+VECDET_C vecdet_status vecdet_rotated_nms(vecdet_dtype type, const void* boxes, const void* scores,
+                                          const int64_t* classes, const int64_t* images,
+                                          int64_t count, vecdet_angle_convention angles,
+                                          const vecdet_nms_params* params,
+                                          vecdet_workspace* workspace, int64_t* kept,
+                                          int64_t* kept_count) {
+  return guarded([&] {
+    check_pointer(kept, "rotated_nms", "kept", count);
+    check_pointer(kept_count, "rotated_nms", "kept_count");
+    scratch memory(workspace);
+    with_type<float, double>(type, "rotated_nms", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        const auto result = rotated_nms(
+            matrix_view<const T>(as<T>(boxes), count, 5),
+            vector_view<const T>(as<T>(scores), count), groups_of(classes, images, count),
+            enum_of<angle_convention>(angles, "rotated_nms", "angles"),
+            params_of<nms_params>(params, "rotated_nms"), memory.get<nms_workspace>(), policy);
         copy_view(result, kept);
         *kept_count = result.size();
       });

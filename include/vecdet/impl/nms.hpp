@@ -66,62 +66,61 @@ Real least_overlap(const nms_params& params) {
   return suppresses ? nearest : std::nextafter(nearest, std::numeric_limits<Real>::infinity());
 }
 
-/// One call of nms or batched_nms. T and S are the stored types of boxes and scores.
-template <class T, class S>
-class nms_call {
- public:
-  nms_call(boxes_view<const T> boxes, vector_view<const S> scores, const nms_params& params,
-           nms_buffers& buffers, isa target, threading policy)
-      : boxes_(boxes),
-        scores_(scores),
-        params_(params),
-        buffers_(buffers),
-        boxes_kernels_(kernels<nms_kernels<T>>(target)),
-        scores_kernels_(kernels<nms_kernels<S>>(target)),
-        policy_(policy) {}
+/// The profiler's problem for a step of NMS, with the call's type and shape.
+template <class T>
+profile::problem nms_step(const char* name, index_t boxes) {
+  profile::problem p;
+  p.function = name;
+  p.type = dtype_name<T>();
+  p.shape = {profile::rounded_count(boxes)};
+  return p;
+}
 
-  vector_view<const index_t> run(const nms_groups& groups) {
-    index_t count = select();
-    const bool grouped =
-        groups.classes.size() > 0 || groups.images.size() > 0 || !groups.image_offsets.empty();
-    grown(buffers_.spare, count);
-    grown(buffers_.kept, count);
-    if (by_smaller_area()) grown(buffers_.owners, 2 * count);
-    if (!grouped) {
-      const index_t kept =
-          suppress(0, count, grown(buffers_.scratch, (scratch_bytes()(count) + 63) / 64));
-      nms_record* const records = buffers_.kept.data();
-      if (params_.order == nms_order::index)
-        boxes_kernels_.sort_by_index(records, buffers_.spare.data(), kept);
-      return indices_of(records, kept);
-    }
+/// The upright boxes of a call: what nms_call needs of them.
+template <class T>
+class upright_nms {
+ public:
+  using element = T;
+
+  upright_nms(boxes_view<const T> boxes, const nms_params& params, isa target)
+      : boxes_(boxes), params_(params), kernels_(kernels<nms_kernels<T>>(target)) {}
+
+  index_t size() const { return boxes_.size(); }
+
+  /// The scratch memory of a group of `count` boxes.
+  index_t scratch_bytes(index_t count) const {
+    return by_smaller_area() ? kernels_.merge_scratch_bytes(count) : kernels_.scratch_bytes(count);
+  }
+
+  /// Called before any group, with the number of boxes that take part.
+  void prepare(nms_buffers& buffers, index_t count) const {
+    if (by_smaller_area()) grown(buffers.owners, 2 * count);
+  }
+
+  /// Drops the records of boxes with NaN or without area. Returns how many are left.
+  index_t drop_degenerate(nms_record* records, index_t count) const {
+    return kernels_.drop_degenerate(args(), records, count);
+  }
+
+  /// NMS of a group, the records from `begin` on, in descending score. Returns how many are kept.
+  index_t suppress(nms_buffers& buffers, index_t begin, nms_state& state) const {
+    if (by_smaller_area()) return suppress_by_smaller_area(buffers, begin, state);
     {
-      const profile::scope timing([&] { return step("nms.partition"); });
-      partition_into_groups(groups, boxes_.size(), count, buffers_, policy_);
+      const profile::scope timing([&] { return nms_step<T>("nms.compare", size()); });
+      kernels_.begin(args(), state);
     }
-    // Fewer boxes take less time than it takes to start threads.
-    constexpr index_t fewest_on_threads = 2048;
-    suppress_groups(buffers_, count < fewest_on_threads ? threading::sequential : policy_,
-                    scratch_bytes(), [&](index_t begin, index_t end, cache_line* scratch) {
-                      return suppress(begin, end, scratch);
-                    });
-    return merge();
+    if (state.done) return state.kept_count;
+    {
+      const profile::scope timing([&] { return nms_step<T>("nms.index", size()); });
+      kernels_.build_index(args(), state);
+    }
+    const profile::scope timing([&] { return nms_step<T>("nms.compare", size()); });
+    kernels_.finish(args(), state);
+    return state.kept_count;
   }
 
  private:
   bool by_smaller_area() const { return params_.overlap == nms_overlap::smaller_area; }
-  auto scratch_bytes() const {
-    return by_smaller_area() ? boxes_kernels_.merge_scratch_bytes : boxes_kernels_.scratch_bytes;
-  }
-
-  /// The profiler's problem for a step of the call, with the call's type and shape.
-  profile::problem step(const char* name) const {
-    profile::problem p;
-    p.function = name;
-    p.type = dtype_name<T>();
-    p.shape = {profile::rounded_count(boxes_.size())};
-    return p;
-  }
 
   nms_args<T> args() const {
     nms_args<T> a{};
@@ -135,6 +134,78 @@ class nms_call {
     a.max_kept = std::min({params_.max_per_class, params_.max_per_image, params_.max_total});
     return a;
   }
+
+  /// Keeps a box if merging would not merge it into another.
+  index_t suppress_by_smaller_area(nms_buffers& buffers, index_t begin,
+                                   const nms_state& state) const {
+    const profile::scope timing([&] { return nms_step<T>("nms.compare", size()); });
+    merge_args<T> merge{};
+    merge.boxes = args();
+    merge.order = state.order;
+    merge.count = state.count;
+    merge.scratch = state.scratch;
+    merge.owner = buffers.owners.data() + 2 * begin;
+    merge.claimer = merge.owner + state.count;
+    kernels_.merge(merge);
+    index_t kept = 0;
+    for (index_t i = 0; i < state.count && kept < merge.boxes.max_kept; ++i)
+      if (merge.owner[i] == static_cast<std::uint32_t>(i)) state.kept[kept++] = state.order[i];
+    return kept;
+  }
+
+  boxes_view<const T> boxes_;
+  const nms_params& params_;
+  const nms_kernels<T>& kernels_;
+};
+
+/// One call of NMS. Boxes is upright_nms or another class with its functions; S is the stored type
+/// of scores.
+template <class Boxes, class S>
+class nms_call {
+  using T = typename Boxes::element;
+
+ public:
+  nms_call(const Boxes& boxes, vector_view<const S> scores, const nms_params& params,
+           nms_buffers& buffers, isa target, threading policy)
+      : boxes_(boxes),
+        scores_(scores),
+        params_(params),
+        buffers_(buffers),
+        scores_kernels_(kernels<nms_kernels<S>>(target)),
+        policy_(policy) {}
+
+  vector_view<const index_t> run(const nms_groups& groups) {
+    index_t count = select();
+    const bool grouped =
+        groups.classes.size() > 0 || groups.images.size() > 0 || !groups.image_offsets.empty();
+    grown(buffers_.spare, count);
+    grown(buffers_.kept, count);
+    boxes_.prepare(buffers_, count);
+    if (!grouped) {
+      const index_t kept =
+          suppress(0, count, grown(buffers_.scratch, (boxes_.scratch_bytes(count) + 63) / 64));
+      nms_record* const records = buffers_.kept.data();
+      if (params_.order == nms_order::index)
+        scores_kernels_.sort_by_index(records, buffers_.spare.data(), kept);
+      return indices_of(records, kept);
+    }
+    {
+      const profile::scope timing([&] { return step("nms.partition"); });
+      partition_into_groups(groups, boxes_.size(), count, buffers_, policy_);
+    }
+    // Fewer boxes take less time than it takes to start threads.
+    constexpr index_t fewest_on_threads = 2048;
+    suppress_groups(
+        buffers_, count < fewest_on_threads ? threading::sequential : policy_,
+        [&](index_t boxes) { return boxes_.scratch_bytes(boxes); },
+        [&](index_t begin, index_t end, cache_line* scratch) {
+          return suppress(begin, end, scratch);
+        });
+    return merge();
+  }
+
+ private:
+  profile::problem step(const char* name) const { return nms_step<T>(name, boxes_.size()); }
 
   /// Fills buffers.records with the boxes that take part and returns their number.
   index_t select() {
@@ -155,7 +226,7 @@ class nms_call {
                                               records + first);
                      });
     }
-    if (params_.drop_degenerate) count = boxes_kernels_.drop_degenerate(args(), records, count);
+    if (params_.drop_degenerate) count = boxes_.drop_degenerate(records, count);
     return count;
   }
 
@@ -171,36 +242,7 @@ class nms_call {
       const profile::scope timing([&] { return step("nms.sort"); });
       scores_kernels_.sort(scores_.data(), records, buffers_.spare.data() + begin, state.count);
     }
-    if (by_smaller_area()) return suppress_by_smaller_area(begin, state);
-    {
-      const profile::scope timing([&] { return step("nms.compare"); });
-      boxes_kernels_.begin(args(), state);
-    }
-    if (state.done) return state.kept_count;
-    {
-      const profile::scope timing([&] { return step("nms.index"); });
-      boxes_kernels_.build_index(args(), state);
-    }
-    const profile::scope timing([&] { return step("nms.compare"); });
-    boxes_kernels_.finish(args(), state);
-    return state.kept_count;
-  }
-
-  /// Keeps a box if merging would not merge it into another.
-  index_t suppress_by_smaller_area(index_t begin, const nms_state& state) {
-    const profile::scope timing([&] { return step("nms.compare"); });
-    merge_args<T> merge{};
-    merge.boxes = args();
-    merge.order = state.order;
-    merge.count = state.count;
-    merge.scratch = state.scratch;
-    merge.owner = buffers_.owners.data() + 2 * begin;
-    merge.claimer = merge.owner + state.count;
-    boxes_kernels_.merge(merge);
-    index_t kept = 0;
-    for (index_t i = 0; i < state.count && kept < merge.boxes.max_kept; ++i)
-      if (merge.owner[i] == static_cast<std::uint32_t>(i)) state.kept[kept++] = state.order[i];
-    return kept;
+    return boxes_.suppress(buffers_, begin, state);
   }
 
   /// The kept boxes of all groups in the order params.order.
@@ -214,7 +256,7 @@ class nms_call {
         params_.order == nms_order::score || params_.order == nms_order::image_score;
     if (by_score || limited) scores_kernels_.sort_any(scores_.data(), records, spare, count);
     if (limited) count = apply_limits(records, count);
-    if (params_.order == nms_order::index) boxes_kernels_.sort_by_index(records, spare, count);
+    if (params_.order == nms_order::index) scores_kernels_.sort_by_index(records, spare, count);
 
     // Gathered records are in group order already, and those of a single image in image order.
     const bool by_image = params_.order == nms_order::image_score && buffers_.images > 1;
@@ -262,11 +304,10 @@ class nms_call {
     return {result, count};
   }
 
-  boxes_view<const T> boxes_;
+  const Boxes& boxes_;
   vector_view<const S> scores_;
   const nms_params& params_;
   nms_buffers& buffers_;
-  const nms_kernels<T>& boxes_kernels_;
   const nms_kernels<S>& scores_kernels_;
   threading policy_;
 };
@@ -289,7 +330,8 @@ vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<
                             policy.threads(),
                             boxes.size() * static_cast<index_t>(4 * sizeof(T) + sizeof(S))};
   });
-  return nms_call<T, S>(boxes, scores, params, buffers, target, policy).run(groups);
+  const upright_nms<T> upright(boxes, params, target);
+  return nms_call<upright_nms<T>, S>(upright, scores, params, buffers, target, policy).run(groups);
 }
 
 }  // namespace detail

@@ -21,6 +21,7 @@
 #include <vecdet/kernels/query_matching/query_matching.hpp>
 #include <vecdet/kernels/regression_loss/regression_loss.hpp>
 #include <vecdet/kernels/roi_align/roi_align.hpp>
+#include <vecdet/kernels/rotated_boxes/rotated_boxes.hpp>
 #include <vecdet/kernels/set_loss/set_loss.hpp>
 #include <vecdet/kernels/smooth_l1/smooth_l1.hpp>
 #include <vecdet/kernels/softmax_cross_entropy/softmax_cross_entropy.hpp>

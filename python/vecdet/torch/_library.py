@@ -67,6 +67,10 @@ def _tell_shapes_to_compilers() -> None:
     def _(boxes, scores, classes, iou_threshold):
         return boxes.new_empty(unknown(), dtype=torch.int64)
 
+    @torch.library.register_fake("vecdet::rotated_nms")
+    def _(boxes, scores, angles, iou_threshold, classes=None):
+        return boxes.new_empty(unknown(), dtype=torch.int64)
+
     @torch.library.register_fake("vecdet::large_boxes")
     def _(boxes, min_size):
         return boxes.new_empty(unknown(), dtype=torch.int64)

@@ -45,6 +45,9 @@ template <>
 inline constexpr int enumerators<vecdet_empty_iou> = 2;
 
 template <>
+inline constexpr int enumerators<vecdet_angle_convention> = 6;
+
+template <>
 inline constexpr int enumerators<vecdet_isa> = 3;
 
 template <>
@@ -62,6 +65,9 @@ struct fields_of<vecdet_regression_loss_params> {
     copy(p.coder, c.coder, "params.coder");
   }
 };
+
+template <>
+inline constexpr int enumerators<vecdet_rotated_format> = 4;
 
 template <>
 inline constexpr int enumerators<vecdet_reduction> = 2;

@@ -43,6 +43,18 @@ typedef enum vecdet_empty_iou {
   VECDET_EMPTY_IOU_ZERO  ///< 0, as in detectron2
 } vecdet_empty_iou;
 
+/// The unit of angles and the direction in which they turn a box, as seen in an image (x to the
+/// right, y down), named after the framework. There is no default: a wrong choice gives other boxes
+/// without an error.
+typedef enum vecdet_angle_convention {
+  VECDET_ANGLES_TORCHVISION,            ///< degrees, counter-clockwise
+  VECDET_ANGLES_DETECTRON2,             ///< degrees, counter-clockwise
+  VECDET_ANGLES_OPENCV,                 ///< degrees, clockwise
+  VECDET_ANGLES_ULTRALYTICS,            ///< radians, clockwise
+  VECDET_ANGLES_MMCV,                   ///< radians, clockwise: mmcv's default
+  VECDET_ANGLES_MMCV_COUNTER_CLOCKWISE  ///< radians, counter-clockwise: mmcv with clockwise=False
+} vecdet_angle_convention;
+
 /// The instruction sets that kernels are compiled for. Each set includes the previous one.
 typedef enum vecdet_isa {
   VECDET_BASELINE,  ///< plain x86-64 (SSE2), which every such processor has; on 64-bit Arm, NEON
@@ -67,6 +79,17 @@ typedef struct vecdet_regression_loss_params {
   double scale;
   vecdet_coder_params coder;  ///< anchors must be corners; only the IoU losses use the clamp
 } vecdet_regression_loss_params;
+
+/// The numbers of a rotated box. The width is the side along the angle.
+typedef enum vecdet_rotated_format {
+  VECDET_ROTATED_CXCYWHR,  ///< centre, width, height, angle
+  /// with torchvision: first corner, width, height, angle. With ultralytics: centre, width, height,
+  /// angle. The other frameworks do not use the name
+  VECDET_ROTATED_XYWHR,
+  /// corners: top left, top right, bottom right, bottom left before turning
+  VECDET_ROTATED_XYXYXYXY,
+  VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
+} vecdet_rotated_format;
 
 /// Reduction of all elements' losses to one number. Without elements, the sum is 0 and the mean
 /// NaN.
@@ -286,9 +309,9 @@ typedef enum vecdet_nms_order {
   VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
 } vecdet_nms_order;
 
-/// Parameters of vecdet_nms() and vecdet_batched_nms(). Going down the scores, a box is kept unless
-/// a kept box of its class and image overlaps it by more than the threshold. The defaults are those
-/// of torchvision's NMS with a threshold of 0.5.
+/// Parameters of vecdet_nms() and vecdet_batched_nms() and vecdet_rotated_nms(). Going down the
+/// scores, a box is kept unless a kept box of its class and image overlaps it by more than the
+/// threshold. The defaults are those of torchvision's NMS with a threshold of 0.5.
 typedef struct vecdet_nms_params {
   double iou_threshold;  ///< in [0, 1]; default 0.5
   int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0

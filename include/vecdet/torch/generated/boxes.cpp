@@ -6,6 +6,7 @@
 #include <vecdet/impl/torch/generated/boxes.hpp>
 #include <vecdet/impl/torch/boxes.hpp>
 #include <vecdet/impl/torch/box_formats.hpp>
+#include <vecdet/impl/torch/rotated_boxes.hpp>
 #include <vecdet/impl/torch/operator.hpp>
 #include <vecdet/torch.hpp>
 
@@ -30,6 +31,10 @@ using convert_boxes = plain_operator<&cpu::convert_boxes>;
 using clip_boxes = plain_operator<&cpu::clip_boxes>;
 using box_areas = plain_operator<&cpu::box_areas>;
 using large_boxes = plain_operator<&cpu::large_boxes>;
+using pairwise_rotated_iou = plain_operator<&cpu::pairwise_rotated_iou>;
+using elementwise_rotated_iou = plain_operator<&cpu::elementwise_rotated_iou>;
+using convert_rotated_boxes = plain_operator<&cpu::convert_rotated_boxes>;
+using rotated_box_areas = plain_operator<&cpu::rotated_box_areas>;
 
 }  // namespace operators
 }  // namespace aten
@@ -84,6 +89,24 @@ at::Tensor box_areas(const at::Tensor& boxes) {
 
 at::Tensor large_boxes(const at::Tensor& boxes, double min_size) {
   return operators::large_boxes::call(boxes, min_size);
+}
+
+at::Tensor pairwise_rotated_iou(const at::Tensor& a, const at::Tensor& b, angle_convention angles) {
+  return operators::pairwise_rotated_iou::call(a, b, angles);
+}
+
+at::Tensor elementwise_rotated_iou(const at::Tensor& a, const at::Tensor& b,
+    angle_convention angles) {
+  return operators::elementwise_rotated_iou::call(a, b, angles);
+}
+
+at::Tensor convert_rotated_boxes(const at::Tensor& boxes, rotated_format from, rotated_format to,
+    angle_convention angles) {
+  return operators::convert_rotated_boxes::call(boxes, from, to, angles);
+}
+
+at::Tensor rotated_box_areas(const at::Tensor& boxes) {
+  return operators::rotated_box_areas::call(boxes);
 }
 
 }  // namespace ops
@@ -141,6 +164,24 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
   operators::large_boxes::define(
       m,
       "large_boxes(Tensor boxes, float min_size) -> Tensor");
+  operators::pairwise_rotated_iou::define(
+      m,
+      "pairwise_rotated_iou(Tensor a, Tensor b, int angles) -> Tensor");
+  operators::pairwise_rotated_iou::define_shapes<&meta::pairwise_rotated_iou>(m);
+  operators::pairwise_rotated_iou::define_autocast<>(m);
+  operators::elementwise_rotated_iou::define(
+      m,
+      "elementwise_rotated_iou(Tensor a, Tensor b, int angles) -> Tensor");
+  operators::elementwise_rotated_iou::define_shapes<&meta::elementwise_rotated_iou>(m);
+  operators::elementwise_rotated_iou::define_autocast<>(m);
+  operators::convert_rotated_boxes::define(
+      m,
+      "convert_rotated_boxes(Tensor boxes, int in_fmt, int out_fmt, int angles) -> Tensor");
+  operators::convert_rotated_boxes::define_shapes<&meta::convert_rotated_boxes>(m);
+  operators::rotated_box_areas::define(
+      m,
+      "rotated_box_areas(Tensor boxes) -> Tensor");
+  operators::rotated_box_areas::define_shapes<&meta::rotated_box_areas>(m);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/angle_convention.hpp>
 #include <vecdet/box_format.hpp>
 #include <vecdet/iou_kind.hpp>
 
@@ -62,6 +63,23 @@ at::Tensor box_areas(const at::Tensor& boxes);
 
 /// The indices (int64) of the `boxes` (N x 4 corners) with both sides at least `min_size`.
 at::Tensor large_boxes(const at::Tensor& boxes, double min_size);
+
+/// The exact IoU (rotated_boxes.hpp) of all pairs of boxes `a` (N x 5: centre, width, height,
+/// angle) and `b` (M x 5), N x M. Computed in float32 for 16-bit types.
+at::Tensor pairwise_rotated_iou(const at::Tensor& a, const at::Tensor& b, angle_convention angles);
+
+/// The exact IoU (rotated_boxes.hpp) of box i of `a` with box i of `b`, both N x 5: centre, width,
+/// height, angle; N. Computed in float32 for 16-bit types.
+at::Tensor elementwise_rotated_iou(const at::Tensor& a, const at::Tensor& b,
+    angle_convention angles);
+
+/// Converts rotated `boxes` (N x 5, 8 or 4 numbers) from format `from` to format `to`
+/// (rotated_boxes.hpp).
+at::Tensor convert_rotated_boxes(const at::Tensor& boxes, rotated_format from, rotated_format to,
+    angle_convention angles);
+
+/// Width times height, N, of rotated `boxes` (N x 5), in float32 for 16-bit types.
+at::Tensor rotated_box_areas(const at::Tensor& boxes);
 
 }  // namespace ops
 }  // namespace VECDET_ABI

@@ -5,6 +5,7 @@
 // clang-format off
 #include <vecdet/impl/torch/generated/detections.hpp>
 #include <vecdet/impl/torch/detections.hpp>
+#include <vecdet/impl/torch/rotated_nms.hpp>
 #include <vecdet/impl/torch/operator.hpp>
 #include <vecdet/torch.hpp>
 
@@ -21,6 +22,7 @@ namespace operators {
 
 using nms = plain_operator<&cpu::nms>;
 using batched_nms = plain_operator<&cpu::batched_nms>;
+using rotated_nms = plain_operator<&cpu::rotated_nms>;
 using soft_nms = plain_operator<&flat::soft_nms<&cpu::soft_nms>>;
 using filter_topk = plain_operator<&cpu::filter_topk>;
 using postprocess = plain_operator<&flat::postprocess<&cpu::postprocess>>;
@@ -44,6 +46,11 @@ at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double iou_thr
 at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const at::Tensor& classes,
     double iou_threshold) {
   return operators::batched_nms::call(boxes, scores, classes, iou_threshold);
+}
+
+at::Tensor rotated_nms(const at::Tensor& boxes, const at::Tensor& scores, angle_convention angles,
+    double iou_threshold, const at::Tensor& classes) {
+  return operators::rotated_nms::call(boxes, scores, angles, iou_threshold, classes);
 }
 
 std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes, const at::Tensor& scores,
@@ -85,6 +92,11 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       m,
       "batched_nms(Tensor boxes, Tensor scores, Tensor classes, float iou_threshold) -> Tensor");
   operators::batched_nms::define_autocast<>(m);
+  operators::rotated_nms::define(
+      m,
+      "rotated_nms(Tensor boxes, Tensor scores, int angles, float iou_threshold, Tensor? "
+      "classes=None) -> Tensor");
+  operators::rotated_nms::define_autocast<>(m);
   operators::soft_nms::define(
       m,
       "soft_nms(Tensor boxes, Tensor scores, Tensor? classes=None, int decay=1, float "

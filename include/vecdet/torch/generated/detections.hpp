@@ -6,6 +6,7 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/angle_convention.hpp>
 #include <vecdet/dense_detector.hpp>
 #include <vecdet/soft_nms_method.hpp>
 
@@ -26,6 +27,13 @@ at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double iou_thr
 /// The same, comparing only boxes with equal `classes`, N numbers of any type and value.
 at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const at::Tensor& classes,
     double iou_threshold);
+
+/// The indices (int64) of the boxes that non-maximum suppression by the exact IoU keeps
+/// (rotated_nms.hpp), in descending score. `boxes` are N x 5: centre, width, height, angle;
+/// `scores` N. Computed in float32 for 16-bit types.
+/// @param classes as in batched_nms(); undefined: all boxes have the same class
+at::Tensor rotated_nms(const at::Tensor& boxes, const at::Tensor& scores, angle_convention angles,
+    double iou_threshold, const at::Tensor& classes = {});
 
 /// Soft-NMS (soft_nms.hpp). Returns the indices of the picked boxes and their reduced scores.
 /// @param classes as in batched_nms(); undefined: all boxes have the same class

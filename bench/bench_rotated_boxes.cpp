@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// IoU of 1,000 rotated boxes with each other: spread over an image, and clustered around objects as
+// a detector's outputs are. NMS of clustered boxes.
+#include "plain/rotated_boxes.hpp"
+#include "support/implementations.hpp"
+#include "support/scene.hpp"
+#include <vecdet/reference/rotated_boxes.hpp>
+#include <vecdet/rotated_boxes.hpp>
+#include <vecdet/rotated_nms.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vecdet::bench {
+namespace {
+
+constexpr index_t count = 1000;
+
+struct turned_pairs {
+  std::vector<float> boxes, out;
+
+  matrix_view<const float> in() const { return {boxes.data(), count, 5}; }
+  matrix_view<float> result() { return {out.data(), count, count}; }
+};
+
+/// The boxes of a detector's outputs, or boxes of such sizes anywhere in the image, turned.
+template <bool Spread>
+std::shared_ptr<turned_pairs> make_pairs() {
+  return shared_data([] {
+    turned_pairs pairs;
+    const detections found = clustered_detections(count);
+    std::uint32_t state = 1;
+    const auto uniform = [&] {
+      state = state * 1664525u + 1013904223u;
+      return static_cast<float>(state >> 8) * 0x1p-24f;
+    };
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      const float* const box = &found.boxes[4 * i];
+      const float x = Spread ? 800 * uniform() : (box[0] + box[2]) / 2;
+      const float y = Spread ? 800 * uniform() : (box[1] + box[3]) / 2;
+      for (const float v : {x, y, box[2] - box[0], box[3] - box[1], 360 * uniform() - 180})
+        pairs.boxes.push_back(v);
+    }
+    pairs.out.resize(static_cast<std::size_t>(count * count));
+    return pairs;
+  });
+}
+
+template <bool Spread>
+void register_scene(const std::string& scene) {
+  constexpr double size = static_cast<double>(count * count);
+  const std::string problem = "pairwise_rotated_iou/" + scene + "/f32/1000x1000";
+  const work amount{size, 4 * (size + 10.0 * static_cast<double>(count))};
+  register_implementation(problem, "reference", 1, amount, [](benchmark::State& state) {
+    const auto data = make_pairs<Spread>();
+    std::vector<double> out(static_cast<std::size_t>(count * count));
+    time_calls(state, [&] {
+      for (index_t i = 0; i < count; ++i) {
+        const auto a = reference::load_rotated_box(data->in(), i, angle_convention::torchvision);
+        for (index_t j = 0; j < count; ++j)
+          out[static_cast<std::size_t>(i * count + j)] = reference::rotated_iou(
+              a, reference::load_rotated_box(data->in(), j, angle_convention::torchvision));
+      }
+      benchmark::ClobberMemory();
+    });
+  });
+  register_with_plain(
+      problem, amount, make_pairs<Spread>,
+      [](turned_pairs& data, threading policy) {
+        pairwise_rotated_iou(data.in(), data.in(), angle_convention::torchvision, data.result(),
+                             empty_iou::nan, policy);
+      },
+      [](turned_pairs& data) {
+        VECDET_PLAIN(plain_pairwise_rotated_iou)
+        (data.boxes.data(), count, data.boxes.data(), count, data.out.data());
+      },
+      &turned_pairs::out);
+  show_in_figures(problem);
+}
+
+/// Detections of 200 objects; those of an object have similar angles.
+struct turned_detections {
+  std::vector<float> boxes, scores;
+  std::vector<index_t> is_kept;
+  nms_workspace workspace;
+};
+
+template <index_t Count>
+std::shared_ptr<turned_detections> make_detections() {
+  return shared_data([] {
+    turned_detections data;
+    const detections found = clustered_detections(Count);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(Count); ++i) {
+      const float* const box = &found.boxes[4 * i];
+      const auto angle =
+          static_cast<float>(found.classes[i] * 41 % 360) + 10 * (found.scores[i] - 0.5f);
+      for (const float v : {(box[0] + box[2]) / 2, (box[1] + box[3]) / 2, box[2] - box[0],
+                            box[3] - box[1], angle - 180})
+        data.boxes.push_back(v);
+    }
+    data.scores = found.scores;
+    data.is_kept.resize(static_cast<std::size_t>(Count));
+    return data;
+  });
+}
+
+template <index_t Count>
+void register_nms() {
+  const std::string problem = "rotated_nms/clustered/f32/" + std::to_string(Count);
+  register_with_plain(
+      problem, work{static_cast<double>(Count), 24.0 * static_cast<double>(Count)},
+      make_detections<Count>,
+      [](turned_detections& data, threading policy) {
+        const auto kept =
+            rotated_nms(matrix_view<const float>(data.boxes.data(), Count, 5),
+                        vector_view<const float>(data.scores), {}, angle_convention::torchvision,
+                        nms_params(0.5), data.workspace, policy);
+        std::fill(data.is_kept.begin(), data.is_kept.end(), index_t{0});
+        for (const index_t i : kept) data.is_kept[static_cast<std::size_t>(i)] = 1;
+      },
+      [](turned_detections& data) {
+        VECDET_PLAIN(plain_rotated_nms)
+        (data.boxes.data(), data.scores.data(), Count, 0.5f, data.is_kept.data());
+      },
+      &turned_detections::is_kept);
+  show_in_figures(problem);
+}
+
+const bool registered = [] {
+  register_scene<true>("spread");
+  register_scene<false>("clustered");
+  register_nms<1000>();
+  register_nms<20000>();
+  return true;
+}();
+
+}  // namespace
+}  // namespace vecdet::bench

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// IoU of all pairs of `rows` rotated boxes a and `cols` rotated boxes b: N x 5, centre, width,
+// height, angle in degrees, counter-clockwise as seen in an image. NMS by it.
+#pragma once
+
+#include "loops.hpp"
+
+namespace vecdet::bench {
+
+VECDET_PLAIN_LOOPS(void plain_pairwise_rotated_iou(const float* a, std::int64_t rows,
+                                                   const float* b, std::int64_t cols, float* out);
+
+                   /// Writes 1 for each kept box, else 0.
+                   void plain_rotated_nms(const float* boxes, const float* scores,
+                                          std::int64_t count, float iou_threshold,
+                                          std::int64_t* is_kept);)
+
+}  // namespace vecdet::bench

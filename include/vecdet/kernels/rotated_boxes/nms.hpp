@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// Greedy NMS of rotated boxes by their exact IoU: sub-quadratic and exact.
+//
+// Boxes are sorted by place and packed by 16 into leaves, with their enclosing upright boxes. 16
+// leaves are packed into a node with the bounds of each, and so on (Leutenegger, Lopez, Edgington:
+// "STR: a simple and efficient algorithm for R-tree packing", ICDE 1997). A kept box walks down
+// from the top. In the leaves that it reaches, the intersection of the enclosing boxes bounds that
+// of the boxes; those that may be suppressed are gathered, and 16 exact overlaps are computed at
+// once.
+#pragma once
+
+#include <vecdet/args/nms.hpp>
+#include <vecdet/kernels/radix_sort.hpp>
+#include <vecdet/kernels/rotated_boxes/pairs.hpp>
+#include <vecdet/kernels/score_key.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::nms_record;
+using detail::rotated_nms_args;
+using std::uint16_t;
+
+constexpr index_t sixteens(index_t count) { return (count + 15) / 16; }
+
+/// The bounds of 16 leaves or nodes.
+template <class Real>
+struct alignas(64) rotated_node {
+  Real x1[16], y1[16], x2[16], y2[16];
+};
+
+/// Divides the caller's scratch memory for the NMS of one group.
+template <class Real>
+struct rotated_nms_memory {
+  static constexpr int max_levels = 8;  // 16^8 boxes
+  static constexpr uint32_t no_place = 0xffffffffu;
+
+  rotated_row_tile<Real>* leaves;
+  uint16_t* leaf_live;           ///< bit i: box i of the leaf is neither kept nor suppressed
+  uint32_t* place;               ///< of each rank: its place in the leaves, or none
+  nms_record *by_place, *spare;  ///< the lower half is the rank
+  uint32_t *hits, *more_hits, *candidates;
+  rotated_node<Real>* nodes[max_levels];  ///< nodes[0] bounds the leaves
+  uint16_t* node_live[max_levels];
+  index_t bytes;
+
+  /// Without scratch memory, sets only `bytes`.
+  rotated_nms_memory(void* scratch, index_t count) {
+    char* const base = static_cast<char*>(scratch);
+    bytes = 0;
+    const auto carve = [&](auto*& pointer, index_t size) {
+      using element = std::remove_reference_t<decltype(*pointer)>;
+      pointer = base != nullptr ? reinterpret_cast<element*>(base + bytes) : nullptr;
+      bytes += (size * static_cast<index_t>(sizeof(element)) + 63) / 64 * 64;
+    };
+    const index_t leaf_count = sixteens(count);
+    carve(leaves, leaf_count);
+    carve(leaf_live, leaf_count);
+    carve(place, count);
+    carve(by_place, 16 * leaf_count);
+    carve(spare, 16 * leaf_count);
+    carve(hits, leaf_count + 16);
+    carve(more_hits, leaf_count + 16);
+    carve(candidates, 16 * leaf_count + 16);
+    index_t level_size = leaf_count;
+    for (int k = 0; k < max_levels; ++k) {
+      level_size = sixteens(level_size);
+      carve(nodes[k], level_size);
+      carve(node_live[k], level_size);
+      if (level_size <= 1) break;
+    }
+  }
+};
+
+template <class T>
+class rotated_nms_group {
+  using real = row_pack<T>;
+  static constexpr int batches = real::batches;
+
+ public:
+  rotated_nms_group(const rotated_nms_args<T>& args, const nms_record* order, index_t count,
+                    void* scratch)
+      : args_(args), order_(order), count_(count), memory_(scratch, count) {
+    least_overlap_ = static_cast<T>(args.least_overlap);
+    // Computed overlaps are within 1e-5 of the exact ones: see rotated_boxes.hpp.
+    const double t = args.least_overlap - 2e-4;
+    is_bounded_ = t > 1e-3;
+    area_factor_ = static_cast<T>(t / (1 + t));
+    least_ratio_ = static_cast<T>(t);
+    build();
+  }
+
+  /// Writes the kept records and returns their number.
+  index_t run(nms_record* kept) {
+    index_t kept_count = 0;
+    for (index_t i = 0; i < count_ && kept_count < args_.max_kept; ++i) {
+      const uint32_t place = memory_.place[i];
+      if (place == memory_.no_place) {
+        kept[kept_count++] = order_[i];
+        continue;
+      }
+      const index_t leaf = place / 16, lane = place % 16;
+      if ((memory_.leaf_live[leaf] >> lane & 1) == 0) continue;
+      kept[kept_count++] = order_[i];
+      take_out(leaf, 1u << lane);
+      suppress(memory_.leaves[leaf], static_cast<int>(lane));
+    }
+    return kept_count;
+  }
+
+ private:
+  const T* box_of(uint32_t rank) const {
+    return args_.boxes + static_cast<index_t>(detail::index_of(order_[rank])) * args_.stride;
+  }
+
+  /// Whether a box can suppress or be suppressed: none of its overlaps is NaN or always 0. With a
+  /// threshold of 0 and suppress_equal, boxes without area count, too.
+  bool takes_part(const T* box) const {
+    const double w = static_cast<double>(box[2]), h = static_cast<double>(box[3]);
+    const double most = double{largest<T>};
+    const double x = static_cast<double>(box[0]), y = static_cast<double>(box[1]);
+    const double angle = static_cast<double>(box[4]);
+    const auto within = [](double v, double limit) { return v >= -limit && v <= limit; };
+    const bool has_sides = least_overlap_ > 0 ? w > 0 && h > 0 : w >= 0 && h >= 0;
+    return has_sides && within(x, most) && within(y, most) && within(w, most) && within(h, most) &&
+           within(angle, greatest_angle);
+  }
+
+  /// Sorts the boxes by x, and each strip of about as many leaves as there are strips by y.
+  void build() {
+    nms_record* const order = memory_.by_place;
+    index_t count = 0;
+    for (index_t i = 0; i < count_; ++i) {
+      const T* const box = box_of(static_cast<uint32_t>(i));
+      memory_.place[i] = memory_.no_place;
+      order[count] = record_of(static_cast<float>(box[0]), static_cast<uint32_t>(i));
+      count += takes_part(box);
+    }
+    leaves_ = sixteens(count);
+    index_t strips = 1;
+    while (strips * strips < leaves_) ++strips;
+    if (strips > 1) {
+      radix_sort(order, memory_.spare, count);
+      const index_t size = 16 * sixteens(sixteens(count + strips - 1) * 16 / strips);
+      for (index_t first = 0; first < count; first += size) {
+        const index_t in_strip = count - first < size ? count - first : size;
+        for (index_t i = first; i < first + in_strip; ++i) {
+          const uint32_t rank = detail::index_of(order[i]);
+          order[i] = record_of(static_cast<float>(box_of(rank)[1]), rank);
+        }
+        radix_sort(order + first, memory_.spare, in_strip);
+      }
+    }
+    is_extreme_ = false;
+    for (index_t leaf = 0; leaf < leaves_; ++leaf) {
+      const index_t first = 16 * leaf;
+      const int size = static_cast<int>(count - first < 16 ? count - first : index_t{16});
+      for (int k = size; k < 16; ++k) order[first + k] = order[count - 1];
+      for (int k = 0; k < size; ++k)
+        memory_.place[detail::index_of(order[first + k])] = static_cast<uint32_t>(first + k);
+      const auto rows = [&](int k) { return box_of(detail::index_of(order[first + k])); };
+      memory_.leaves[leaf].template fill<T>(rows, 16, args_.angles);
+      is_extreme_ = is_extreme_ || memory_.leaves[leaf].is_extreme;
+      memory_.leaf_live[leaf] = static_cast<uint16_t>((1u << size) - 1);
+    }
+    bound();
+  }
+
+  void bound() {
+    for (index_t leaf = 0; leaf < leaves_; ++leaf) {
+      const rotated_row_tile<T>& tile = memory_.leaves[leaf];
+      rotated_node<T>& node = memory_.nodes[0][leaf / 16];
+      const auto end = [](const T* centre, const T* reach, T sign) {
+        T most = centre[0] * sign + reach[0];
+        for (int k = 1; k < 16; ++k) {
+          const T other = centre[k] * sign + reach[k];
+          most = other > most ? other : most;
+        }
+        return most * sign;
+      };
+      node.x1[leaf % 16] = end(tile.x, tile.reach_x, T(-1));
+      node.y1[leaf % 16] = end(tile.y, tile.reach_y, T(-1));
+      node.x2[leaf % 16] = end(tile.x, tile.reach_x, T(1));
+      node.y2[leaf % 16] = end(tile.y, tile.reach_y, T(1));
+    }
+    levels_ = 0, top_nodes_ = 0;
+    if (leaves_ == 0) return;
+    index_t children = leaves_;
+    for (int level = 0;; ++level) {
+      const index_t nodes = sixteens(children);
+      levels_ = level + 1, top_nodes_ = nodes;
+      for (index_t n = 0; n < nodes; ++n) {
+        const int used = static_cast<int>(children - 16 * n < 16 ? children - 16 * n : index_t{16});
+        memory_.node_live[level][n] = static_cast<uint16_t>((1u << used) - 1);
+        rotated_node<T>& node = memory_.nodes[level][n];
+        for (int k = used; k < 16; ++k) {
+          node.x1[k] = node.x1[0], node.y1[k] = node.y1[0];
+          node.x2[k] = node.x2[0], node.y2[k] = node.y2[0];
+        }
+        if (nodes == 1) return;
+        rotated_node<T>& parent = memory_.nodes[level + 1][n / 16];
+        const auto least = [](const T* x) {
+          T best = x[0];
+          for (int k = 1; k < 16; ++k) best = x[k] < best ? x[k] : best;
+          return best;
+        };
+        const auto most = [](const T* x) {
+          T best = x[0];
+          for (int k = 1; k < 16; ++k) best = x[k] > best ? x[k] : best;
+          return best;
+        };
+        parent.x1[n % 16] = least(node.x1), parent.y1[n % 16] = least(node.y1);
+        parent.x2[n % 16] = most(node.x2), parent.y2[n % 16] = most(node.y2);
+      }
+      children = nodes;
+    }
+  }
+
+  /// Removes boxes from a leaf, and then the nodes that have become empty.
+  void take_out(index_t leaf, uint32_t bits) {
+    memory_.leaf_live[leaf] = static_cast<uint16_t>(memory_.leaf_live[leaf] & ~bits);
+    if (memory_.leaf_live[leaf] != 0) return;
+    index_t child = leaf;
+    for (int level = 0; level < levels_; ++level) {
+      uint16_t& node = memory_.node_live[level][child / 16];
+      node = static_cast<uint16_t>(node & ~(1u << (child % 16)));
+      if (node != 0) return;
+      child /= 16;
+    }
+  }
+
+  /// Lists the leaves whose bounds meet the enclosing box of a kept one, slightly enlarged: the
+  /// bounds are rounded.
+  index_t leaves_in_reach(const rotated_row_tile<T>& kept, int i, uint32_t*& leaves) {
+    constexpr T ulps = sizeof(T) == 4 ? T(1e-6) : T(1e-14);
+    const auto size = [](T x) { return x < 0 ? -x : x; };
+    const T spare_x = (size(kept.x[i]) + kept.reach_x[i]) * ulps;
+    const T spare_y = (size(kept.y[i]) + kept.reach_y[i]) * ulps;
+    const real x1 = kept.x[i] - kept.reach_x[i] - spare_x,
+               y1 = kept.y[i] - kept.reach_y[i] - spare_y;
+    const real x2 = kept.x[i] + kept.reach_x[i] + spare_x,
+               y2 = kept.y[i] + kept.reach_y[i] + spare_y;
+    uint32_t* hits = memory_.hits;
+    uint32_t* next = memory_.more_hits;
+    index_t count = top_nodes_;
+    for (index_t n = 0; n < top_nodes_; ++n) hits[n] = static_cast<uint32_t>(n);
+    for (int level = levels_ - 1; level >= 0; --level) {
+      index_t next_count = 0;
+      for (index_t k = 0; k < count; ++k) {
+        const uint32_t n = hits[k];
+        const rotated_node<T>& node = memory_.nodes[level][n];
+        const auto x = (load_pack<batches>(node.x1) <= x2) & (load_pack<batches>(node.x2) >= x1);
+        const auto y = (load_pack<batches>(node.y1) <= y2) & (load_pack<batches>(node.y2) >= y1);
+        const uint32_t bits = is_everywhere() ? 0xffff : to_bits(x & y);
+        next_count += write_set_bits(bits & memory_.node_live[level][n], 16 * n, next + next_count);
+      }
+      uint32_t* const other = hits;
+      hits = next, next = other, count = next_count;
+    }
+    leaves = hits;
+    return count;
+  }
+
+  /// With a threshold of 0 and suppress_equal, boxes that do not touch are suppressed as well.
+  bool is_everywhere() const { return !(least_overlap_ > 0); }
+
+  void suppress(const rotated_row_tile<T>& kept, int i) {
+    uint32_t* leaves;
+    const index_t leaf_count = leaves_in_reach(kept, i, leaves);
+    index_t count = 0;
+    for (index_t k = 0; k < leaf_count; ++k) {
+      const uint32_t leaf = leaves[k];
+      const uint32_t bits = near(kept, i, memory_.leaves[leaf]) & memory_.leaf_live[leaf];
+      if (bits != 0) count += write_set_bits(bits, 16 * leaf, memory_.candidates + count);
+    }
+    for (index_t k = 0; k < count; k += 16) {
+      for (index_t j = count; j < k + 16; ++j)
+        memory_.candidates[j] = memory_.candidates[count - 1];
+      alignas(64) T iou[row_lanes];
+      const uint32_t* const at = memory_.candidates + k;
+      if (is_extreme_)
+        extreme_overlaps(kept, i, at, iou);
+      else
+        overlaps(kept, i, at, iou);
+      for (int j = 0; j < row_lanes; ++j)
+        if (iou[j] >= least_overlap_) take_out(at[j] / 16, 1u << (at[j] % 16));
+    }
+  }
+
+  /// Bit j: whether box j of the leaf may be suppressed.
+  VECDET_INLINE uint32_t near(const rotated_row_tile<T>& kept, int i,
+                              const rotated_row_tile<T>& leaf) const {
+    if (is_everywhere()) return 0xffff;
+    const real reach_x = load_pack<batches>(leaf.reach_x),
+               reach_y = load_pack<batches>(leaf.reach_y);
+    const real dx = load_pack<batches>(leaf.x) - real(kept.x[i]);
+    const real dy = load_pack<batches>(leaf.y) - real(kept.y[i]);
+    const real ax = kept.reach_x[i], ay = kept.reach_y[i], zero = T(0);
+    const auto meets = (abs(dx) <= ax + reach_x) & (abs(dy) <= ay + reach_y);
+    if (!is_bounded_ || is_extreme_) return to_bits(meets);
+    const real w = min(ax, dx + reach_x) - max(zero - ax, dx - reach_x);
+    const real h = min(ay, dy + reach_y) - max(zero - ay, dy - reach_y);
+    const real area = kept.area[i], other = load_pack<batches>(leaf.area);
+    const auto is_large = max(w, zero) * h >= real(area_factor_) * (area + other);
+    const auto is_similar = min(area, other) >= real(least_ratio_) * max(area, other);
+    return to_bits(meets & is_large & is_similar);
+  }
+
+  /// The overlaps of a kept box with 16 others, as pairwise_rotated_iou() computes them.
+  VECDET_INLINE void overlaps(const rotated_row_tile<T>& kept, int i, const uint32_t* at,
+                              T* iou) const {
+    rotated_row_tile<T>& others = gathered_;
+    for (int k = 0; k < row_lanes; ++k)
+      others.copy_box(k, memory_.leaves[at[k] / 16], static_cast<int>(at[k] % 16));
+    ious_of_sixteen<false>(kept, i, others, false, iou);
+  }
+
+  VECDET_NOINLINE void extreme_overlaps(const rotated_row_tile<T>& kept, int i, const uint32_t* at,
+                                        T* iou) const {
+    const auto box = [&](uint32_t place) {
+      return box_of(detail::index_of(memory_.by_place[place]));
+    };
+    const auto leaf = static_cast<uint32_t>(&kept - memory_.leaves);
+    rotated_row_tile<double> one, others;
+    one.fill<T>([&](int) { return box(16 * leaf + static_cast<uint32_t>(i)); }, 16, args_.angles);
+    others.fill<T>([&](int k) { return box(at[k]); }, 16, args_.angles);
+    alignas(64) double exact[row_lanes];
+    ious_of_sixteen<false>(one, 0, others, false, exact);
+    for (int k = 0; k < row_lanes; ++k) iou[k] = static_cast<T>(exact[k]);
+  }
+
+  const rotated_nms_args<T>& args_;
+  const nms_record* order_;
+  index_t count_;
+  rotated_nms_memory<T> memory_;
+  mutable rotated_row_tile<T> gathered_;
+  T least_overlap_, area_factor_, least_ratio_;
+  bool is_bounded_, is_extreme_;
+  index_t leaves_, top_nodes_;
+  int levels_;
+};
+
+template <class T>
+index_t rotated_nms(const rotated_nms_args<T>& args, const nms_record* order, index_t count,
+                    void* scratch, nms_record* kept) {
+  return rotated_nms_group<T>(args, order, count, scratch).run(kept);
+}
+
+template <class T>
+index_t rotated_nms_scratch_bytes(index_t count) {
+  return rotated_nms_memory<T>(nullptr, count).bytes;
+}
+
+template <class T>
+index_t drop_degenerate_rotated(const rotated_nms_args<T>& args, nms_record* records,
+                                index_t count) {
+  index_t left = 0;
+  for (index_t i = 0; i < count; ++i) {
+    const T* const box =
+        args.boxes + static_cast<index_t>(detail::index_of(records[i])) * args.stride;
+    bool is_box = box[2] > 0 && box[3] > 0;
+    for (int k = 0; k < 5; ++k) is_box = is_box && !is_nan(box[k]);
+    records[left] = records[i];
+    left += is_box;
+  }
+  return left;
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

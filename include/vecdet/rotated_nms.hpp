@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Greedy non-maximum suppression of rotated boxes by their exact IoU, per class and per image:
+// sub-quadratic in practice.
+//
+// Going down the scores, a box is kept unless a kept box of its class and image has an IoU with it
+// above the threshold. The IoU is that of pairwise_rotated_iou(kept box, box), so the result is
+// that of the loop over this matrix, for sides in a ratio of at most 40 : 1. All options of
+// nms_params but those for the meaning of four numbers are those of nms(): ties of scores are
+// broken by lower index, boxes with NaN scores come first, and a box that is not a number or
+// without area suppresses nothing and is kept, unless drop_degenerate drops it.
+//
+// Boxes (cxcywhr) and scores are float or double, at most 2^32 - 1 of them.
+//
+// Every function throws std::invalid_argument, and changes nothing, if sizes differ, a threshold is
+// outside [0, 1], a limit is negative, or params.format, overlap or plus_one is not the default.
+#pragma once
+
+#include <vecdet/angle_convention.hpp>
+#include <vecdet/nms.hpp>
+#include <vecdet/nms_params.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/value_of.hpp>
+#include <vecdet/views.hpp>
+
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+/// NMS of rotated boxes (N x 5) and scores (N), of one class and image, or per class and image as
+/// `groups` says. Returns the indices of the kept boxes in the order params.order, by default
+/// descending score. The result is stored in the workspace and is valid until its next use.
+template <class T>
+vector_view<const index_t> rotated_nms(matrix_view<T> boxes, vector_view<const value_of<T>> scores,
+                                       const nms_groups& groups, angle_convention angles,
+                                       const nms_params& params, nms_workspace& workspace,
+                                       threading policy = threading::parallel);
+
+/// The same without a workspace; each call allocates its memory.
+template <class T>
+std::vector<index_t> rotated_nms(matrix_view<T> boxes, vector_view<const value_of<T>> scores,
+                                 const nms_groups& groups, angle_convention angles,
+                                 const nms_params& params, threading policy = threading::parallel);
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet
+
+#include <vecdet/impl/rotated_nms.hpp>

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rotated boxes: overlaps, formats and areas."""
+
+from __future__ import annotations
+
+from ctypes import byref, c_int64
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _c
+from ._arrays import (TYPES, address, choice, empty, int64, integers, numbers_per_box, optional,
+                      real_numbers, same_floats, wrong_shape)
+from ._c import angle_convention, rotated_format
+from ._library import check, library
+from ._nms import classes_of, iou_params
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+NUMBERS = {"cxcywhr": 5, "xywhr": 5, "xyxyxyxy": 8, "xyxy": 4}
+
+
+def _rows(function: str, argument: str, array: NDArray[Any], count: int) -> NDArray[Any]:
+    """Checks the type and the shape [N, count]."""
+    if TYPES[array.dtype] == _c.BFLOAT16:
+        raise TypeError(f"vecdet.{function}: {argument}.dtype is {array.dtype}, expected float32 "
+                        "or float64: angles of bfloat16 are half a degree wrong")
+    if array.ndim != 2 or array.shape[1] != count:
+        if array.size == 0:
+            return array.reshape(0, count)
+        raise wrong_shape(function, argument, array, f"[N, {count}]")
+    return array
+
+
+def _pair(function: str, boxes1: Any, boxes2: Any) -> tuple[int, Any, Any]:
+    type_, (a, b) = same_floats(function, ("boxes1", "boxes2"), (boxes1, boxes2), real_numbers)
+    return type_, _rows(function, "boxes1", a, 5), _rows(function, "boxes2", b, 5)
+
+
+def rotated_box_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDArray[Any]:
+    """The exact IoU of each of ``boxes1`` [N, 5] with each of ``boxes2`` [M, 5]: [N, M]. A box is
+    centre, width, height and angle. ``angles`` names the framework whose angles they are:
+    ``"torchvision"`` or ``"detectron2"`` (degrees, counter-clockwise as seen in an image),
+    ``"opencv"`` (degrees, clockwise), ``"ultralytics"`` or ``"mmcv"`` (radians, clockwise),
+    ``"mmcv_counter_clockwise"`` (radians).
+
+    >>> rotated_box_iou([[5, 5, 8, 4, 0]], [[5, 5, 4, 8, 90], [5, 5, 4, 2, 0]], "opencv").tolist()
+    [[1.0, 0.25]]
+    """
+    function = "rotated_box_iou"
+    convention = choice(angle_convention, function, "angles", angles)
+    type_, a, b = _pair(function, boxes1, boxes2)
+    out = empty((len(a), len(b)), a.dtype)
+    check(library.vecdet_pairwise_rotated_iou(type_, address(a), len(a), address(b), len(b),
+                                              convention, _c.EMPTY_IOU_NAN, address(out), len(b)),
+          function)
+    return out
+
+
+def elementwise_rotated_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDArray[Any]:
+    """The exact IoU of box i of ``boxes1`` and box i of ``boxes2``, [N, 5] each: [N]. Boxes and
+    ``angles`` as in rotated_box_iou.
+
+    >>> elementwise_rotated_iou([[5, 5, 8, 4, 0]], [[5, 5, 4, 8, 90]], "opencv").tolist()
+    [1.0]
+    """
+    function = "elementwise_rotated_iou"
+    convention = choice(angle_convention, function, "angles", angles)
+    type_, a, b = _pair(function, boxes1, boxes2)
+    if len(a) != len(b):
+        raise wrong_shape(function, "boxes2", b, f"[{len(a)}, 5], the shape of boxes1")
+    out = empty(len(a), a.dtype)
+    check(library.vecdet_elementwise_rotated_iou(type_, address(a), address(b), len(a), convention,
+                                                 _c.EMPTY_IOU_NAN, address(out)), function)
+    return out
+
+
+def rotated_box_convert(boxes: ArrayLike, in_fmt: str, out_fmt: str, angles: str) -> NDArray[Any]:
+    """Converts rotated ``boxes`` [N, 5, 8 or 4] from the format ``in_fmt`` to ``out_fmt``:
+    ``"cxcywhr"`` (centre, width, height, angle), ``"xywhr"`` (begins with the first corner for
+    ``angles="torchvision"``, with the centre for ``"ultralytics"``), ``"xyxyxyxy"`` (corners: top
+    left, top right, bottom right, bottom left before turning) or ``"xyxy"`` (the enclosing upright
+    box). ``angles`` as in rotated_box_iou.
+
+    >>> rotated_box_convert([[5, 5, 8, 4, 90]], "cxcywhr", "xyxy", "opencv").tolist()
+    [[3.0, 1.0, 7.0, 9.0]]
+    """
+    function = "rotated_box_convert"
+    convention = choice(angle_convention, function, "angles", angles)
+    source = choice(rotated_format, function, "in_fmt", in_fmt)
+    target = choice(rotated_format, function, "out_fmt", out_fmt)
+    array = _rows(function, "boxes", real_numbers(function, "boxes", boxes), NUMBERS[in_fmt])
+    out = empty((len(array), NUMBERS[out_fmt]), array.dtype)
+    check(library.vecdet_convert_rotated_boxes(TYPES[array.dtype], address(array), len(array),
+                                               source, target, convention, address(out)), function)
+    return out
+
+
+def rotated_nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float, angles: str,
+                idxs: ArrayLike | None = None) -> NDArray[np.int64]:
+    """Non-maximum suppression of rotated boxes by their exact IoU: the indices of the kept boxes,
+    in descending score.
+
+    Args:
+        boxes: [N, 5] as in rotated_box_iou.
+        scores: [N]. Ties are broken by lower index.
+        iou_threshold: in [0, 1]. A box is dropped if a better one overlaps it by more.
+        angles: as in rotated_box_iou.
+        idxs: [N]; only boxes with equal ones suppress each other, as in batched_nms.
+
+    >>> boxes = np.array([[5, 5, 8, 4, 0], [5, 5, 4, 8, 90], [5, 5, 8, 4, 90]], np.float32)
+    >>> rotated_nms(boxes, np.array([0.8, 0.9, 0.7], np.float32), 0.5, "opencv").tolist()
+    [1, 2]
+    """
+    function = "rotated_nms"
+    convention = choice(angle_convention, function, "angles", angles)
+    type_, (rows, numbers) = same_floats(function, ("boxes", "scores"), (boxes, scores))
+    rows = _rows(function, "boxes", rows, 5)
+    numbers_per_box(function, "scores", numbers, len(rows))
+    total = len(rows)
+    classes = None if idxs is None else integers(function, "idxs", idxs, total, convert=classes_of)
+    chosen = empty(total, int64)
+    count = c_int64()
+    check(library.vecdet_rotated_nms(type_, address(rows), address(numbers), optional(classes),
+                                     None, total, convention,
+                                     iou_params(function, iou_threshold), None, address(chosen),
+                                     byref(count)), function)
+    chosen.resize(count.value, refcheck=False)
+    return chosen
+
+
+def rotated_box_area(boxes: ArrayLike) -> NDArray[Any]:
+    """Width times height [N] of rotated ``boxes`` [N, 5].
+
+    >>> rotated_box_area([[5, 5, 8, 4, 30]]).tolist()
+    [32.0]
+    """
+    array = _rows("rotated_box_area", "boxes", real_numbers("rotated_box_area", "boxes", boxes), 5)
+    out = empty(len(array), array.dtype)
+    check(library.vecdet_rotated_box_areas(TYPES[array.dtype], address(array), len(array),
+                                           address(out)), "rotated_box_area")
+    return out

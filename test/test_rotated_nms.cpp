@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// NMS of rotated boxes against the loop over the matrix of IoUs and golden vectors: every
+// instruction set, all thresholds, ties, boxes without area, NaN, groups, limits, many boxes.
+#include "support/data.hpp"
+#include "support/isa.hpp"
+#include "support/random.hpp"
+#include "support/refusals.hpp"
+#include <vecdet/reference/rotated_boxes.hpp>
+#include <vecdet/rotated_boxes.hpp>
+#include <vecdet/rotated_nms.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <tbb/task_arena.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+constexpr auto torchvision = angle_convention::torchvision;
+
+template <class T>
+struct scene {
+  std::vector<T> boxes, scores;
+  std::vector<index_t> classes;
+
+  index_t size() const { return static_cast<index_t>(scores.size()); }
+  matrix_view<const T> view() const { return {boxes.data(), size(), 5}; }
+};
+
+template <class T>
+scene<T> make_scene(std::uint64_t seed, index_t count, double extent) {
+  random_generator generator(seed);
+  scene<T> s;
+  for (index_t i = 0; i < count; ++i) {
+    const bool is_upright = seed % 4 == 0, is_flat = seed % 5 == 0 && generator.chance(0.05);
+    const double offset = seed % 7 == 0 ? 9000 : 0;
+    for (const double v : {offset + generator.uniform(0, extent), generator.uniform(0, extent),
+                           generator.uniform(2, 42), is_flat ? 0 : generator.uniform(2, 42),
+                           is_upright ? 90.0 * static_cast<double>(generator.below(5))
+                                      : generator.uniform(-180, 180)})
+      s.boxes.push_back(static_cast<T>(v));
+    if (seed % 5 == 0 && generator.chance(0.03))
+      s.boxes[5 * static_cast<std::size_t>(i) + static_cast<std::size_t>(generator.below(5))] =
+          std::numeric_limits<T>::quiet_NaN();
+    const double score = generator.uniform();
+    s.scores.push_back(static_cast<T>(seed % 3 == 0 ? std::round(10 * score) / 10 : score));
+    s.classes.push_back(generator.below(3) - 1);
+  }
+  return s;
+}
+
+/// The loop over the matrix of IoUs.
+template <class T>
+std::vector<index_t> greedy(const scene<T>& s, double threshold, bool suppress_equal,
+                            bool by_class) {
+  const index_t count = s.size();
+  std::vector<T> ious(static_cast<std::size_t>(count * count));
+  pairwise_rotated_iou(s.view(), s.view(), torchvision, matrix_view<T>(ious.data(), count, count));
+  std::vector<index_t> order(static_cast<std::size_t>(count)), kept;
+  std::iota(order.begin(), order.end(), index_t{0});
+  const auto at = [](index_t i) { return static_cast<std::size_t>(i); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](index_t a, index_t b) { return s.scores[at(a)] > s.scores[at(b)]; });
+  std::vector<char> is_gone(at(count));
+  for (const index_t i : order) {
+    if (is_gone[at(i)] != 0) continue;
+    kept.push_back(i);
+    for (index_t j = 0; j < count; ++j) {
+      if (by_class && s.classes[at(j)] != s.classes[at(i)]) continue;
+      const auto iou = static_cast<double>(ious[at(i * count + j)]);
+      if (suppress_equal ? iou >= threshold : iou > threshold) is_gone[at(j)] = 1;
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+TEST_CASE("rotated NMS: golden vectors") {
+  if (!has_data("golden_rotated/rotated_nms_boxes.npy", "golden vectors of rotated NMS")) return;
+  const auto numbers = [](const std::string& name) {
+    return load_npy<float>(data_path("golden_rotated/rotated_nms_" + name + ".npy")).values;
+  };
+  const auto boxes = numbers("boxes"), scores = numbers("scores");
+  for_each_isa([&](isa) {
+    for (const int threshold : {2, 5, 7}) {
+      const auto kept = load_npy<std::int64_t>(data_path("golden_rotated/rotated_nms_kept_" +
+                                                         std::to_string(threshold) + ".npy"))
+                            .values;
+      const std::vector<index_t> expected(kept.begin(), kept.end());
+      const matrix_view<const float> view(boxes.data(), 120, 5);
+      CHECK(rotated_nms(view, vector_view<const float>(scores), {}, torchvision,
+                        nms_params(threshold / 10.0)) == expected);
+      CHECK(reference::rotated_nms(view, vector_view<const float>(scores), torchvision,
+                                   threshold / 10.0) == expected);
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("rotated NMS: the loop over the matrix", T, float, double) {
+  for_each_isa([](isa) {
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+      CAPTURE(seed);
+      const auto count = static_cast<index_t>(seed % 2 == 0 ? seed : 13 * seed);
+      const auto s = make_scene<T>(seed, count, seed % 3 == 0 ? 60 : 200);
+      for (const double threshold : {0.0, 1e-4, 0.125, 0.5, 0.75, 1.0}) {
+        for (const bool equal : {false, true}) {
+          CAPTURE(threshold);
+          CAPTURE(equal);
+          nms_params params(threshold);
+          params.suppress_equal = equal;
+          // 1e-4 is between two floats.
+          const T rounded = static_cast<T>(threshold);
+          params.float_threshold = true;
+          nms_groups groups;
+          if (seed % 2 == 0) groups.classes = s.classes;
+          CHECK(
+              rotated_nms(s.view(), vector_view<const T>(s.scores), groups, torchvision, params) ==
+              greedy(s, static_cast<double>(rounded), equal, seed % 2 == 0));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("rotated NMS: many boxes on any number of threads", T, float, double) {
+  const auto s = make_scene<T>(11, 3000, 500);
+  const auto all = greedy(s, 0.5, false, false), by_class = greedy(s, 0.5, false, true);
+  nms_groups groups;
+  groups.classes = s.classes;
+  for_each_isa([&](isa) {
+    nms_workspace workspace;
+    for (const int threads : {1, 4}) {
+      tbb::task_arena(threads).execute([&] {
+        const auto kept = [&](const nms_groups& of) {
+          const auto result = rotated_nms(s.view(), vector_view<const T>(s.scores), of, torchvision,
+                                          nms_params(0.5), workspace);
+          return std::vector<index_t>(result.begin(), result.end());
+        };
+        CHECK(kept({}) == all);
+        CHECK(kept(groups) == by_class);
+      });
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("rotated NMS: huge, tiny and distant boxes", T, float, double) {
+  for_each_isa([](isa) {
+    for (const double scale : {1e-22, 1e15, 1e20, 1e36}) {
+      CAPTURE(scale);
+      auto s = make_scene<T>(2, 60, 60);
+      for (std::size_t i = 0; i < s.boxes.size(); ++i)
+        if (i % 5 < 4) s.boxes[i] = static_cast<T>(static_cast<double>(s.boxes[i]) * scale);
+      // Among them, ordinary boxes.
+      const auto others = make_scene<T>(4, 60, 60);
+      s.boxes.insert(s.boxes.end(), others.boxes.begin(), others.boxes.end());
+      s.scores.insert(s.scores.end(), others.scores.begin(), others.scores.end());
+      s.classes.insert(s.classes.end(), others.classes.begin(), others.classes.end());
+      CHECK(rotated_nms(s.view(), vector_view<const T>(s.scores), {}, torchvision,
+                        nms_params(0.25)) == greedy(s, 0.25, false, false));
+    }
+  });
+}
+
+TEST_CASE("rotated NMS: options") {
+  const std::vector<float> boxes{0, 0, 10, 4,  30, 0,  0,  10, 4, 30, 50, 50, 10,
+                                 4, 0, 50, 50, 4,  10, 90, 0,  0, 0,  5,  0};
+  const std::vector<float> scores{0.5f, 0.75f, 0.25f, 0.9f, 0.1f};
+  const matrix_view<const float> view(boxes.data(), 5, 5);
+  for_each_isa([&](isa) {
+    const auto kept = [&](const nms_params& params, const nms_groups& groups = {}) {
+      return rotated_nms(view, vector_view<const float>(scores), groups, torchvision, params);
+    };
+    using indices = std::vector<index_t>;
+    CHECK(kept({}) == indices{3, 1, 4});
+    nms_params params;
+    params.drop_degenerate = true;
+    CHECK(kept(params) == indices{3, 1});
+    params.score_threshold = 0.8;
+    CHECK(kept(params) == indices{3});
+    params = {};
+    params.order = nms_order::index;
+    CHECK(kept(params) == indices{1, 3, 4});
+    params = {};
+    params.max_total = 2;
+    CHECK(kept(params) == indices{3, 1});
+    const std::vector<index_t> classes{0, 1, 0, 1, 0};
+    nms_groups groups;
+    groups.classes = classes;
+    CHECK(kept({}, groups) == indices{3, 1, 0, 2, 4});
+    CHECK(rotated_nms(matrix_view<const float>(), vector_view<const float>(), {}, torchvision, {})
+              .empty());
+  });
+}
+
+TEST_CASE("rotated NMS: bad arguments throw errors that name them") {
+  const std::vector<float> boxes(20, 1), scores(4, 0.5f);
+  std::vector<float> nothing;
+  const auto fails = refusals(nothing);
+  const auto run = [&](const nms_params& params, index_t cols = 5) {
+    return rotated_nms(matrix_view<const float>(boxes.data(), 4, cols),
+                       vector_view<const float>(scores), {}, torchvision, params);
+  };
+  fails("rotated_nms: boxes.cols() is 4, expected 5", [&] { run({}, 4); });
+  fails("rotated_nms: params.iou_threshold is 2, expected a number in [0, 1]", [&] { run(2.0); });
+  nms_params params;
+  params.plus_one = true;
+  fails("rotated_nms: params.plus_one is true, expected false", [&] { run(params); });
+  params = {};
+  params.format = nms_format::centre;
+  fails("rotated_nms: params.format is 2", [&] { run(params); });
+  params = {};
+  params.overlap = nms_overlap::smaller_area;
+  fails("rotated_nms: params.overlap is 2", [&] { run(params); });
+  fails("rotated_nms: scores.size() is 4, expected 3", [&] {
+    rotated_nms(matrix_view<const float>(boxes.data(), 3, 5), vector_view<const float>(scores), {},
+                torchvision, {});
+  });
+}

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rotated boxes, against torch and, where it has them, torchvision. Needs torch, torchvision and
+vecdet on PYTHONPATH."""
+
+import inspect
+import sys
+import unittest
+
+try:
+    import torch
+    import torchvision
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+import vecdet.torch  # noqa: F401 (registers the operators)
+from vecdet.torch import ops
+
+
+def some_boxes(count, dtype=torch.float32):
+    """Centre, width, height and an angle in degrees."""
+    return torch.cat([torch.rand(count, 2) * 60, torch.rand(count, 2) * 40 + 1,
+                      torch.rand(count, 1) * 360 - 180], 1).to(dtype)
+
+
+def corners_of(boxes, sign):
+    """[N, 4, 2], for angles in radians whose sine points down times sign."""
+    x, y, w, h, angle = boxes.double().unbind(1)
+    u = torch.stack([angle.cos(), sign * angle.sin()], 1)
+    v = torch.stack([-u[:, 1], u[:, 0]], 1)
+    u, v = u * w[:, None] / 2, v * h[:, None] / 2
+    centre = torch.stack([x, y], 1)
+    return torch.stack([centre - u - v, centre + u - v, centre + u + v, centre - u + v], 1)
+
+
+class Rotated(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+
+    def test_conventions_agree(self):
+        for dtype, within in ((torch.float32, 1e-5), (torch.float64, 1e-6)):
+            a, b = some_boxes(20, dtype), some_boxes(30, dtype)
+            expected = ops.rotated_box_iou(a, b, "torchvision")
+            self.assertEqual(expected.dtype, dtype)
+            self.assertTrue(((expected > 0) & (expected < 1)).any())
+            for angles, factor in (("detectron2", 1), ("opencv", -1),
+                                   ("ultralytics", -torch.pi / 180), ("mmcv", -torch.pi / 180),
+                                   ("mmcv_counter_clockwise", torch.pi / 180)):
+                scale = torch.tensor([1, 1, 1, 1, factor], dtype=dtype)
+                torch.testing.assert_close(ops.rotated_box_iou(a * scale, b * scale, angles),
+                                           expected, rtol=0, atol=within)
+            torch.testing.assert_close(ops.elementwise_rotated_iou(a, b[:20], "torchvision"),
+                                       expected[:, :20].diagonal(), rtol=0, atol=0)
+
+    def test_upright(self):
+        a, b = some_boxes(20), some_boxes(30)
+        a[:, 4], b[:, 4] = 0, 180
+        corners = [torchvision.ops.box_convert(boxes[:, :4], "cxcywh", "xyxy") for boxes in (a, b)]
+        self.assertTrue(torch.equal(ops.rotated_box_iou(a, b, "opencv"),
+                                    torchvision.ops.box_iou(*corners)))
+
+    def test_half_precision(self):
+        a = some_boxes(9).half()
+        found = ops.rotated_box_iou(a, a, "torchvision")
+        self.assertEqual(found.dtype, torch.float16)
+        exact = ops.rotated_box_iou(a.float(), a.float(), "torchvision")
+        self.assertTrue(torch.equal(found, exact.half()))
+        self.assertEqual(ops.rotated_box_area(a).dtype, torch.float32)
+
+    def test_formats(self):
+        boxes = some_boxes(40, torch.float64)
+        radians = boxes.clone()
+        radians[:, 4] *= torch.pi / 180
+        for angles, given, sign in (("torchvision", boxes, -1), ("opencv", boxes, 1),
+                                    ("ultralytics", radians, 1)):
+            points = ops.rotated_box_convert(given, "cxcywhr", "xyxyxyxy", angles)
+            corners = corners_of(radians, sign)
+            torch.testing.assert_close(points, corners.flatten(1))
+            torch.testing.assert_close(
+                ops.rotated_box_convert(given, "cxcywhr", "xyxy", angles),
+                torch.cat([corners.amin(1), corners.amax(1)], 1))
+            torch.testing.assert_close(
+                ops.rotated_box_convert(points, "xyxyxyxy", "cxcywhr", angles), given)
+        torch.testing.assert_close(
+            ops.rotated_box_convert(boxes, "cxcywhr", "xywhr", "torchvision")[:, :2],
+            corners_of(radians, -1)[:, 0])
+        torch.testing.assert_close(ops.rotated_box_area(boxes), boxes[:, 2] * boxes[:, 3])
+
+    def test_nms(self):
+        boxes, scores, classes = some_boxes(200), torch.rand(200), torch.randint(0, 3, (200,))
+        overlaps = ops.rotated_box_iou(boxes, boxes, "torchvision")
+        for idxs in (None, classes):
+            rest, kept = scores.argsort(descending=True).tolist(), []
+            while rest:
+                best = rest.pop(0)
+                kept.append(best)
+                rest = [k for k in rest if overlaps[best, k] <= 0.3
+                        or idxs is not None and idxs[k] != idxs[best]]
+            found = ops.rotated_nms(boxes, scores, 0.3, "torchvision", idxs)
+            self.assertEqual(found.tolist(), kept)
+
+    def test_torchvision(self):
+        """torchvision 0.27 has rotated boxes."""
+        if "fmt" not in inspect.signature(torchvision.ops.box_iou).parameters:
+            self.skipTest("this torchvision has no rotated boxes")
+        a, b = some_boxes(20), some_boxes(30)
+        torch.testing.assert_close(ops.rotated_box_iou(a, b, "torchvision"),
+                                   torchvision.ops.box_iou(a, b, fmt="cxcywhr"), rtol=0, atol=1e-4)
+        for source, target in (("cxcywhr", "xywhr"), ("cxcywhr", "xyxyxyxy")):
+            torch.testing.assert_close(ops.rotated_box_convert(a, source, target, "torchvision"),
+                                       torchvision.ops.box_convert(a, source, target), rtol=0,
+                                       atol=1e-4)
+
+    def test_errors(self):
+        boxes = some_boxes(3)
+        for call, text in (
+                (lambda: ops.rotated_box_iou(boxes[:, :4], boxes, "opencv"), "a.shape is"),
+                (lambda: ops.elementwise_rotated_iou(boxes, boxes[:2], "opencv"), "b.shape is"),
+                (lambda: ops.rotated_box_convert(boxes, "xywhr", "xyxy", "opencv"), "is xywhr"),
+                (lambda: ops.rotated_nms(boxes, torch.rand(2), 0.5, "opencv"), "scores.shape is"),
+                (lambda: ops.rotated_nms(boxes, torch.rand(3), 2, "opencv"), "iou_threshold is 2")):
+            with self.assertRaisesRegex(RuntimeError, text):
+                call()
+        with self.assertRaisesRegex(ValueError, "angles.*mmdet"):
+            ops.rotated_box_iou(boxes, boxes, "mmdet")
+
+
+if __name__ == "__main__":
+    unittest.main()
