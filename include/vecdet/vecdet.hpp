@@ -13,6 +13,9 @@
 #include <vecdet/box_selection.hpp>
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/conv3x3_tile.hpp>
+#include <vecdet/ctc_beams.hpp>
+#include <vecdet/ctc_decoding.hpp>
+#include <vecdet/ctc_loss.hpp>
 #include <vecdet/deformable_attention.hpp>
 #include <vecdet/detr_outputs.hpp>
 #include <vecdet/detr_postprocess.hpp>
@@ -47,6 +50,7 @@
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/retinanet_loss.hpp>
 #include <vecdet/roi_align.hpp>
+#include <vecdet/sequences_view.hpp>
 #include <vecdet/set_class_loss.hpp>
 #include <vecdet/set_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
