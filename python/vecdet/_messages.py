@@ -68,6 +68,11 @@ _SAID: Any = [(re.compile(function), re.compile(pattern), text) for function, pa
     ("postprocess_yolo", "boxes of an image is", "output.shape[1] x output.shape[2] is"),
     ("profile.write", 'unknown format of "(.*)"', lambda m: f"path is {m[1]!r}"),
     ("set_isa", "set is", "name is"),
+    ("ctc", r"targets\.classes\[(\d+)\] is", r"targets.flat[\1] is"),
+    ("ctc", r"targets\.classes\.size\(\) is", "targets.size is"),
+    ("ctc", r"targets\.lengths\[(\d+)\] is", r"target_lengths[\1] is"),
+    ("ctc", r"logits\.classes\(\) is", "inputs.shape[-1] is"),
+    ("ctc", r"the logits' steps", "the steps of inputs"),
     (_LOSSES, r"logits\.cols\(\) is", "inputs.shape[-1] is"),
     (_LOSSES, r"(?:logits|inputs)(\W.*)", r"inputs\1"),
 )]
