@@ -73,17 +73,18 @@ void fuzz_type(fuzz::input& in) {
         for (double& number : x) number = number - greatest - std::log(sum);
         log_p.push_back(x);
       }
-      // Rounding decides which classes are as probable as the limit, and which prefixes are kept.
+      // Rounding decides which classes are as probable as the limit.
       if (most > 1000 || params.min_probability > 0) continue;
+      double margin = 0;
       const auto exact = reference::ctc_beams(
           [&](index_t t, index_t c) {
             return log_p[static_cast<std::size_t>(t)][static_cast<std::size_t>(c)];
           },
           length, classes, params.blank, params.width,
-          params.max_classes == 0 ? classes : params.max_classes, -infinity);
+          params.max_classes == 0 ? classes : params.max_classes, -infinity, &margin);
       if (last - first != std::min(params.texts, static_cast<index_t>(exact.size())))
         fuzz::fail("there are other texts");
-      if (last > first)
+      if (last > first && margin > 1e-4)
         fuzz::expect_near([] { return "the best text's probability"; },
                           found.log_probabilities[first], exact[0].all(), 1e-5,
                           1e-5 * static_cast<double>(steps));

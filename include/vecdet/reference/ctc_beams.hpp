@@ -28,8 +28,9 @@ struct ctc_beam {
 template <class LogProbability>
 std::vector<ctc_beam> ctc_beams(const LogProbability& log_p, index_t steps, index_t classes,
                                 index_t blank, index_t width, index_t most_classes,
-                                double log_least) {
+                                double log_least, double* margin = nullptr) {
   constexpr double none = -std::numeric_limits<double>::infinity();
+  if (margin != nullptr) *margin = std::numeric_limits<double>::infinity();
   std::vector<ctc_beam> beams{{{}, 0, none}};
   for (index_t t = 0; t < steps; ++t) {
     std::vector<index_t> tried;
@@ -65,7 +66,11 @@ std::vector<ctc_beam> ctc_beams(const LogProbability& log_p, index_t steps, inde
                next.end());
     std::stable_sort(next.begin(), next.end(),
                      [](const ctc_beam& a, const ctc_beam& b) { return a.all() > b.all(); });
-    if (static_cast<index_t>(next.size()) > width) next.resize(static_cast<std::size_t>(width));
+    if (static_cast<index_t>(next.size()) > width) {
+      const auto kept = static_cast<std::size_t>(width);
+      if (margin != nullptr) *margin = std::min(*margin, next[kept - 1].all() - next[kept].all());
+      next.resize(kept);
+    }
     beams = std::move(next);
   }
   return beams;
