@@ -7,6 +7,8 @@
 #include <vecdet/kernels/long_rows.hpp>
 #include <vecdet/simd/bits.hpp>
 
+#include <cstdint>
+
 namespace vecdet {
 namespace VECDET_TARGET {
 
