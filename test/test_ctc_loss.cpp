@@ -543,6 +543,8 @@ TEST_CASE("CTC: errors name function, argument, value and expectation") {
   call_fails("targets.lengths.size() is 1, expected 2, the number of samples");
   stride = -1;
   call_fails("targets.stride is -1, expected 0 or more");
+  stride = std::numeric_limits<index_t>::max();
+  call_fails("targets.stride is 9223372036854775807");
   stride = 1;
   call_fails("targets.lengths[0] is 2, expected 0 to 1, the classes of a padded target");
   steps[1] = 5;

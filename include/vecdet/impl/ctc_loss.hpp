@@ -78,7 +78,10 @@ class ctc_call {
                         "the number of samples");
     check_size(function_, "targets.lengths.size()", targets_.lengths.size(), samples,
                "the number of samples");
-    check(targets_.stride >= 0, function_, "targets.stride", targets_.stride, "0 or more");
+    check(targets_.stride >= 0 &&
+              targets_.stride <= max_elements<index_t> / std::max(samples, index_t{1}),
+          function_, "targets.stride", targets_.stride,
+          "0 or more, and at most what memory can address");
     for (index_t n = 0; n < input_lengths_.size(); ++n)
       if (input_lengths_[n] < 0 || input_lengths_[n] > logits_.steps())
         throw_invalid_argument(function_, element("input_lengths", n), input_lengths_[n],
