@@ -376,7 +376,7 @@ class Losses(unittest.TestCase):
                                                                       [4, 4, 5])),
                 ("sample_weights.shape is \\[2\\], expected \\[3\\]",
                  lambda: vecdet.ctc_loss(logits, targets[:, :1], sample_weights=[1.0, 2.0])),
-                ("inputs.shape is \\[4, 3\\]", lambda: vecdet.ctc_loss(logits[0], targets)),
+                ("inputs.shape is \\[3, 3\\]", lambda: vecdet.ctc_loss(logits[0], targets)),
                 ("blank is 3, expected 0 to 2",
                  lambda: vecdet.ctc_loss(logits, targets[:, :1], blank=3))):
             with self.assertRaisesRegex(ValueError, message):
@@ -437,7 +437,7 @@ class Losses(unittest.TestCase):
                 self.assertAlmostEqual(own.log_probability, np.logaddexp(*both), places=9)
         with self.assertRaisesRegex(ValueError, "texts is 11, expected 1 to 10, the width"):
             vecdet.ctc_beams(logits, texts=11)
-        with self.assertRaisesRegex(ValueError, "min_probability is 2.0, expected 0 to 1"):
+        with self.assertRaisesRegex(ValueError, "min_probability is 2, expected 0 to 1"):
             vecdet.ctc_beams(logits, min_probability=2)
 
     def test_distribution(self):
