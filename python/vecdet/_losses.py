@@ -810,7 +810,7 @@ def ctc_loss(
         sample_weights: an additional factor per sample; None: all 1.
 
     >>> ctc_loss([[[0.0, 0.0]], [[0.0, 0.0]]], [[1]]).round(4).tolist()
-    [0.28769999742507935]
+    [0.2877]
     """
     return _ctc("ctc_loss", inputs, targets, input_lengths, target_lengths, reduction, blank, scale,
                 zero_infinity, sample_weights, False)

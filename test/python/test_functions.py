@@ -365,7 +365,7 @@ class Losses(unittest.TestCase):
         self.assertEqual(vecdet.ctc_loss(logits.astype(np.float64), targets[:, :1]).dtype,
                          np.float64)
         for message, call in (
-                ("targets.flat\\[1\\] is 3, expected 0 to 2",
+                ("targets has 3 at position 1, expected 0 to 2",
                  lambda: vecdet.ctc_loss(logits, [[1], [3], [1]])),
                 ("target_lengths\\[0\\] is 3, expected 0 to 2",
                  lambda: vecdet.ctc_loss(logits, targets, None, [3, 1, 1])),
