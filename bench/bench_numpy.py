@@ -46,6 +46,7 @@ def problems():
     logits = floats(8, 4) * 4 - 2
     bins = floats(8, 4, 9)
     rows = bins[:, 0].copy()
+    steps, words = floats(8, 2, 5), random.integers(1, 5, (2, 3))
     places = scores * 8
     points = corners.copy()
     strides = np.full(8, 8, np.float32)
@@ -142,6 +143,10 @@ def problems():
         "softmax_cross_entropy_loss": lambda: v.softmax_cross_entropy_loss(logits, labels, "sum"),
         "softmax_cross_entropy_loss_and_grad": lambda: v.softmax_cross_entropy_loss_and_grad(
             logits, labels),
+        "ctc_loss": lambda: v.ctc_loss(steps, words, reduction="sum"),
+        "ctc_loss_and_grad": lambda: v.ctc_loss_and_grad(steps, words),
+        "ctc_beams": lambda: v.ctc_beams(steps),
+        "ctc_greedy": lambda: v.ctc_greedy(steps),
         "distribution_focal_loss": lambda: v.distribution_focal_loss(rows, places, "sum"),
         "distribution_focal_loss_and_grad": lambda: v.distribution_focal_loss_and_grad(
             rows, places),

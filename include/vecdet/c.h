@@ -1214,6 +1214,84 @@ vecdet_status vecdet_set_loss_and_grad(vecdet_dtype type, const vecdet_set_loss_
     vecdet_workspace* workspace, vecdet_set_losses* losses);
 
 // ------------------------------------------------------------------------------------------------
+// CTC, the loss of text and speech recognisers, and decoding. Logits are steps x samples x classes:
+// class c of step t of sample n is element t * step_stride + n * sample_stride + c.
+
+/// The targets of a batch, without blanks.
+typedef struct vecdet_ctc_targets {
+  const int64_t* classes;  ///< of all samples
+  int64_t class_count;     ///< their number, with padding
+  const int64_t* lengths;  ///< the number of classes of each sample
+  int64_t stride;          ///< from one padded target to the next; 0: one directly after the other
+} vecdet_ctc_targets;
+
+/// Parameters of vecdet_ctc_loss().
+typedef struct vecdet_ctc_params {
+  int64_t blank;                ///< the class that stands for no label; default 0
+  double scale;                 ///< factor on losses, sum and gradient; default 1
+  int zero_infinity;            ///< whether infinite losses become 0; default 0
+  const float* sample_weights;  ///< an additional factor per sample; null: all 1
+} vecdet_ctc_params;
+
+/// Parameters of vecdet_ctc_beams().
+typedef struct vecdet_ctc_beams_params {
+  int64_t blank;  ///< the class that stands for no label; default 0
+  int64_t width;  ///< prefixes that are kept after a step, 1 to 10,000; default 10
+  int64_t texts;  ///< texts per sample, 1 to the width; default 1
+  /// classes that are tried in a step, apart from the blank: so many of the most probable ones; 0:
+  /// all; default 0
+  int64_t max_classes;
+  /// Classes less probable than this are not tried in a step, 0 to 1. The blank always is. Default
+  /// 0.
+  double min_probability;
+} vecdet_ctc_beams_params;
+
+/// The defaults of vecdet_ctc_params.
+vecdet_ctc_params vecdet_ctc_params_default(void);
+
+/// The sum of the losses. `input_lengths` null: each sample has all steps.
+vecdet_status vecdet_ctc_loss(vecdet_dtype type, const void* logits, int64_t steps, int64_t samples,
+    int64_t classes, int64_t step_stride, int64_t sample_stride, const vecdet_ctc_targets* targets,
+    const int64_t* input_lengths, const vecdet_ctc_params* params, vecdet_workspace* workspace,
+    double* loss);
+
+/// Writes the loss of each sample to `losses`: double for double logits, otherwise float.
+vecdet_status vecdet_ctc_loss_unreduced(vecdet_dtype type, const void* logits, int64_t steps,
+    int64_t samples, int64_t classes, int64_t step_stride, int64_t sample_stride, const
+    vecdet_ctc_targets* targets, const int64_t* input_lengths, const vecdet_ctc_params* params,
+    vecdet_workspace* workspace, void* losses);
+
+/// The sum and its gradient. `grad` has the strides of the logits, and may be their memory.
+vecdet_status vecdet_ctc_loss_and_grad(vecdet_dtype type, const void* logits, int64_t steps, int64_t
+    samples, int64_t classes, int64_t step_stride, int64_t sample_stride, const vecdet_ctc_targets*
+    targets, const int64_t* input_lengths, const vecdet_ctc_params* params, vecdet_workspace*
+    workspace, double* loss, void* grad);
+
+/// The best path of each sample: the most probable class of each step, without repetitions and
+/// blanks. Those of sample n are [offsets[n], offsets[n + 1]) of `labels`, with the first step of
+/// each in `label_steps` and its probability there in `probabilities`; these have memory for steps
+/// x samples, `offsets` for samples + 1, and `log_probabilities`, of the whole paths, for samples.
+vecdet_status vecdet_ctc_greedy(vecdet_dtype type, const void* logits, int64_t steps, int64_t
+    samples, int64_t classes, int64_t step_stride, int64_t sample_stride, const int64_t*
+    input_lengths, int64_t blank, vecdet_workspace* workspace, int64_t* labels, int64_t*
+    label_steps, float* probabilities, int64_t* offsets, double* log_probabilities);
+
+/// The defaults of vecdet_ctc_beams_params.
+vecdet_ctc_beams_params vecdet_ctc_beams_params_default(void);
+
+/// The most probable texts of each sample by prefix beam search. Those of sample n are
+/// [sample_offsets[n], sample_offsets[n + 1]), the most probable first; the classes of text k are
+/// [offsets[k], offsets[k + 1]) of `labels`, with the steps in which they begin, in the
+/// text's most probable path, in `label_steps`. With params->texts texts per sample, `labels` and
+/// `label_steps` have memory for steps x samples x texts, `offsets` for samples x texts + 1,
+/// `log_probabilities` for samples x texts, and `sample_offsets` for samples + 1.
+vecdet_status vecdet_ctc_beams(vecdet_dtype type, const void* logits, int64_t steps, int64_t
+    samples, int64_t classes, int64_t step_stride, int64_t sample_stride, const int64_t*
+    input_lengths, const vecdet_ctc_beams_params* params, vecdet_workspace* workspace, int64_t*
+    labels, int64_t* label_steps, int64_t* offsets, double* log_probabilities, int64_t*
+    sample_offsets);
+
+// ------------------------------------------------------------------------------------------------
 // Losses by softmax: cross entropy and the distribution focal loss. Logits are float, with one row
 // per anchor or box side; a stride is the number of elements from one row to the next. Gradients
 // have the logits' shape without gaps.

@@ -15,6 +15,9 @@
 #include <vecdet/box_selection.hpp>
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/conv3x3_tile.hpp>
+#include <vecdet/ctc_beams.hpp>
+#include <vecdet/ctc_decoding.hpp>
+#include <vecdet/ctc_loss.hpp>
 #include <vecdet/deformable_attention.hpp>
 #include <vecdet/detr_outputs.hpp>
 #include <vecdet/detr_postprocess.hpp>
@@ -51,6 +54,7 @@
 #include <vecdet/roi_align.hpp>
 #include <vecdet/rotated_boxes.hpp>
 #include <vecdet/rotated_nms.hpp>
+#include <vecdet/sequences_view.hpp>
 #include <vecdet/set_class_loss.hpp>
 #include <vecdet/set_loss.hpp>
 #include <vecdet/smooth_l1.hpp>

@@ -394,6 +394,34 @@ class set_loss_params(Structure):
     ]
 
 
+class ctc_targets(Structure):
+    _fields_ = [
+        ("classes", c_void_p),
+        ("class_count", c_int64),
+        ("lengths", c_void_p),
+        ("stride", c_int64),
+    ]
+
+
+class ctc_params(Structure):
+    _fields_ = [
+        ("blank", c_int64),
+        ("scale", c_double),
+        ("zero_infinity", c_int),
+        ("sample_weights", c_void_p),
+    ]
+
+
+class ctc_beams_params(Structure):
+    _fields_ = [
+        ("blank", c_int64),
+        ("width", c_int64),
+        ("texts", c_int64),
+        ("max_classes", c_int64),
+        ("min_probability", c_double),
+    ]
+
+
 class hard_negative_mining(Structure):
     _fields_ = [
         ("images", c_int64),
@@ -697,6 +725,23 @@ FUNCTIONS = {
     "vecdet_set_loss_params_detr": (set_loss_params, []),
     "vecdet_set_loss_and_grad": (c_int, [
         c_int, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_ctc_params_default": (ctc_params, []),
+    "vecdet_ctc_loss": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p,
+        c_void_p, c_void_p, c_void_p]),
+    "vecdet_ctc_loss_unreduced": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p,
+        c_void_p, c_void_p, c_void_p]),
+    "vecdet_ctc_loss_and_grad": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p,
+        c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_ctc_greedy": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_int64, c_void_p, c_int64,
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_ctc_beams_params_default": (ctc_beams_params, []),
+    "vecdet_ctc_beams": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p,
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_softmax_cross_entropy_params_default": (softmax_cross_entropy_params, []),
     "vecdet_softmax_cross_entropy_loss": (c_int, [
         c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p]),

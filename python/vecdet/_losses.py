@@ -17,7 +17,7 @@ from ._boxes import SIZE_LIMIT, WEIGHTS, coder_params
 from ._library import check, library
 from ._messages import found
 from ._packed import packer
-from ._parameters import filled, integer, kept, number, params_of
+from ._parameters import filled, flag, integer, kept, number, params_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -62,6 +62,7 @@ _QUALITY_FOCAL = _forms("quality_focal_loss")
 _VARIFOCAL = _forms("varifocal_loss")
 _BCE = _forms("bce_loss")
 _SOFTMAX = _forms("softmax_cross_entropy_loss")
+_CTC = _forms("ctc_loss")
 _DISTRIBUTION_FOCAL = _forms("distribution_focal_loss")
 _SMOOTH_L1 = _forms("smooth_l1_loss")
 _IOU = _forms("iou_loss")
@@ -723,3 +724,111 @@ def regression_loss_and_grad(
     """regression_loss, and its gradient with respect to ``deltas``."""
     return _regression("regression_loss_and_grad", deltas, anchors, targets, matches, labels, loss,
                        beta, eps, weights, size_limit, scale, box_weights, background, ignore, True)
+
+
+# ---- CTC
+
+
+_pack_ctc_targets = packer(_c.ctc_targets)
+
+
+def _ctc(function: str, inputs: Any, targets: Any, input_lengths: Any, target_lengths: Any,
+         reduction: str, blank: int, scale: float, zero_infinity: bool, sample_weights: Any,
+         with_grad: bool) -> Any:
+    mean = _reduced(function, reduction, with_grad)
+    array = floats(function, "inputs", inputs)
+    if array.ndim != 3:
+        raise wrong_shape(function, "inputs", array, "[steps, samples, classes]")
+    steps, samples, classes = array.shape
+    numbers = integers(function, "targets", targets)
+    if numbers.ndim == 2 and len(numbers) == samples:
+        stride = numbers.shape[1]
+        if target_lengths is None:
+            target_lengths = np.full(samples, stride)
+    elif numbers.ndim == 1:
+        stride = 0
+        if target_lengths is None:
+            raise ValueError(f"vecdet.{function}: target_lengths is None, expected the lengths of "
+                             "the targets, which follow each other")
+    else:
+        raise wrong_shape(function, "targets", numbers, f"[{samples}, labels], or [all labels]")
+    lengths = integers(function, "target_lengths", target_lengths, samples)
+    if input_lengths is not None:
+        input_lengths = integers(function, "input_lengths", input_lengths, samples)
+    if sample_weights is not None:
+        sample_weights = float32s(function, "sample_weights", sample_weights)
+        if sample_weights.shape != (samples,):
+            raise wrong_shape(function, "sample_weights", sample_weights, f"[{samples}]")
+    is_empty = False
+    if mean:
+        is_empty, scale = not samples, _divided(function, scale, max(1, samples))
+        divided = (1 / np.maximum(lengths, 1)).astype(np.float32)
+        sample_weights = divided if sample_weights is None else sample_weights * divided
+    params = byref(filled(function, _c.ctc_params, (
+        blank, scale, flag(function, "zero_infinity", zero_infinity), optional(sample_weights))))
+    arguments = (TYPES[array.dtype], address(array), steps, samples, classes, samples * classes,
+                 classes,
+                 _pack_ctc_targets(address(numbers), numbers.size, address(lengths), stride),
+                 optional(input_lengths), params, None)
+    if reduction == "none" and not with_grad:
+        losses = empty(samples, np.float64 if array.dtype == np.float64 else np.float32)
+        check(_CTC[0](*arguments, address(losses)), function)
+        return losses
+    result = _run(function, _CTC, arguments, array, None if with_grad else reduction)
+    if not is_empty:
+        return result
+    return (math.nan, result[1]) if with_grad else math.nan
+
+
+# Keywords of ctc_params
+def ctc_loss(
+    inputs: ArrayLike,
+    targets: ArrayLike,
+    input_lengths: ArrayLike | None = None,
+    target_lengths: ArrayLike | None = None,
+    reduction: str = "none",
+    *,
+    blank: int = 0,
+    scale: float = 1.0,
+    zero_infinity: bool = False,
+    sample_weights: ArrayLike | None = None,
+) -> Any:
+    """Connectionist temporal classification, the loss of text and speech recognisers: one loss per
+    sample, or a number.
+
+    Args:
+        inputs: logits [steps, samples, classes], or log probabilities.
+        targets: classes other than ``blank``, [samples, labels], or [all labels] of targets that
+            follow each other.
+        input_lengths: the steps of each sample; None: all.
+        target_lengths: the labels of each sample; None: all of [samples, labels].
+        reduction: ``"none"``, ``"sum"``, or ``"mean"`` as in torch: each loss is divided by its
+            target's length, at least 1, and the sum by the number of samples.
+        blank: the class that stands for no label. Default 0.
+        scale: factor on losses, sum and gradient. Default 1.
+        zero_infinity: whether infinite losses become 0. Default False.
+        sample_weights: an additional factor per sample; None: all 1.
+
+    >>> ctc_loss([[[0.0, 0.0]], [[0.0, 0.0]]], [[1]]).round(4).tolist()
+    [0.2877]
+    """
+    return _ctc("ctc_loss", inputs, targets, input_lengths, target_lengths, reduction, blank, scale,
+                zero_infinity, sample_weights, False)
+
+
+# Keywords of ctc_params
+def ctc_loss_and_grad(
+    inputs: ArrayLike,
+    targets: ArrayLike,
+    input_lengths: ArrayLike | None = None,
+    target_lengths: ArrayLike | None = None,
+    reduction: str = "sum",
+    *,
+    blank: int = 0,
+    scale: float = 1.0,
+    zero_infinity: bool = False,
+    sample_weights: ArrayLike | None = None,
+) -> tuple[float, NDArray[Any]]:
+    """The sum or mean of ctc_loss, and its gradient with respect to the logits."""
+    return _ctc("ctc_loss_and_grad", inputs, targets, input_lengths, target_lengths, reduction,
+                blank, scale, zero_infinity, sample_weights, True)

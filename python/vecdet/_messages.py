@@ -68,6 +68,10 @@ _SAID: Any = [(re.compile(function), re.compile(pattern), text) for function, pa
     ("postprocess_yolo", "boxes of an image is", "output.shape[1] x output.shape[2] is"),
     ("profile.write", 'unknown format of "(.*)"', lambda m: f"path is {m[1]!r}"),
     ("set_isa", "set is", "name is"),
+    ("ctc", r"targets\.classes\[(\d+)\] is (.*)", r"targets has \2 at position \1"),
+    ("ctc", r"targets\.classes\.size\(\) is (.*)", r"targets has \1 labels"),
+    ("ctc", r"targets\.lengths\[(\d+)\] is", r"target_lengths[\1] is"),
+    ("ctc", r"logits\.classes\(\) is", "inputs.shape[-1] is"),
     (_LOSSES, r"logits\.cols\(\) is", "inputs.shape[-1] is"),
     (_LOSSES, r"(?:logits|inputs)(\W.*)", r"inputs\1"),
 )]
@@ -91,5 +95,5 @@ def of_library(function: str, text: str) -> str:
                   _STRUCTS.sub("", said))
     message = said if expected is None else f"{said}, expected {_STRUCTS.sub('', expected)}"
     message = message.replace("the high threshold", "high_threshold").replace(
-        "the image's", "image_size's")
+        "the image's", "image_size's").replace("the logits' steps", "the steps of inputs")
     return f"vecdet.{function}: " + _NUMBER.sub(lambda m: repr(float(m[0])), message)

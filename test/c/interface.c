@@ -208,6 +208,25 @@ static void test_losses(void) {
   const int64_t classes[] = {0, 1};
   SUCCEEDS(vecdet_softmax_cross_entropy_loss(logits, 2, 2, 2, classes, NULL, &loss));
   CHECK(near(loss, 2 * log(2)));
+  const int64_t target_length = 1;
+  const vecdet_ctc_targets ctc = {classes + 1, 1, &target_length, 0};  // 1; paths 1 1, 0 1, 1 0
+  float ctc_grad[4];
+  SUCCEEDS(vecdet_ctc_loss_and_grad(VECDET_FLOAT32, logits, 2, 1, 2, 2, 2, &ctc, NULL, NULL, NULL,
+                                    &loss, ctc_grad));
+  CHECK(near(loss, log(4.0 / 3)) && near(ctc_grad[0], 0.5 - 1.0 / 3));
+  const float steps[] = {0, 2, 0, 2, 3, 0};
+  int64_t text[3], text_steps[3], text_offsets[2];
+  float chances[3];
+  double log_chance;
+  SUCCEEDS(vecdet_ctc_greedy(VECDET_FLOAT32, steps, 3, 1, 2, 2, 2, NULL, 0, NULL, text, text_steps,
+                             chances, text_offsets, &log_chance));
+  CHECK(text_offsets[1] == 1 && text[0] == 1 && text_steps[0] == 0);
+  CHECK(near(chances[0], 1 / (1 + exp(-2))));
+  int64_t sample_offsets[2];
+  SUCCEEDS(vecdet_ctc_beams(VECDET_FLOAT32, steps, 3, 1, 2, 2, 2, NULL, NULL, NULL, text, text_steps,
+                            text_offsets, &log_chance, sample_offsets));
+  CHECK(sample_offsets[1] == 1 && text_offsets[1] == 1 && text[0] == 1 && text_steps[0] == 0);
+  CHECK(log_chance < 0 && log_chance > -1);
   const float bins[] = {0.5f, 1};
   SUCCEEDS(vecdet_distribution_focal_loss(logits, 2, 2, 2, bins, NULL, 1, &loss));
   CHECK(near(loss, 2 * log(2)));

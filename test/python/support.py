@@ -82,12 +82,14 @@ def calls():
     yolo = np.zeros((1, 7, 100), np.float32)
     yolo[0, :, 7] = 20, 20, 10, 10, 0.1, 0.9, 0.1
     image = np.full((8, 8, 3), 9, np.uint8)
+    bins = generator.random((8, 4, 5)).astype(np.float32)
     scored = {"inputs": logits, "labels": labels, "scores": scores}
     plain = {"inputs": logits, "labels": labels}
     pair = {"boxes1": boxes, "boxes2": others}
     losses = {"quality_focal_loss": scored, "varifocal_loss": scored, "bce_loss": scored,
               "sigmoid_focal_loss": plain, "softmax_cross_entropy_loss": plain,
               "distribution_focal_loss": {"inputs": logits, "targets": scores},
+              "ctc_loss": {"inputs": bins, "targets": labels[:4, None] % 4 + 1},
               "smooth_l1_loss": {"input": boxes, "target": others, "labels": labels},
               "regression_loss": {"deltas": deltas, "anchors": boxes, "targets": others,
                                   "labels": labels},
@@ -97,7 +99,6 @@ def calls():
              "negatives_per_foreground": 1}
     both = {name + form: given for name, given in losses.items() for form in ("", "_and_grad")}
     coded = {"anchors": boxes}
-    bins = generator.random((8, 4, 5)).astype(np.float32)
     sampled = {"value": generator.random((1, 8, 2, 4)).astype(np.float32), "level_sizes": LEVELS,
                "points": generator.random((1, 3, 2, 1, 2, 2)).astype(np.float32),
                "weights": generator.random((1, 3, 2, 1, 2)).astype(np.float32)}
@@ -105,6 +106,7 @@ def calls():
               "angles": "ultralytics"}
     return {
         **both, "softmax_cross_entropy_loss_and_grad": mined,
+        "ctc_greedy": {"inputs": bins}, "ctc_beams": {"inputs": bins},
         "nms": {"boxes": boxes, "scores": scores, "iou_threshold": 0.5},
         "batched_nms": {"boxes": boxes, "scores": scores, "idxs": labels, "iou_threshold": 0.5},
         "soft_nms": {"boxes": boxes, "scores": scores},

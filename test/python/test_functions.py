@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The NumPy functions against the same rules in plain NumPy."""
+import itertools
 import unittest
 
 import numpy as np
@@ -432,6 +433,114 @@ class Losses(unittest.TestCase):
             hard = np.sort(own[label == 0])[::-1]
             expected += own[label > 0].sum() + hard[:3 * np.count_nonzero(label)].sum()
         self.assertAlmostEqual(mined, expected, places=3)
+
+    def test_ctc(self):
+        logits = generator.normal(0, 2, (4, 3, 3)).astype(np.float32)
+        targets, lengths = np.array([[1, 2], [1, 1], [2, 0]]), np.array([2, 2, 1])
+        chances = np.exp(logits.astype(np.float64))
+        chances /= chances.sum(-1, keepdims=True)
+        losses = np.zeros(3)
+        for sample, (target, length) in enumerate(zip(targets, lengths)):
+            for path in itertools.product(range(3), repeat=4):
+                merged = [own for own, _ in itertools.groupby(path)]
+                if [own for own in merged if own] == target[:length].tolist():
+                    losses[sample] += chances[np.arange(4), sample, path].prod()
+        losses = -np.log(losses)
+        for given, weights in ((targets, None), (np.array([1, 2, 1, 1, 2]), np.array([1., 0, 2]))):
+            factors = 1 if weights is None else weights
+            arguments = {"target_lengths": lengths, "sample_weights": weights}
+            np.testing.assert_allclose(vecdet.ctc_loss(logits, given, **arguments),
+                                       losses * factors, rtol=1e-5)
+            self.assertAlmostEqual(vecdet.ctc_loss(logits, given, reduction="mean", **arguments),
+                                   (losses * factors / lengths).mean(), places=5)
+            loss, grad = vecdet.ctc_loss_and_grad(logits, given, **arguments)
+            self.assertAlmostEqual(loss, (losses * factors).sum(), places=4)
+            moved = logits.astype(np.float64)
+            moved[2, 2, 1] += 1e-4
+            above = vecdet.ctc_loss(moved, given, reduction="sum", **arguments)
+            moved[2, 2, 1] -= 2e-4
+            below = vecdet.ctc_loss(moved, given, reduction="sum", **arguments)
+            self.assertAlmostEqual(grad[2, 2, 1], (above - below) / 2e-4, places=5)
+        self.assertEqual(vecdet.ctc_loss(logits, targets[:, :1], [4, 0, 4])[1], np.inf)
+        self.assertEqual(vecdet.ctc_loss(logits, targets[:, :1], [4, 0, 4], zero_infinity=True)[1],
+                         0)
+        self.assertEqual(vecdet.ctc_loss(logits.astype(np.float64), targets[:, :1]).dtype,
+                         np.float64)
+        for message, call in (
+                ("targets has 3 at position 1, expected 0 to 2",
+                 lambda: vecdet.ctc_loss(logits, [[1], [3], [1]])),
+                ("target_lengths\\[0\\] is 3, expected 0 to 2",
+                 lambda: vecdet.ctc_loss(logits, targets, None, [3, 1, 1])),
+                ("target_lengths is None", lambda: vecdet.ctc_loss(logits, [1, 2, 1])),
+                ("targets.shape is \\[2, 2\\], expected \\[3, labels\\]",
+                 lambda: vecdet.ctc_loss(logits, targets[:2])),
+                ("input_lengths\\[2\\] is 5", lambda: vecdet.ctc_loss(logits, targets[:, :1],
+                                                                      [4, 4, 5])),
+                ("sample_weights.shape is \\[2\\], expected \\[3\\]",
+                 lambda: vecdet.ctc_loss(logits, targets[:, :1], sample_weights=[1.0, 2.0])),
+                ("inputs.shape is \\[3, 3\\]", lambda: vecdet.ctc_loss(logits[0], targets)),
+                ("blank is 3, expected 0 to 2",
+                 lambda: vecdet.ctc_loss(logits, targets[:, :1], blank=3))):
+            with self.assertRaisesRegex(ValueError, message):
+                call()
+
+    def test_ctc_greedy(self):
+        logits = generator.normal(0, 2, (30, 4, 3)).astype(np.float32)
+        lengths = np.array([30, 0, 17, 1])
+        chances = np.exp(logits.astype(np.float64))
+        chances /= chances.sum(-1, keepdims=True)
+        best = logits.argmax(-1)
+        for blank in (0, 2):
+            texts = vecdet.ctc_greedy(logits, lengths, blank=blank)
+            self.assertEqual(len(texts), 4)
+            for sample, (text, length) in enumerate(zip(texts, lengths)):
+                own = best[:length, sample]
+                kept = own != blank
+                kept[1:] &= own[1:] != own[:-1]
+                places = np.flatnonzero(kept)
+                np.testing.assert_array_equal(text.classes, own[places])
+                np.testing.assert_array_equal(text.steps, places)
+                most = chances[:length, sample].max(-1)
+                np.testing.assert_allclose(text.probabilities, most[places], rtol=1e-5)
+                self.assertAlmostEqual(text.log_probability, np.log(most).sum(), places=4)
+        with self.assertRaisesRegex(ValueError, "blank is 3, expected 0 to 2"):
+            vecdet.ctc_greedy(logits, blank=3)
+        with self.assertRaisesRegex(ValueError, "input_lengths\\[1\\] is 31, expected 0 to 30, the "
+                                    "steps of inputs"):
+            vecdet.ctc_greedy(logits, [30, 31, 0, 0])
+        with self.assertRaisesRegex(ValueError, "inputs.shape is \\[30, 4\\]"):
+            vecdet.ctc_greedy(logits[..., 0])
+
+    def test_ctc_beams(self):
+        logits = generator.normal(0, 2, (7, 2, 3))
+        logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        for sample, found in enumerate(vecdet.ctc_beams(logits, [7, 5], width=6, texts=4)):
+            beam = {(): (0.0, -np.inf)}
+            for log_p in logs[:(7, 5)[sample], sample]:
+                following = {}
+                for prefix, (by_blank, by_class) in beam.items():
+                    both = np.logaddexp(by_blank, by_class)
+                    grown = [(prefix, 0, log_p[0] + both)]
+                    for label in (1, 2):
+                        repeats = prefix[-1:] == (label,)
+                        grown.append((prefix + (label,), 1,
+                                      log_p[label] + (by_blank if repeats else both)))
+                        if repeats:
+                            grown.append((prefix, 1, log_p[label] + by_class))
+                    for text, kind, log in grown:
+                        own = following.setdefault(text, [-np.inf, -np.inf])
+                        own[kind] = np.logaddexp(own[kind], log)
+                ranked = sorted(following.items(), key=lambda pair: -np.logaddexp(*pair[1]))
+                beam = dict(ranked[:6])
+            self.assertEqual(len(found), 4)
+            for own, (text, both) in zip(found, beam.items()):
+                self.assertEqual(own.classes.tolist(), list(text))
+                self.assertEqual(len(own.steps), len(text))
+                self.assertAlmostEqual(own.log_probability, np.logaddexp(*both), places=9)
+        with self.assertRaisesRegex(ValueError, "texts is 11, expected 1 to 10, the width"):
+            vecdet.ctc_beams(logits, texts=11)
+        with self.assertRaisesRegex(ValueError, "min_probability is 2, expected 0 to 1"):
+            vecdet.ctc_beams(logits, min_probability=2)
 
     def test_distribution(self):
         logits = generator.normal(0, 2, (10, 8)).astype(np.float32)

@@ -7,6 +7,9 @@
 #include <vecdet/kernels/batch_norm/batch_norm.hpp>
 #include <vecdet/kernels/box_coding/box_coding.hpp>
 #include <vecdet/kernels/conv3x3/conv3x3.hpp>
+#include <vecdet/kernels/ctc_beams/ctc_beams.hpp>
+#include <vecdet/kernels/ctc_decoding/ctc_decoding.hpp>
+#include <vecdet/kernels/ctc_loss/ctc_loss.hpp>
 #include <vecdet/kernels/deformable_attention/deformable_attention.hpp>
 #include <vecdet/kernels/distribution_focal_loss/distribution_focal_loss.hpp>
 #include <vecdet/kernels/filter_topk/filter_topk.hpp>

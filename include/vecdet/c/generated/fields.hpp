@@ -339,6 +339,31 @@ struct fields_of<vecdet_set_loss_params> {
 };
 
 template <>
+struct fields_of<vecdet_ctc_params> {
+  static constexpr bool has_arrays = true;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.blank, c.blank, "params.blank");
+    copy(p.scale, c.scale, "params.scale");
+    copy(p.zero_infinity, c.zero_infinity, "params.zero_infinity");
+    copy(p.sample_weights, c.sample_weights, "params.sample_weights");
+  }
+};
+
+template <>
+struct fields_of<vecdet_ctc_beams_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.blank, c.blank, "params.blank");
+    copy(p.width, c.width, "params.width");
+    copy(p.texts, c.texts, "params.texts");
+    copy(p.max_classes, c.max_classes, "params.max_classes");
+    copy(p.min_probability, c.min_probability, "params.min_probability");
+  }
+};
+
+template <>
 struct fields_of<vecdet_softmax_cross_entropy_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>

@@ -409,6 +409,27 @@ typedef struct vecdet_set_loss_params {
   double scale;  ///< factor on losses and gradients, for loss scaling; default 1
 } vecdet_set_loss_params;
 
+/// Parameters of vecdet_ctc_loss().
+typedef struct vecdet_ctc_params {
+  int64_t blank;                ///< the class that stands for no label; default 0
+  double scale;                 ///< factor on losses, sum and gradient; default 1
+  int zero_infinity;            ///< whether infinite losses become 0; default 0
+  const float* sample_weights;  ///< an additional factor per sample; null: all 1
+} vecdet_ctc_params;
+
+/// Parameters of vecdet_ctc_beams().
+typedef struct vecdet_ctc_beams_params {
+  int64_t blank;  ///< the class that stands for no label; default 0
+  int64_t width;  ///< prefixes that are kept after a step, 1 to 10,000; default 10
+  int64_t texts;  ///< texts per sample, 1 to the width; default 1
+  /// classes that are tried in a step, apart from the blank: so many of the most probable ones; 0:
+  /// all; default 0
+  int64_t max_classes;
+  /// Classes less probable than this are not tried in a step, 0 to 1. The blank always is. Default
+  /// 0.
+  double min_probability;
+} vecdet_ctc_beams_params;
+
 /// Parameters of vecdet_softmax_cross_entropy_loss().
 typedef struct vecdet_softmax_cross_entropy_params {
   double scale;  ///< factor on losses, sum and gradient; default 1

@@ -7,6 +7,8 @@
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_head.hpp>
 #include <vecdet/c/support.hpp>
+#include <vecdet/ctc_beams.hpp>
+#include <vecdet/ctc_loss.hpp>
 #include <vecdet/detr_postprocess.hpp>
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/letterbox.hpp>
@@ -226,6 +228,16 @@ VECDET_C vecdet_set_loss_params vecdet_set_loss_params_deformable_detr(void) {
 /// DETR: cross entropy, weights 1, 5, 2.
 VECDET_C vecdet_set_loss_params vecdet_set_loss_params_detr(void) {
   return c_params_of<vecdet_set_loss_params>(set_loss_params::detr());
+}
+
+/// The defaults of vecdet_ctc_params.
+VECDET_C vecdet_ctc_params vecdet_ctc_params_default(void) {
+  return c_params_of<vecdet_ctc_params>(ctc_params());
+}
+
+/// The defaults of vecdet_ctc_beams_params.
+VECDET_C vecdet_ctc_beams_params vecdet_ctc_beams_params_default(void) {
+  return c_params_of<vecdet_ctc_beams_params>(ctc_beams_params());
 }
 
 /// The defaults of vecdet_softmax_cross_entropy_params.

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+// CTC's forward and backward variables, Graves et al. 2006, section 4.1, of one sample: how likely
+// each step belongs to each label or to a blank.
+//
+// The states are a blank before each label, the labels, and a blank after the last. Lane s holds
+// label s in one row and the blank before it in another. For step t, with potentials p:
+//
+//   forward:   u = B[s] + L[s - 1]
+//              B'[s] = u p_blank    L'[s] = (L[s] + (skips[s] ? u : B[s])) p[s]
+//   backward, of b times the potentials of the next step:
+//              B'[s] = w[s] = B[s] + L[s]
+//              L'[s] = L[s] + (skips[s + 1] ? w[s + 1] : B[s + 1])
+//
+// skips[s]: label s differs from label s - 1, so that no blank is needed between them. Potentials
+// are exp(x - offset), where the offset of a step is its largest logit of the labels and the blank.
+// No other logit is read: the divisor of a step's softmax is the same for all paths.
+#pragma once
+
+#include <vecdet/args/ctc_loss.hpp>
+#include <vecdet/kernels/ctc_loss/wide_numbers.hpp>
+#include <vecdet/simd/bits.hpp>
+
+#include <cstdint>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::ctc_args;
+
+/// Consecutive wide numbers.
+struct wide_array {
+  double *v, *k;
+
+  VECDET_INLINE wide_row load(index_t i) const {
+    return {load_pack<double_row::batches>(v + i), load_pack<double_row::batches>(k + i)};
+  }
+  VECDET_INLINE void store(index_t i, const wide_row& x) const {
+    store_pack<double_row::batches>(v + i, x.v);
+    store_pack<double_row::batches>(k + i, x.k);
+  }
+  VECDET_INLINE void fill_zero(index_t size) const {
+    for (index_t i = 0; i < size; ++i) v[i] = 0, k[i] = exponent_of_zero;
+  }
+  VECDET_INLINE void set_one(index_t i) const { v[i] = 1, k[i] = 0; }
+};
+
+/// The variables of one step, with 16 zeros before and after the lanes.
+struct ctc_states {
+  wide_array blanks, labels;
+};
+
+/// The scratch memory of a sample with this many lanes. The forward variables of all steps would
+/// leave the cache. Only those at the beginning of each block are kept; the steps of a block are
+/// computed again when the backward variables come to it.
+struct ctc_scratch {
+  ctc_states forward, backward;
+  double *skips, *is_label;           ///< 1 or 0; skips[lanes] is 0
+  double* logits;                     ///< of the labels and of the blank
+  wide_array blanks, labels;          ///< the forward variables of a block: its steps x lanes
+  wide_array potentials;              ///< likewise: those of labels
+  wide_array blank_potentials;        ///< the block's steps
+  wide_array old_blanks, old_labels;  ///< blocks x lanes: the variables before each block
+
+  ctc_scratch(void* memory, index_t steps, index_t lanes) : at_(static_cast<double*>(memory)) {
+    forward = states(lanes);
+    backward = states(lanes);
+    skips = take(lanes + row_lanes);
+    is_label = take(lanes);
+    logits = take(lanes);
+    const index_t block = block_of(steps, lanes);
+    blanks = array(block * lanes);
+    labels = array(block * lanes);
+    potentials = array(block * lanes);
+    blank_potentials = array(whole_rows(block));
+    const index_t blocks = steps > 0 ? (steps + block - 1) / block : 0;
+    old_blanks = array(blocks * lanes);
+    old_labels = array(blocks * lanes);
+  }
+  /// The bytes that suffice for up to so many lanes. Blocks of fewer lanes have more steps.
+  static index_t size(index_t steps, index_t lanes) {
+    const index_t padded = lanes + 2 * row_lanes, most = steps < block_lanes ? steps : block_lanes;
+    const index_t some = block_of(steps, lanes) * lanes;
+    const index_t block = steps * lanes < block_lanes ? steps * lanes
+                          : some < block_lanes        ? block_lanes
+                                                      : some;
+    const index_t blocks = steps / block_of(steps, lanes) + 1;
+    return (8 * padded + 3 * lanes + row_lanes + 6 * block + 2 * whole_rows(most) +
+            4 * blocks * lanes) *
+           index_t{sizeof(double)};
+  }
+  /// The steps of a block: 200 KB of variables and potentials, at least 8 steps.
+  static index_t block_of(index_t steps, index_t lanes) {
+    const index_t block = lanes * 8 > block_lanes ? 8 : block_lanes / lanes;
+    return steps < block ? (steps > 0 ? steps : 1) : block;
+  }
+  static index_t whole_rows(index_t size) { return (size + row_lanes - 1) / row_lanes * row_lanes; }
+
+ private:
+  static constexpr index_t block_lanes = 4096;
+
+  double* take(index_t count) {
+    double* const begin = at_;
+    at_ += count;
+    return begin;
+  }
+  wide_array array(index_t size) {
+    double* const v = take(size);
+    return {v, take(size)};
+  }
+  wide_array padded(index_t lanes) {
+    const wide_array whole = array(lanes + 2 * row_lanes);
+    whole.fill_zero(lanes + 2 * row_lanes);
+    return {whole.v + row_lanes, whole.k + row_lanes};
+  }
+  ctc_states states(index_t lanes) {
+    const wide_array first = padded(lanes);
+    return {first, padded(lanes)};
+  }
+
+  double* at_;
+};
+
+/// x, where `mask` (1 or 0) is 1, and otherwise y.
+VECDET_INLINE wide_row choose(const double_row& mask, const wide_row& x, const wide_row& y) {
+  const auto is_set = mask > double_row(0.5);
+  return {select(is_set, x.v, y.v), select(is_set, x.k, y.k)};
+}
+
+VECDET_INLINE wide_row same_number(const wide_array& array, index_t i) {
+  return {double_row(array.v[i]), double_row(array.k[i])};
+}
+
+template <class T>
+class ctc_paths {
+ public:
+  ctc_paths(const ctc_args<T>& args, index_t sample, void* scratch)
+      : args_(args),
+        sample_(sample),
+        count_(args.label_counts[sample]),
+        steps_(args.input_lengths[sample]),
+        lanes_(ctc_scratch::whole_rows(count_ + 1)),
+        has_grad_(args.grad != nullptr),
+        block_(has_grad_ ? ctc_scratch::block_of(steps_, lanes_) : 1),
+        label_(args.labels + args.first_label[sample]),
+        s_(scratch, has_grad_ ? steps_ : 1, lanes_) {}
+
+  void run() {
+    if (!set_labels()) {
+      args_.log_paths[sample_] = -infinity<double>();
+      return;
+    }
+    s_.forward.blanks.set_one(0);
+    for (index_t first = 0; first < steps_; first += block_) {
+      if (has_grad_) {
+        const index_t at = first / block_ * lanes_;
+        copy(s_.forward.blanks, 0, s_.old_blanks, at);
+        copy(s_.forward.labels, 0, s_.old_labels, at);
+      }
+      step_forward(first, end_of_block(first));
+    }
+    wide_pack<1> all = at(s_.forward.blanks, count_);
+    if (count_ > 0) all = all + at(s_.forward.labels, count_ - 1);
+    all = normalized(all.v, all.k);
+    alignas(64) double sum[batch_lanes<double>], exponent[batch_lanes<double>];
+    store_pack<1>(sum, all.v);
+    store_pack<1>(exponent, all.k);
+    const bool is_valid = !has_nan();
+    args_.log_paths[sample_] = !is_valid    ? not_a_number<double>()
+                               : sum[0] > 0 ? wide_log(all)
+                                            : -infinity<double>();
+    if (!has_grad_ || !is_valid || !(sum[0] > 0) || steps_ == 0) return;
+    s_.backward.blanks.set_one(count_);
+    const index_t last = (steps_ - 1) / block_ * block_;
+    for (index_t first = last; first >= 0; first -= block_) {
+      const index_t end = end_of_block(first);
+      if (first < last) {
+        const index_t at = first / block_ * lanes_;
+        copy(s_.old_blanks, at, s_.forward.blanks, 0);
+        copy(s_.old_labels, at, s_.forward.labels, 0);
+        step_forward(first, end);
+      }
+      for (index_t t = end - 1; t >= first; --t)
+        step_backward(t, t - first, 1 / sum[0], exponent[0]);
+    }
+  }
+
+ private:
+  using real = compute_type<T>;
+  static constexpr int N = double_row::batches;
+
+  static VECDET_INLINE double_row load_double(const float* from) {
+    return widen(load_pack<row_pack<float>::batches>(from));
+  }
+  static VECDET_INLINE double_row load_double(const double* from) { return load_pack<N>(from); }
+
+  index_t end_of_block(index_t first) const {
+    return steps_ - first < block_ ? steps_ : first + block_;
+  }
+  void copy(const wide_array& from, index_t i, const wide_array& to, index_t k) const {
+    for (index_t s = 0; s < lanes_; s += row_lanes) to.store(k + s, from.load(i + s));
+  }
+
+  /// Returns whether there are enough steps for a path.
+  bool set_labels() {
+    index_t least = count_;
+    for (index_t s = 0; s < lanes_ + row_lanes; ++s) {
+      const bool is_repeated = s > 0 && s < count_ && label_[s] == label_[s - 1];
+      least += static_cast<index_t>(is_repeated);
+      s_.skips[s] = s > 0 && s < count_ && !is_repeated ? 1 : 0;
+    }
+    for (index_t s = 0; s < lanes_; ++s) s_.is_label[s] = s < count_ ? 1 : 0;
+    return least <= steps_;
+  }
+
+  /// Steps [first, last) of one block.
+  void step_forward(index_t first, index_t last) {
+    for (index_t t = first; t < last; ++t) {
+      set_potentials(t, t - first);
+      step_forward(t - first);
+    }
+  }
+
+  /// The offset of step t; its potentials, as those of step i of the block.
+  void set_potentials(index_t t, index_t i) {
+    const index_t at = i * lanes_;
+    const T* const x = args_.logits + t * args_.step_stride + sample_ * args_.sample_stride;
+    real* const logits = reinterpret_cast<real*>(s_.logits);
+    fetch_row(x, t);
+    for (index_t s = 0; s < count_; ++s) logits[s] = static_cast<real>(x[label_[s]]);
+    for (index_t s = count_; s < lanes_; ++s) logits[s] = static_cast<real>(x[args_.blank]);
+    row_pack<real> greatest = -largest<real>;
+    for (index_t s = 0; s < lanes_; s += row_lanes)
+      greatest = max(load_pack<row_pack<real>::batches>(logits + s), greatest);
+    alignas(64) real lane[row_lanes];
+    store_pack<row_pack<real>::batches>(lane, greatest);
+    const double offset = static_cast<double>(greatest16(lane));
+    args_.offsets[args_.row_number(sample_, t)] = offset;
+    for (index_t s = 0; s < lanes_; s += row_lanes) {
+      const double_row d = load_double(logits + s) - double_row(offset);
+      differences_ = differences_ + d;  // NaN if a logit is NaN or +infinity
+      const wide_row p = wide_exp(d);
+      s_.potentials.store(at + s, choose(load_pack<N>(s_.is_label + s), p, zero()));
+      // The last lane is that of the blank, after all labels.
+      if (s + row_lanes == lanes_) {
+        alignas(64) double v[row_lanes], k[row_lanes];
+        store_pack<N>(v, p.v);
+        store_pack<N>(k, p.k);
+        s_.blank_potentials.v[i] = v[row_lanes - 1];
+        s_.blank_potentials.k[i] = k[row_lanes - 1];
+      }
+    }
+  }
+
+  /// Fetches the row four steps after x, that of step t, into the cache. Processors do not foresee
+  /// it if the samples' rows lie between. In a long row, few classes are read.
+  VECDET_INLINE void fetch_row(const T* x, index_t t) const {
+    constexpr index_t ahead = 4, longest = 128, line = 64 / index_t{sizeof(T)};
+    if (t + ahead >= steps_ || args_.classes > longest) return;
+    const T* const next = x + ahead * args_.step_stride;
+    for (index_t c = 0; c < args_.classes; c += line) __builtin_prefetch(next + c);
+  }
+
+  /// From the last lanes to the first: these still read the labels of the step before.
+  void step_forward(index_t i) {
+    const index_t at = i * lanes_;
+    const ctc_states& now = s_.forward;
+    const wide_row p_blank = same_number(s_.blank_potentials, i);
+    for (index_t s = lanes_ - row_lanes; s >= 0; s -= row_lanes) {
+      const wide_row blank = now.blanks.load(s), label = now.labels.load(s);
+      const wide_row both = blank + now.labels.load(s - 1);
+      const wide_row from = choose(load_pack<N>(s_.skips + s), both, blank);
+      const wide_row new_blank = both * p_blank;
+      const wide_row new_label = (label + from) * s_.potentials.load(at + s);
+      now.blanks.store(s, new_blank);
+      now.labels.store(s, new_label);
+      if (has_grad_) {
+        s_.blanks.store(at + s, new_blank);
+        s_.labels.store(at + s, new_label);
+      }
+    }
+  }
+
+  /// From the first lanes to the last, and the occupancies of step t, which is step i of its block.
+  void step_backward(index_t t, index_t i, double factor, double exponent) {
+    const index_t at = i * lanes_;
+    const ctc_states& now = s_.backward;
+    const wide_row p_blank = same_number(s_.blank_potentials, i);
+    real* const to = args_.occupancies + args_.row_number(sample_, t) * args_.lanes;
+    double_row in_blanks = 0.0;
+    for (index_t s = 0; s < lanes_; s += row_lanes) {
+      const wide_row blank = now.blanks.load(s), label = now.labels.load(s);
+      const wide_row next_blank = now.blanks.load(s + 1);
+      const wide_row both = blank + label, next = next_blank + now.labels.load(s + 1);
+      const wide_row new_label = label + choose(load_pack<N>(s_.skips + s + 1), next, next_blank);
+      const double_row in_labels = occupancy(s_.labels.load(at + s), new_label, factor, exponent);
+      in_blanks = in_blanks + occupancy(s_.blanks.load(at + s), both, factor, exponent);
+      store_occupancies(to + s, in_labels);
+      now.blanks.store(s, both * p_blank);
+      now.labels.store(s, new_label * s_.potentials.load(at + s));
+    }
+    alignas(64) double lane[row_lanes];
+    store_pack<N>(lane, in_blanks);
+    double sum = 0;
+    for (const double x : lane) sum += x;
+    to[count_] = static_cast<real>(sum);
+  }
+
+  /// forward backward / all, from 0 to 1. Below 2^-100 it is 0: as a float it would be denormal, or
+  /// the gradient would.
+  static VECDET_INLINE double_row occupancy(const wide_row& forward, const wide_row& backward,
+                                            double factor, double exponent) {
+    using bits = pack<std::uint64_t, N>;
+    const double_row k = max(forward.k + backward.k - double_row(exponent), double_row(-4.0));
+    const double_row shifted =
+        VECDET_ORDERED(min(k, double_row(2.0)) + double_row(6755399441055744.0));
+    const double_row power =
+        bit_cast<double>((bit_cast<std::uint64_t>(shifted) << 58) + bits(0x3ff0000000000000));
+    const double_row x = min(forward.v * backward.v * double_row(factor) * power, double_row(1.0));
+    return select(x >= double_row(0x1p-100), x, double_row(0.0));
+  }
+  VECDET_INLINE void store_occupancies(real* to, const double_row& x) const {
+    if constexpr (sizeof(real) == sizeof(float))
+      store_pack<N / 2>(to, narrow(x));
+    else
+      store_pack<N>(to, x);
+  }
+
+  static VECDET_INLINE wide_row zero() { return {double_row(0.0), double_row(exponent_of_zero)}; }
+  static VECDET_INLINE wide_pack<1> at(const wide_array& array, index_t i) {
+    return {pack<double, 1>(array.v[i]), pack<double, 1>(array.k[i])};
+  }
+  bool has_nan() const {
+    alignas(64) double lane[row_lanes];
+    store_pack<N>(lane, differences_);
+    double sum = 0;
+    for (const double d : lane) sum += d;
+    return detail::is_nan(sum);
+  }
+
+  const ctc_args<T>& args_;
+  index_t sample_, count_, steps_, lanes_;
+  bool has_grad_;
+  index_t block_;
+  const index_t* label_;
+  ctc_scratch s_;
+  double_row differences_ = 0.0;
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet
