@@ -151,7 +151,7 @@ VECDET_NOINLINE void focal_negatives(const focal_equation<T>& equation, const fo
   // The sign is turned after the product with the upstream gradient: a weight of 0 gives zeros of
   // the other sign.
   const bool turned = equation.mirrored && output == focal_output::grad;
-  const float sign = equation.mirrored ? -0.0f : 0.0f;
+  const auto sign = zero_with_sign<float>(equation.mirrored);
   const split_weight weight(turned ? -equation.negative : equation.negative);
   alignas(64) float e[focal_negatives_group];
   for (index_t i = 0; i < size;) {
@@ -281,7 +281,7 @@ VECDET_INLINE focal_terms<Real, N> write_output(const focal_formula& formula,
   const real cross_entropy =
       select(terms.weighted_modulation == zero, min(real(largest<Real>), terms.cross_entropy),
              terms.cross_entropy);
-  const real grad = terms.grad ^ real(Real(formula.mirrored ? -0.0 : 0.0));
+  const real grad = terms.grad ^ real(zero_with_sign<Real>(formula.mirrored));
   if (formula.output == focal_output::loss) {
     store_pack<N>(at.out + i, terms.weighted_modulation * cross_entropy);
   } else if (formula.output == focal_output::grad) {

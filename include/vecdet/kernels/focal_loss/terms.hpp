@@ -11,6 +11,9 @@
 
 #include <vecdet/simd/math.hpp>
 
+#include <cstdint>
+#include <type_traits>
+
 namespace vecdet {
 namespace VECDET_TARGET {
 
@@ -125,6 +128,18 @@ struct weighted_focal_terms {
   pack<T, N> grad;  ///< multiplied by the weight
 };
 
+/// -0 or 0, whose sign bit turns a sign. Made of bits, because under -fno-signed-zeros compilers
+/// take either zero for the other.
+template <class Real>
+VECDET_INLINE Real zero_with_sign(bool is_negative) {
+  static_assert(sizeof(Real) == 4 || sizeof(Real) == 8, "");
+  using bits = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
+  const bits sign = bits{is_negative} << (8 * sizeof(Real) - 1);
+  Real zero;
+  __builtin_memcpy(&zero, &sign, sizeof zero);
+  return zero;
+}
+
 /// The weights for targets of 1, of 0 and of any t in between. They are expressed through the
 /// smaller weight, so that nothing cancels: `least` + `difference` t, or `least` + `difference`
 /// (1-t).
@@ -142,7 +157,7 @@ struct target_weight {
         negative(zero_weight),
         least(falling ? one_weight : zero_weight),
         difference(falling ? zero_weight - one_weight : one_weight - zero_weight),
-        falls(falling ? -0.0f : 0.0f) {}
+        falls(zero_with_sign<float>(falling)) {}
 };
 
 /// Targets of 0 and 1, gamma 0, 1 or 2, in float, given exp(-|x|) too. `focusing`, 0 or 1,
