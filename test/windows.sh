@@ -73,7 +73,7 @@ consumers() {
   cd /build/by_hand
   cp /src/test/consumers/trainer.cpp .
   local commands
-  commands=$(sed -n '/^Without CMake/,/^```$/s/^g++/$CXX $W/p' /src/docs/building.md)
+  commands=$(sed -n '/^Without CMake/,/^```$/s/^g++/$CXX $W/p' /src/docs/building.md | sed 's/-ltbb$/-ltbb12/')
   I=/src/include CXX="ccache $compiler-g++-posix -isystem /windows/include -L /windows/lib" \
     W=$(sed -n 's/^W=//p' /src/docs/building.md) bash -ec "$commands"
   unaligned_moves avx2.o avx512.o
