@@ -118,9 +118,9 @@ std::vector<index_t> rotated_nms(matrix_view<T> boxes,
   std::stable_sort(order.begin(), order.end(),
                    [&](index_t a, index_t b) { return scores[a] > scores[b]; });
   for (const index_t i : order) {
-    const rotated_box box = load_rotated_box(boxes, i, angles);
+    const rotated_box candidate = load_rotated_box(boxes, i, angles);
     const bool keeps = std::none_of(kept.begin(), kept.end(), [&](index_t k) {
-      return rotated_iou(load_rotated_box(boxes, k, angles), box) > threshold;
+      return rotated_iou(load_rotated_box(boxes, k, angles), candidate) > threshold;
     });
     if (keeps) kept.push_back(i);
   }
