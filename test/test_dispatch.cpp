@@ -75,15 +75,23 @@ class environment_isa {
     if (const char* before = std::getenv("VECDET_ISA")) before_ = before;
     set(value);
   }
-  ~environment_isa() { set(before_.c_str()); }
+  ~environment_isa() {
+#if !defined(_WIN32)
+    if (before_.empty()) {
+      unsetenv("VECDET_ISA");
+      return;
+    }
+#endif
+    set(before_.c_str());
+  }
 
  private:
-  /// An empty value removes the variable.
+  /// On Windows, an empty value removes the variable.
   static void set(const char* value) {
 #if defined(_WIN32)
     _putenv_s("VECDET_ISA", value);
 #else
-    *value == '\0' ? unsetenv("VECDET_ISA") : setenv("VECDET_ISA", value, 1);
+    setenv("VECDET_ISA", value, 1);
 #endif
   }
 

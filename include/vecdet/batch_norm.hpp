@@ -29,7 +29,9 @@
 // where u = |upstream| (1 + |s| |input - mean| + |bias|) and x is the normalised input. The errors
 // of the statistics add to both. With double, they are the largest part.
 //
-// A NaN or an infinity makes the statistics and outputs of its channel NaN. relu keeps NaN, and its
+// In batch_norm(), a NaN or an infinity makes the statistics and outputs of its channel NaN; so do
+// doubles whose squared differences overflow. Results are infinite or NaN, too, if scale, or the
+// difference of an input from the mean, overflows the computing type. relu keeps NaN, and its
 // gradient passes where the normalised number is above 0 or NaN. The silu of -infinity is about 0.
 //
 // Results are bit-identical on any number of threads, and on AVX2 and AVX-512. The layouts add in

@@ -8,31 +8,30 @@
 // neighbours and then removing blanks. The gradient is the softmax minus the occupancies: the
 // probability, given the target, that the step belongs to the class.
 //
-//   logits, grad    steps x samples x classes of float, bfloat16 or double, in either order of
-//   steps
-//                   and samples, with any strides; logits, or log probabilities, whose softmax is
-//                   themselves
+//   logits, grad    steps x samples x classes of float, bfloat16 or double, steps or samples first,
+//                   with any strides; logits, or log probabilities, whose softmax is themselves
 //   targets         classes other than the blank, of all samples one after the other, or padded
 //   input lengths   the steps of each sample; empty: all
 //   loss            samples, of float, or of double if the logits are double
 //
 // A sample without a path of positive probability has an infinite loss, or 0 with zero_infinity,
-// and gradient 0. So has one whose target, with a blank between each two equal neighbours, is
-// longer than its steps. A sample without steps and with an empty target has loss 0. Logits beyond
-// a sample's steps are not read, and have gradient 0.
+// and gradient 0. This includes samples whose target, with a blank between each two equal
+// neighbours, is longer than their steps. A sample without steps and with an empty target has loss
+// 0. Logits beyond a sample's steps are not read, and have gradient 0.
 //
 // A sample of weight 0 has loss and gradient 0, unless they are NaN. Torch's mean divides each loss
 // by its target's length, at least 1, which sample_weights can do, and the sum by the number of
 // samples, which the scale can do.
 //
 // Losses of finite logits are finite, however improbable the target is, unless logits of a step
-// differ by 1e300. Accuracy: the error of a loss is at most 1e-6 times the sum, over its steps, of
-// 1 + the magnitude of the logits' differences; 1e-11 in double. Gradients are within 1e-6 times
-// the scale (1e-11 in double), and bfloat16 rounds them once more. Results are bit-identical on any
-// number of threads.
+// differ by 1e300 or a loss exceeds the largest float. Accuracy: the error of a loss is at most
+// 1e-6 times the sum, over its steps, of 1 + the magnitude of the logits' differences; 1e-11 in
+// double. Gradients are within 1e-6 times the scale (1e-11 in double) if the logits of a step
+// differ by at most 1e9 (1e6 in double) and the scale is at least 1e-30; bfloat16 rounds them once
+// more. Results are bit-identical on any number of threads.
 //
-// If a logit in a sample's steps is NaN or +infinity, or all logits of a step are -infinity, the
-// loss is NaN, and so is the gradient of that step. If it belongs to the blank or to a class of the
+// If a logit in a sample's steps is NaN or +infinity, the loss is NaN, and so is the gradient of
+// that step. If it belongs to the blank or to a class of the
 // target, the sample's whole gradient is NaN. A loss that is infinite by the blank and the target's
 // classes alone stays infinite.
 //
@@ -74,8 +73,9 @@ struct ctc_targets {
 
 /// Scratch memory for CTC. It grows to the needs of the largest call and is reused. A call needs 16
 /// steps x samples bytes. With the longest target's labels + 1, rounded up to 16, as s, a gradient
-/// also needs 4 steps x samples x s bytes (8 in double) and, per thread, 200 KB or 400 s bytes, and
-/// at most 4 steps x s bytes. Only one call at a time may use it.
+/// also needs 4 steps x samples x s bytes (8 in double) and, per thread, 200 KB or 480 s bytes, and
+/// at most 4 steps x s bytes; in bfloat16, 4 more for each class. Only one call at a time may use
+/// it.
 class ctc_workspace {
   friend detail::workspace_access;
   detail::ctc_buffers buffers_;

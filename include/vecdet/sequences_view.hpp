@@ -27,7 +27,9 @@ class sequences_view : detail::has_shape {
       : data_(data), steps_(steps), samples_(samples), classes_(classes) {
     detail::check(steps >= 0, "sequences_view", "steps", steps, "0 or more");
     detail::check(samples >= 0, "sequences_view", "samples", samples, "0 or more");
-    detail::check(classes >= 0, "sequences_view", "classes", classes, "0 or more");
+    const index_t most = detail::max_elements<T> / 4;
+    detail::check(classes >= 0 && classes <= most, "sequences_view", "classes", classes,
+                  "0 or more, and at most what memory can address");
     // The axis whose items lie closer together is the inner one.
     const bool steps_are_inner = samples > 1 && (steps <= 1 || step_stride <= sample_stride);
     const index_t inner = steps_are_inner ? steps : samples;
@@ -37,7 +39,6 @@ class sequences_view : detail::has_shape {
     detail::check(inner_stride >= classes, "sequences_view",
                   steps_are_inner ? "step_stride" : "sample_stride", inner_stride,
                   "the number of classes or more");
-    const index_t most = detail::max_elements<T> / 4;
     detail::check(inner_stride <= most && (inner == 0 || inner_stride <= most / inner),
                   "sequences_view", steps_are_inner ? "steps" : "samples", inner,
                   "at most as many as memory can address with this stride");
@@ -92,7 +93,8 @@ class sequences_view : detail::has_shape {
  private:
   /// A stride without gaps. A product that is too large becomes a stride that is an error.
   static index_t product(index_t a, index_t b) noexcept {
-    return a > 0 && b > detail::max_elements<T> / a ? detail::max_elements<T> : a * b;
+    if (a <= 0 || b <= 0) return 0;  // nothing, or an error of its own
+    return b > detail::max_elements<T> / a ? detail::max_elements<T> : a * b;
   }
 
   T* data_ = nullptr;

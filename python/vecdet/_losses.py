@@ -803,7 +803,8 @@ def ctc_loss(
         input_lengths: the steps of each sample; None: all.
         target_lengths: the labels of each sample; None: all of [samples, labels].
         reduction: ``"none"``, ``"sum"``, or ``"mean"`` as in torch: each loss is divided by its
-            target's length, at least 1, and the sum by the number of samples.
+            target's length, at least 1, and the sum by the number of samples. The divisors are
+            float32, also for float64 inputs.
         blank: the class that stands for no label. Default 0.
         scale: factor on losses, sum and gradient. Default 1.
         zero_infinity: whether infinite losses become 0. Default False.

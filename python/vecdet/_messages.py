@@ -68,6 +68,8 @@ _SAID: Any = [(re.compile(function), re.compile(pattern), text) for function, pa
     ("postprocess_yolo", "boxes of an image is", "output.shape[1] x output.shape[2] is"),
     ("profile.write", 'unknown format of "(.*)"', lambda m: f"path is {m[1]!r}"),
     ("set_isa", "set is", "name is"),
+    ("rotated_box_convert", "from is", "in_fmt is"),
+    ("rotated_box_convert", "to is", "out_fmt is"),
     ("ctc", r"targets\.classes\[(\d+)\] is (.*)", r"targets has \2 at position \1"),
     ("ctc", r"targets\.classes\.size\(\) is (.*)", r"targets has \1 labels"),
     ("ctc", r"targets\.lengths\[(\d+)\] is", r"target_lengths[\1] is"),

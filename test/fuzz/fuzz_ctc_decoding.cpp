@@ -43,7 +43,9 @@ void fuzz_type(fuzz::input& in) {
         };
         index_t best = 0;
         for (index_t c = 1; c < classes; ++c)
-          if (number(c) > number(best)) best = c;
+          if (number(c) > number(best) ||
+              (std::isnan(static_cast<double>(x[best])) && !std::isnan(static_cast<double>(x[c]))))
+            best = c;
         if (best != blank && best != before) {
           if (i >= found.classes.size() || found.classes[i] != best || found.steps[i] != t)
             fuzz::fail("a class of the best path differs");

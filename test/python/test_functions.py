@@ -244,7 +244,7 @@ class Boxes(unittest.TestCase):
                 (lambda: vecdet.elementwise_rotated_iou(boxes, boxes[:2], "opencv"),
                  r"boxes2.shape is \[2, 5\], expected \[3, 5\]"),
                 (lambda: vecdet.rotated_box_convert(boxes, "xywhr", "xyxy", "opencv"),
-                 "is xywhr, expected cxcywhr"),
+                 "in_fmt is xywhr, expected cxcywhr"),
                 (lambda: vecdet.rotated_box_convert(boxes, "xyxyxyxy", "xyxy", "opencv"),
                  r"boxes.shape is \[3, 5\], expected \[N, 8\]")):
             with self.assertRaisesRegex(ValueError, text):

@@ -10,7 +10,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 /// One call. A row is the classes of one step of one sample. Three passes compute it: paths() for
-/// each sample, rows() for all rows, and losses() for each sample.
+/// each sample, rows() for all rows, and loss for each sample.
 template <class T>
 struct ctc_args {
   const T* logits;

@@ -54,6 +54,7 @@ VECDET_C vecdet_status vecdet_ctc_loss(vecdet_dtype type, const void* logits, in
   constexpr const char* function = "ctc_loss";
   return guarded([&] {
     check_pointer(loss, function, "loss");
+    detail::check(samples >= 0, function, "samples", samples, "0 or more");
     const auto p = params_of<ctc_params>(params, function, samples);
     const ctc_targets t = targets_of(targets, samples, function);
     const sequences shape{steps, samples, classes, step_stride, sample_stride};
@@ -77,6 +78,7 @@ VECDET_C vecdet_status vecdet_ctc_loss_unreduced(vecdet_dtype type, const void* 
                                                  vecdet_workspace* workspace, void* losses) {
   constexpr const char* function = "ctc_loss_unreduced";
   return guarded([&] {
+    detail::check(samples >= 0, function, "samples", samples, "0 or more");
     const auto p = params_of<ctc_params>(params, function, samples);
     const ctc_targets t = targets_of(targets, samples, function);
     const sequences shape{steps, samples, classes, step_stride, sample_stride};
@@ -100,6 +102,7 @@ VECDET_C vecdet_status vecdet_ctc_loss_and_grad(
   constexpr const char* function = "ctc_loss_and_grad";
   return guarded([&] {
     check_pointer(loss, function, "loss");
+    detail::check(samples >= 0, function, "samples", samples, "0 or more");
     const auto p = params_of<ctc_params>(params, function, samples);
     const ctc_targets t = targets_of(targets, samples, function);
     const sequences shape{steps, samples, classes, step_stride, sample_stride};

@@ -63,7 +63,10 @@ Real least_overlap(const nms_params& params) {
   const Real nearest = rounded(static_cast<Real>(threshold));
   const bool suppresses = params.suppress_equal ? static_cast<double>(nearest) >= threshold
                                                 : static_cast<double>(nearest) > threshold;
-  return suppresses ? nearest : std::nextafter(nearest, std::numeric_limits<Real>::infinity());
+  if (suppresses) return nearest;
+  const Real next = std::nextafter(nearest, std::numeric_limits<Real>::infinity());
+  // If the processor takes denormal numbers for 0, boxes without any overlap would have this one.
+  return next > 0 ? next : std::numeric_limits<Real>::min();
 }
 
 /// The profiler's problem for a step of NMS, with the call's type and shape.

@@ -139,6 +139,7 @@ void write_file(const std::string& path, const WriteTo& write_to) {
       reason = write_all(file);
       if (reason == 0) reason = detail::move_file(partial, path);
     } catch (...) {
+      file.close();  // Windows does not remove an open file
       std::remove(partial.c_str());
       throw;
     }

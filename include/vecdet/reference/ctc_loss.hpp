@@ -22,7 +22,7 @@ inline double log_add(double a, double b) {
   return greater + std::log1p(std::exp(std::min(a, b) - greater));
 }
 
-/// The loss of one sample, of log probabilities log_p(t, c), and its gradient by the logits, steps
+/// The loss of one sample, of log probabilities log_p(t, c), and its gradient with respect to the logits, steps
 /// x classes, unless `grad` is null.
 template <class LogProbability>
 double ctc_loss(const LogProbability& log_p, index_t steps, index_t classes,

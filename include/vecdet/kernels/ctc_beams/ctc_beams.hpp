@@ -157,14 +157,15 @@ class ctc_beam_search {
       count_ = 0;
       return;
     }
-    const double log_sum = divisor.greatest + std::log(divisor.sum);
+    // Not added: a large logit would round the logarithm away.
+    const double greatest = divisor.greatest, log_sum = std::log(divisor.sum);
     index_t tried = select_classes(x, args_.classes, args_.blank, tried_classes(args_), tried_);
     // Classes below the least probability are the last ones.
     const double least = args_.min_probability > 0 ? std::log(args_.min_probability) : log_of_zero;
-    while (tried > 0 && tried_[tried - 1].logit - log_sum < least) --tried;
+    while (tried > 0 && tried_[tried - 1].logit - greatest - log_sum < least) --tried;
     const auto log_p = [&](index_t c) {
       const double logit = static_cast<double>(static_cast<compute_type<T>>(x[c]));
-      return logit > -largest<double> ? logit - log_sum : log_of_zero;
+      return logit > -largest<double> ? logit - greatest - log_sum : log_of_zero;
     };
     const auto place_of = [&](index_t c) {
       for (index_t i = 0; i < tried; ++i)
@@ -202,7 +203,7 @@ class ctc_beam_search {
     }
     for (index_t k = 0; k < count_; ++k)
       for (index_t i = 0; i < tried; ++i) {
-        const double log_class = tried_[i].logit - log_sum;
+        const double log_class = tried_[i].logit - greatest - log_sum;
         if (kept_ == args_.width && log_product(log_class, beams_[k].all) <= best_[kept_ - 1].all)
           break;  // nor are the following classes
         if (is_in_beam_[k * tried + i] != 0) continue;

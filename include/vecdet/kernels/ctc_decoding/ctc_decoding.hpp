@@ -14,7 +14,8 @@ namespace VECDET_TARGET {
 
 using detail::ctc_best_args;
 
-/// The first column that equals `value`; 0 if there is none.
+/// The first column that equals `value`. If there is none, all are -infinity or NaN: the first that
+/// is not NaN, or 0.
 template <class T>
 VECDET_INLINE index_t find_column(const T* x, index_t columns, compute_type<T> value) {
   using row = row_pack<compute_type<T>>;
@@ -25,6 +26,8 @@ VECDET_INLINE index_t find_column(const T* x, index_t columns, compute_type<T> v
   }
   for (; c < columns; ++c)
     if (static_cast<compute_type<T>>(x[c]) == value) return c;
+  for (c = 0; c < columns; ++c)
+    if (!detail::is_nan(static_cast<compute_type<T>>(x[c]))) return c;
   return 0;
 }
 

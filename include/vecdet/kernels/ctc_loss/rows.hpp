@@ -83,7 +83,8 @@ double ctc_loss_of_sample(const detail::ctc_args<T>& args, index_t sample) {
     total.add(load_pack<N>(offsets) + log);
   }
   const double loss = total.total() - log_paths;
-  return loss < 0 ? 0 : loss;  // a probability that rounds to more than 1
+  // A probability may round to more than 1.
+  return detail::is_nan(loss) || loss > 0 ? loss : 0;
 }
 
 }  // namespace VECDET_TARGET

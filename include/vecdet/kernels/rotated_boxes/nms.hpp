@@ -160,7 +160,7 @@ class rotated_nms_group {
         memory_.place[detail::index_of(order[first + k])] = static_cast<uint32_t>(first + k);
       const auto rows = [&](int k) { return box_of(detail::index_of(order[first + k])); };
       memory_.leaves[leaf].template fill<T>(rows, 16, args_.angles);
-      is_extreme_ = is_extreme_ || memory_.leaves[leaf].is_extreme;
+      is_extreme_ = is_extreme_ || memory_.leaves[leaf].has_extreme;
       memory_.leaf_live[leaf] = static_cast<uint16_t>((1u << size) - 1);
     }
     bound();
@@ -278,10 +278,8 @@ class rotated_nms_group {
         memory_.candidates[j] = memory_.candidates[count - 1];
       alignas(64) T iou[row_lanes];
       const uint32_t* const at = memory_.candidates + k;
-      if (is_extreme_)
-        extreme_overlaps(kept, i, at, iou);
-      else
-        overlaps(kept, i, at, iou);
+      overlaps(kept, i, at, iou);
+      if (is_extreme_) extreme_overlaps(kept, i, at, iou);
       for (int j = 0; j < row_lanes; ++j)
         if (iou[j] >= least_overlap_) take_out(at[j] / 16, 1u << (at[j] % 16));
     }
@@ -298,9 +296,19 @@ class rotated_nms_group {
     const real ax = kept.reach_x[i], ay = kept.reach_y[i], zero = T(0);
     const auto meets = (abs(dx) <= ax + reach_x) & (abs(dy) <= ay + reach_y);
     if (!is_bounded_ || is_extreme_) return to_bits(meets);
-    const real w = min(ax, dx + reach_x) - max(zero - ax, dx - reach_x);
-    const real h = min(ay, dy + reach_y) - max(zero - ay, dy - reach_y);
-    const real area = kept.area[i], other = load_pack<batches>(leaf.area);
+    real w = min(ax, dx + reach_x) - max(zero - ax, dx - reach_x);
+    real h = min(ay, dy + reach_y) - max(zero - ay, dy - reach_y);
+    real area = kept.area[i], other = load_pack<batches>(leaf.area);
+    if (kept.upright[i] != 0 && leaf.has_upright) {
+      // The IoU of upright boxes is that of their corners, which are rounded.
+      const auto are_upright = load_pack<batches>(leaf.upright) == real(T(1));
+      const auto a = kept.template repeated_corners<batches>(i);
+      const auto b = leaf.template corners<batches>(0);
+      w = select(are_upright, min(a.x2, b.x2) - max(a.x1, b.x1), w);
+      h = select(are_upright, min(a.y2, b.y2) - max(a.y1, b.y1), h);
+      area = select(are_upright, (a.x2 - a.x1) * (a.y2 - a.y1), area);
+      other = select(are_upright, (b.x2 - b.x1) * (b.y2 - b.y1), other);
+    }
     const auto is_large = max(w, zero) * h >= real(area_factor_) * (area + other);
     const auto is_similar = min(area, other) >= real(least_ratio_) * max(area, other);
     return to_bits(meets & is_large & is_similar);
@@ -315,6 +323,7 @@ class rotated_nms_group {
     ious_of_sixteen<false>(kept, i, others, false, iou);
   }
 
+  /// Replaces those with an extreme box.
   VECDET_NOINLINE void extreme_overlaps(const rotated_row_tile<T>& kept, int i, const uint32_t* at,
                                         T* iou) const {
     const auto box = [&](uint32_t place) {
@@ -326,7 +335,8 @@ class rotated_nms_group {
     others.fill<T>([&](int k) { return box(at[k]); }, 16, args_.angles);
     alignas(64) double exact[row_lanes];
     ious_of_sixteen<false>(one, 0, others, false, exact);
-    for (int k = 0; k < row_lanes; ++k) iou[k] = static_cast<T>(exact[k]);
+    for (int k = 0; k < row_lanes; ++k)
+      if (one.extreme[0] || others.extreme[k]) iou[k] = static_cast<T>(exact[k]);
   }
 
   const rotated_nms_args<T>& args_;
@@ -358,8 +368,12 @@ index_t drop_degenerate_rotated(const rotated_nms_args<T>& args, nms_record* rec
   for (index_t i = 0; i < count; ++i) {
     const T* const box =
         args.boxes + static_cast<index_t>(detail::index_of(records[i])) * args.stride;
+    const double limit = double{largest<T>};
     bool is_box = box[2] > 0 && box[3] > 0;
-    for (int k = 0; k < 5; ++k) is_box = is_box && !is_nan(box[k]);
+    for (int k = 0; k < 5; ++k) {
+      const double v = static_cast<double>(box[k]), most = k == 4 ? greatest_angle : limit;
+      is_box = is_box && v >= -most && v <= most;
+    }
     records[left] = records[i];
     left += is_box;
   }

@@ -5,7 +5,7 @@
 // The few boxes of `b` that remain are packed together, so that the expensive part runs on full
 // registers. Pairs of upright boxes have the IoU of their corners, operation by operation.
 //
-// If areas of float boxes could over- or underflow, everything is computed in double.
+// Pairs of float boxes whose areas could over- or underflow are computed in double.
 #pragma once
 
 #include <vecdet/kernels/kernels_of.hpp>
@@ -104,11 +104,12 @@ VECDET_NOINLINE void rotated_rows(const rotated_iou_args<T>& args, const rotated
     if constexpr (std::is_same<Real, T>::value)
       __builtin_memcpy(to, ious.value, static_cast<std::size_t>(size) * sizeof(T));
     else
-      for (int j = 0; j < size; ++j) to[j] = static_cast<T>(ious.value[j]);
+      for (int j = 0; j < size; ++j)
+        if (a.extreme[i] || b.extreme[j]) to[j] = static_cast<T>(ious.value[j]);
   }
 }
 
-/// The same in double.
+/// The same in double, for the pairs with an extreme box.
 template <class T>
 VECDET_NOINLINE void extreme_rows(const rotated_iou_args<T>& args, index_t first_a, int rows,
                                   index_t first_b, int size, T* out) {
@@ -134,10 +135,8 @@ void pairwise_rotated_iou(const rotated_iou_args<T>& args, index_t first_a, inde
       const int rows = at_most(last_a - i, row_lanes);
       a.fill(args.a, args.a_stride, i, rows, args.angles);
       T* const out = args.out + i * args.out_stride + begin;
-      if (a.is_extreme || b.is_extreme)
-        extreme_rows(args, i, rows, begin, size, out);
-      else
-        rotated_rows(args, a, rows, b, size, out);
+      rotated_rows(args, a, rows, b, size, out);
+      if (a.has_extreme || b.has_extreme) extreme_rows(args, i, rows, begin, size, out);
     }
   }
 }
@@ -148,7 +147,9 @@ VECDET_NOINLINE void rotated_pairs(const rotated_iou_args<T>& args, const rotate
                                    const rotated_row_tile<Real>& b, int size, T* out) {
   alignas(64) Real iou[row_lanes];
   ious_of_sixteen<true>(a, 0, b, args.rule == empty_iou::zero, iou);
-  for (int k = 0; k < size; ++k) out[k] = static_cast<T>(iou[k]);
+  for (int k = 0; k < size; ++k)
+    if (std::is_same<Real, T>::value || a.extreme[k] || b.extreme[k])
+      out[k] = static_cast<T>(iou[k]);
 }
 
 template <class T>
@@ -166,10 +167,8 @@ void elementwise_rotated_iou(const rotated_iou_args<T>& args, index_t first, ind
     const int size = static_cast<int>(last - i < row_lanes ? last - i : index_t{row_lanes});
     a.fill(args.a, args.a_stride, i, size, args.angles);
     b.fill(args.b, args.b_stride, i, size, args.angles);
-    if (a.is_extreme || b.is_extreme)
-      extreme_pairs(args, i, size);
-    else
-      rotated_pairs(args, a, b, size, args.out + i);
+    rotated_pairs(args, a, b, size, args.out + i);
+    if (a.has_extreme || b.has_extreme) extreme_pairs(args, i, size);
   }
 }
 

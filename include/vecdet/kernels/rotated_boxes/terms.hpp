@@ -46,7 +46,9 @@ VECDET_INLINE pack<Real, N> edge_integral(const pack<Real, N>& x0, const pack<Re
   const real mean = (min(max(low, floor), Y) + min(max(high, floor), Y)) * real(Real(0.5));
   const real above = max(high - Y, zero), below = max(floor - low, zero);
   const real outside = above * (Y - mean) - below * (Y + mean);
-  return (end - begin) * (mean + outside / max(high - low, real(Real(1e-37))));
+  // Below every height that a box may have.
+  const real least_height = sizeof(Real) == 4 ? Real(1e-37) : Real(1e-300);
+  return rounded((end - begin) * (mean + outside / max(high - low, least_height)));
 }
 
 /// The area of the intersection of a and b; any number if one of them has a NaN.
@@ -57,9 +59,9 @@ VECDET_INLINE pack<Real, N> intersection_of(const rotated_pack<Real, N>& a,
   const real zero = Real(0), dx = b.x - a.x, dy = b.y - a.y;
   const real x = fma(dx, a.cosine, dy * a.sine), y = fma(dy, a.cosine, zero - dx * a.sine);
   // The two products of a sum are rounded separately: they cancel for equal and for perpendicular
-  // directions, whose other number is then exactly 1 or -1.
-  const real dot = VECDET_ORDERED(b.cosine * a.cosine) + VECDET_ORDERED(b.sine * a.sine);
-  const real cross = VECDET_ORDERED(b.sine * a.cosine) - VECDET_ORDERED(b.cosine * a.sine);
+  // directions, whose other number is then exactly 1 or -1. Also without -ffp-contract=off.
+  const real dot = rounded(b.cosine * a.cosine) + rounded(b.sine * a.sine);
+  const real cross = rounded(b.sine * a.cosine) - rounded(b.cosine * a.sine);
   const real one = Real(1), minus_one = Real(-1);
   const real cosine = select(cross == zero, select(dot < zero, minus_one, one), dot);
   const real sine = select(dot == zero, select(cross < zero, minus_one, one), cross);

@@ -52,7 +52,8 @@ struct rotated_tile {
   alignas(64) Real upright[Capacity];  // 1 if the sides are parallel to the axes, else 0
   alignas(64) Real x1[Capacity], y1[Capacity], x2[Capacity], y2[Capacity];  // if upright
   bool has_upright;
-  bool is_extreme;  // areas may over- or underflow in float
+  bool extreme[Capacity];  // areas may over- or underflow in float
+  bool has_extreme;
 
   /// Loads consecutive boxes.
   template <class T>
@@ -65,7 +66,7 @@ struct rotated_tile {
   VECDET_NOINLINE void fill(const Rows& rows, int size, detail::angle_rule rule) {
     using real = row_pack<double>;
     constexpr int N = real::batches;
-    is_extreme = false, has_upright = false;
+    has_extreme = false, has_upright = false;
     for (int i = 0; i < size; i += row_lanes) {
       alignas(64) double number[5][row_lanes];
       read_rows(rows, i, number);
@@ -99,7 +100,9 @@ struct rotated_tile {
         const real side = max(max(w, h), max(abs(cx), abs(cy))), product = w * h;
         const auto is_large = side > real(0x1p60);
         const auto is_small = (product < real(0x1p-100)) & (product > zero);
-        is_extreme = is_extreme || (to_bits(is_large) | to_bits(is_small)) != 0;
+        const std::uint32_t bits = to_bits(is_large) | to_bits(is_small);
+        for (int k = 0; k < row_lanes; ++k) extreme[i + k] = (bits >> k & 1) != 0;
+        has_extreme = has_extreme || bits != 0;
       }
     }
   }
