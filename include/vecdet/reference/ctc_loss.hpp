@@ -22,8 +22,8 @@ inline double log_add(double a, double b) {
   return greater + std::log1p(std::exp(std::min(a, b) - greater));
 }
 
-/// The loss of one sample, of log probabilities log_p(t, c), and its gradient with respect to the logits, steps
-/// x classes, unless `grad` is null.
+/// The loss of one sample, of log probabilities log_p(t, c), and its gradient with respect to the
+/// logits, steps x classes, unless `grad` is null.
 template <class LogProbability>
 double ctc_loss(const LogProbability& log_p, index_t steps, index_t classes,
                 const std::vector<index_t>& target, index_t blank, double* grad = nullptr) {
