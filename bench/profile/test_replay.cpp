@@ -120,8 +120,9 @@ TEST_CASE("replay: every call records a problem of its name, which its replay re
   // before a parenthesis.
   int found = 0;
   for (const auto& file : std::filesystem::directory_iterator(VECDET_INCLUDE "/impl")) {
-    if (!file.is_regular_file()) continue;  // PyTorch's operators call these functions
     const std::filesystem::path path = file.path();
+    // PyTorch's operators and those on OpenCV's types call these functions.
+    if (!file.is_regular_file() || path.filename().string().compare(0, 6, "opencv") == 0) continue;
     CAPTURE(path);
     std::ifstream in(path);
     const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
