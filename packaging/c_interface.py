@@ -200,7 +200,8 @@ def definition(name: str) -> str:
         return "\n".join([*lines, line]) + "\n"
     struct = STRUCTS[name]
     users = [f"vecdet_{function}()" for function in functions_with(name)]
-    comment = f"Parameters of {' and '.join(users)}. " if users else ""
+    listed = ", ".join(users[:-1]) + " and " + users[-1] if len(users) > 1 else "".join(users)
+    comment = f"Parameters of {listed}. " if users else ""
     rows = []
     for field in fields_of(struct):
         own = TYPES.get(field.type) or f"vecdet_{field.type}"

@@ -160,7 +160,8 @@ void check_problem(const norm_problem<T>& p) {
       double worst = 0, worst_grad = 0;
       reference::for_each_location(in, [&](index_t n, index_t y, index_t x) {
         const double exact = at(output, n, y, x), exact_grad = at(grad, n, y, x);
-        // ReLU's gradient may be on the other side of a z that is 0 but for its error.
+        // ReLU's gradient jumps at z = 0. No z here is so close to 0 that rounding changes its
+        // sign.
         const double within =
             unit * (8 * (z(n, y, x) + scale * std::abs(mean) * 2 * unit) + 16 * std::abs(exact)) +
             rounding * std::abs(exact) + 1e-36;

@@ -18,8 +18,8 @@
 // Statistics are sums in double of differences from the channel's first number. The relative error
 // of the variance is at most (count + 100) (1 + k^2) 2^-52, where count is the number of inputs of
 // a channel, and k, the distance of the first one from the mean in standard deviations, is at most
-// the root of count. The error of the mean is at most that many standard deviations, plus its
-// rounding. A large mean therefore takes nothing from the variance.
+// the square root of count. The error of the mean is at most that many standard deviations, plus
+// its rounding. A large mean therefore takes nothing from the variance.
 //
 // Outputs and gradients are computed in float, or double, and rounded once. Before that, the error
 // of an output in float or bfloat16 is at most
@@ -30,7 +30,7 @@
 // of the statistics add to both. With double, they are the largest part.
 //
 // In batch_norm(), a NaN or an infinity makes the statistics and outputs of its channel NaN; so do
-// doubles whose squared differences overflow. Results are infinite or NaN, too, if scale, or the
+// doubles whose squared differences overflow. Results are infinite or NaN, too, if s, or the
 // difference of an input from the mean, overflows the computing type. relu keeps NaN, and its
 // gradient passes where the normalised number is above 0 or NaN. The silu of -infinity is about 0.
 //

@@ -311,17 +311,19 @@ vecdet_status vecdet_pairwise_rotated_iou(vecdet_dtype type, const void* a, int6
     void* b, int64_t b_count, vecdet_angle_convention angles, vecdet_empty_iou empty, void* out,
     int64_t out_stride);
 
-/// Writes the IoU of rotated box i of `a` and rotated box i of `b` to out[i].
+/// Writes the IoU of rotated box i of `a` and rotated box i of `b` to out[i]. The type is float or
+/// double.
 vecdet_status vecdet_elementwise_rotated_iou(vecdet_dtype type, const void* a, const void* b,
     int64_t count, vecdet_angle_convention angles, vecdet_empty_iou empty, void* out);
 
 /// Converts rotated boxes from one format to another. A box has 5 numbers, in
 /// VECDET_ROTATED_XYXYXYXY 8 and in VECDET_ROTATED_XYXY 4. `out` may not share memory with `boxes`.
+/// The type is float or double.
 vecdet_status vecdet_convert_rotated_boxes(vecdet_dtype type, const void* boxes, int64_t count,
     vecdet_rotated_format from, vecdet_rotated_format to, vecdet_angle_convention angles, void*
     out);
 
-/// Writes width times height of each rotated box, N x 5.
+/// Writes width times height of each rotated box, N x 5. The type is float or double.
 vecdet_status vecdet_rotated_box_areas(vecdet_dtype type, const void* boxes, int64_t count, void*
     areas);
 
@@ -938,7 +940,7 @@ typedef enum vecdet_nms_order {
   VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
 } vecdet_nms_order;
 
-/// Parameters of vecdet_nms() and vecdet_batched_nms() and vecdet_rotated_nms(). Going down the
+/// Parameters of vecdet_nms(), vecdet_batched_nms() and vecdet_rotated_nms(). Going down the
 /// scores, a box is kept unless a kept box of its class and image overlaps it by more than the
 /// threshold. The defaults are those of torchvision's NMS with a threshold of 0.5.
 typedef struct vecdet_nms_params {

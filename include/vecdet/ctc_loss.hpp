@@ -19,9 +19,9 @@
 // neighbours, is longer than their steps. A sample without steps and with an empty target has loss
 // 0. Logits beyond a sample's steps are not read, and have gradient 0.
 //
-// A sample of weight 0 has loss and gradient 0, unless they are NaN. Torch's mean divides each loss
-// by its target's length, at least 1, which sample_weights can do, and the sum by the number of
-// samples, which the scale can do.
+// A sample of weight 0 has loss and gradient 0, unless they are NaN. PyTorch's mean divides each
+// loss by its target's length, at least 1, which sample_weights can do, and the sum by the number
+// of samples, which the scale can do.
 //
 // Losses of finite logits are finite, however improbable the target is, unless logits of a step
 // differ by 1e300 or a loss exceeds the largest float. Accuracy: the error of a loss is at most
@@ -31,9 +31,8 @@
 // more. Results are bit-identical on any number of threads.
 //
 // If a logit in a sample's steps is NaN or +infinity, the loss is NaN, and so is the gradient of
-// that step. If it belongs to the blank or to a class of the
-// target, the sample's whole gradient is NaN. A loss that is infinite by the blank and the target's
-// classes alone stays infinite.
+// that step. If it belongs to the blank or to a class of the target, the sample's whole gradient is
+// NaN. A loss that is infinite by the blank and the target's classes alone stays infinite.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, a length is out
 // of range, a target has the blank or something that is no class, or the scale is not a finite

@@ -18,10 +18,11 @@
 //
 // - eta is below 1 and the threshold above 0.5, because the threshold then falls with each kept
 //   box;
-// - a candidate is inverted, has NaN or infinity, is wider than 2^31 - 1 - x or has an area above
-//   2^30, or, in double, has a side below 1e-6 or 1e-5 times its position (0 is allowed);
-// - an overlap of rectangles in double that are not all integers is within 2^-23 of the threshold
-//   and decides about a box.
+// - a candidate is inverted or has NaN or infinity; as integers, it is wider than 2^31 - 1 - x,
+//   higher than 2^31 - 1 - y or has an area of 2^30 or more; in double, it has a side below 1e-6 or
+//   1e-5 times its position (0 is allowed), or a side or position above 1e100;
+// - rectangles in double are not all integers, and the threshold is below 2^-23, or an overlap
+//   within 2^-23 of the threshold decides about a box.
 //
 // Functions throw std::invalid_argument, and change nothing, where OpenCV throws cv::Exception.
 // softNMSBoxes() also throws for scores that are NaN or infinite and for sigma = 0, because

@@ -6,8 +6,9 @@
 // above the threshold. The IoU is that of pairwise_rotated_iou(kept box, box), so the result is
 // that of the loop over this matrix, for sides in a ratio of at most 40 : 1. All options of
 // nms_params but those for the meaning of four numbers are those of nms(): ties of scores are
-// broken by lower index, boxes with NaN scores come first, and a box that is not a number or
-// without area suppresses nothing and is kept, unless drop_degenerate drops it.
+// broken by lower index, and boxes with NaN scores come first. A box that is not a number
+// suppresses nothing and is kept, and so is a box without area unless an overlap of 0 suppresses;
+// drop_degenerate drops both.
 //
 // Boxes (cxcywhr) and scores are float or double, at most 2^32 - 1 of them.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch normalisation of maps of any sizes, layouts, activations and numbers. With ordinary
-// numbers, results are the reference's within the bounds; with any bits, channels without NaN and
-// infinity keep the others' out. AVX2 and AVX-512 must agree.
+// numbers, results are the reference's within the bounds. With any bits, a NaN or an infinity in
+// one channel must not change the results of another. AVX2 and AVX-512 must agree.
 #include "fuzz_input.hpp"
 #include <vecdet/batch_norm.hpp>
 #include <vecdet/reference/batch_norm.hpp>

@@ -67,7 +67,7 @@ struct rotated_boxes_kernels {
   index_t (*nms)(const rotated_nms_args<T>&, const nms_record* order, index_t count, void* scratch,
                  nms_record* kept);
   index_t (*nms_scratch_bytes)(index_t count);  ///< per group; aligned to 64 bytes
-  /// Drops the records of boxes with NaN or without area. Returns how many are left.
+  /// Drops the records of boxes that are not numbers or have no area. Returns how many are left.
   index_t (*drop_degenerate)(const rotated_nms_args<T>&, nms_record* records, index_t count);
 };
 

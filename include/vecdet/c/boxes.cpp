@@ -104,7 +104,8 @@ VECDET_C vecdet_status vecdet_pairwise_rotated_iou(vecdet_dtype type, const void
   });
 }
 
-/// Writes the IoU of rotated box i of `a` and rotated box i of `b` to out[i].
+/// Writes the IoU of rotated box i of `a` and rotated box i of `b` to out[i]. The type is float or
+/// double.
 VECDET_C vecdet_status vecdet_elementwise_rotated_iou(vecdet_dtype type, const void* a,
                                                       const void* b, int64_t count,
                                                       vecdet_angle_convention angles,
@@ -124,6 +125,7 @@ VECDET_C vecdet_status vecdet_elementwise_rotated_iou(vecdet_dtype type, const v
 
 /// Converts rotated boxes from one format to another. A box has 5 numbers, in
 /// VECDET_ROTATED_XYXYXYXY 8 and in VECDET_ROTATED_XYXY 4. `out` may not share memory with `boxes`.
+/// The type is float or double.
 VECDET_C vecdet_status vecdet_convert_rotated_boxes(vecdet_dtype type, const void* boxes,
                                                     int64_t count, vecdet_rotated_format from,
                                                     vecdet_rotated_format to,
@@ -143,7 +145,7 @@ VECDET_C vecdet_status vecdet_convert_rotated_boxes(vecdet_dtype type, const voi
   });
 }
 
-/// Writes width times height of each rotated box, N x 5.
+/// Writes width times height of each rotated box, N x 5. The type is float or double.
 VECDET_C vecdet_status vecdet_rotated_box_areas(vecdet_dtype type, const void* boxes, int64_t count,
                                                 void* areas) {
   return guarded([&] {

@@ -31,6 +31,7 @@ struct sequences {
 };
 
 ctc_targets targets_of(const vecdet_ctc_targets* targets, int64_t samples, const char* function) {
+  detail::check(samples >= 0, function, "samples", samples, "0 or more");
   check_pointer(targets, function, "targets");
   ctc_targets result;
   result.classes = labels_view(targets->classes, targets->class_count);
@@ -54,9 +55,8 @@ VECDET_C vecdet_status vecdet_ctc_loss(vecdet_dtype type, const void* logits, in
   constexpr const char* function = "ctc_loss";
   return guarded([&] {
     check_pointer(loss, function, "loss");
-    detail::check(samples >= 0, function, "samples", samples, "0 or more");
-    const auto p = params_of<ctc_params>(params, function, samples);
     const ctc_targets t = targets_of(targets, samples, function);
+    const auto p = params_of<ctc_params>(params, function, samples);
     const sequences shape{steps, samples, classes, step_stride, sample_stride};
     scratch memory(workspace);
     with_any_type(type, function, [&](auto of) {
@@ -78,9 +78,8 @@ VECDET_C vecdet_status vecdet_ctc_loss_unreduced(vecdet_dtype type, const void* 
                                                  vecdet_workspace* workspace, void* losses) {
   constexpr const char* function = "ctc_loss_unreduced";
   return guarded([&] {
-    detail::check(samples >= 0, function, "samples", samples, "0 or more");
-    const auto p = params_of<ctc_params>(params, function, samples);
     const ctc_targets t = targets_of(targets, samples, function);
+    const auto p = params_of<ctc_params>(params, function, samples);
     const sequences shape{steps, samples, classes, step_stride, sample_stride};
     scratch memory(workspace);
     with_any_type(type, function, [&](auto of) {
@@ -102,9 +101,8 @@ VECDET_C vecdet_status vecdet_ctc_loss_and_grad(
   constexpr const char* function = "ctc_loss_and_grad";
   return guarded([&] {
     check_pointer(loss, function, "loss");
-    detail::check(samples >= 0, function, "samples", samples, "0 or more");
-    const auto p = params_of<ctc_params>(params, function, samples);
     const ctc_targets t = targets_of(targets, samples, function);
+    const auto p = params_of<ctc_params>(params, function, samples);
     const sequences shape{steps, samples, classes, step_stride, sample_stride};
     scratch memory(workspace);
     with_any_type(type, function, [&](auto of) {

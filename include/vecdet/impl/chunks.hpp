@@ -23,7 +23,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 inline int threading::threads() const {
-  // oneTBB counts no processors where the system does not tell them, as Wine for Windows.
+  // oneTBB counts 0 processors if the system reports none, as Wine does.
   return threads_ != all_of_arena ? threads_ : std::max(tbb::this_task_arena::max_concurrency(), 1);
 }
 
@@ -74,8 +74,8 @@ struct chunking {
   index_t end(index_t chunk) const noexcept { return std::min(total, (chunk + 1) * size); }
 };
 
-/// The number of pieces to divide equal items into: four per thread. Fewer if the busiest thread
-/// then has less work, by a ninth or more.
+/// The number of pieces to divide equal items into: four per thread, or fewer if the busiest thread
+/// then has at least a ninth less work.
 inline index_t even_pieces(index_t items, index_t threads) noexcept {
   index_t best = 1, least = items;
   for (index_t rounds = 4; rounds > 0; --rounds) {

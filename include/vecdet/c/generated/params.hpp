@@ -309,7 +309,7 @@ typedef enum vecdet_nms_order {
   VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
 } vecdet_nms_order;
 
-/// Parameters of vecdet_nms() and vecdet_batched_nms() and vecdet_rotated_nms(). Going down the
+/// Parameters of vecdet_nms(), vecdet_batched_nms() and vecdet_rotated_nms(). Going down the
 /// scores, a box is kept unless a kept box of its class and image overlaps it by more than the
 /// threshold. The defaults are those of torchvision's NMS with a threshold of 0.5.
 typedef struct vecdet_nms_params {

@@ -133,9 +133,9 @@ VECDET_INLINE void run_some(Pass& pass, const detail::batch_norm_args<T>& a, ind
     for (index_t i = 0; i < size; ++i) a.output[at + i] = out[i];
 }
 
-/// Locations that are computed before the next channels. Sums stay in registers over them. Of more
-/// locations, memory would be read in worse order: with 8, the gradient of 4x128x80x80 in float
-/// with SiLU took 40 % longer on Zen 4.
+/// Locations that are computed before the next channels. Sums stay in registers over them. With
+/// more locations, memory would be read in a worse order: with 8, the gradient of 4x128x80x80 in
+/// float with SiLU took 40 % longer on Zen 4.
 template <class Pass>
 constexpr index_t locations_at_once = Pass::adds_up ? 2 : 1;
 

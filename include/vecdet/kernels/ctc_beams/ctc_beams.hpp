@@ -3,7 +3,7 @@
 // Probabilities are logarithms.
 //
 // In each step, a prefix of the beam stays, by a blank or by its last class again, or grows by a
-// class. Only the 2 width most probable classes need be tried: of a prefix's extensions, at most
+// class. It is enough to try the 2 width most probable classes: of a prefix's extensions, at most
 // width survive, and at most width - 1 are in the beam already. Those in the beam look for their
 // parent themselves.
 #pragma once
@@ -59,8 +59,8 @@ struct ctc_beam {
 
   const ctc_path& path() const { return better(blank_path, class_path); }
 };
-/// A prefix that may enter the beam: one of it if `extension` is -1, otherwise one of it with one
-/// of the classes that are tried.
+/// A prefix that may enter the next beam: one of this beam if `extension` is -1, otherwise one of
+/// this beam followed by the class tried_[extension].
 struct ctc_candidate {
   index_t beam, extension;
   double by_blank, by_class, all;
@@ -143,8 +143,8 @@ class ctc_beam_search {
   }
 
  private:
-  /// Classes that need be known: those that may be tried if they are limited, otherwise those of
-  /// which an extension may survive.
+  /// The number of classes to find: the limit if there is one, otherwise as many as can have an
+  /// extension that survives.
   static index_t tried_classes(const ctc_beams_args<T>& args) {
     const index_t others = args.classes - 1;
     const index_t wanted = args.most_classes < others ? args.most_classes : 2 * args.width;

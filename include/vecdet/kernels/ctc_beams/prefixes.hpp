@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The prefixes of a beam search as a tree. Each class that follows a prefix is one node, also if
+// The prefixes of a beam search as a tree. Each class that follows a prefix is one node, even if
 // the prefix leaves the beam and comes back: a table of (parent, class) finds it.
 #pragma once
 

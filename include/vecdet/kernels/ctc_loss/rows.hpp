@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CTC's gradient: the softmax of each row minus the occupancies. And the losses, from the divisors
+// CTC's gradient, the softmax of each row minus the occupancies, and the losses, from the divisors
 // of the rows.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of 16 numbers >= 0 with their own exponents: 2^(64 k) v, with v in [2^-63, 2) or 0. The
-// probabilities of CTC's paths are far below the smallest double. Adding and multiplying them so
-// costs a tenth of adding their logarithms.
+// probabilities of CTC's paths are far below the smallest double. Adding and multiplying them in
+// this form costs a tenth of adding their logarithms.
 #pragma once
 
 #include <vecdet/simd/math.hpp>

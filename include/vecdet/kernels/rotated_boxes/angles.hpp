@@ -65,7 +65,7 @@ VECDET_INLINE directions<N> directions_of(const pack<double, N>& angle, detail::
 }
 
 /// The angle of the vector (x, y), positive from the x axis towards the y axis if clockwise, in
-/// (-pi, pi] or (-180, 180]. (0, 0) gives 0.
+/// [-pi, pi] or [-180, 180]. (0, 0) gives 0.
 template <int N>
 VECDET_INLINE pack<double, N> angle_of_vector(const pack<double, N>& x, const pack<double, N>& down,
                                               detail::angle_rule rule) {
