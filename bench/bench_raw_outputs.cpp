@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,11 +24,32 @@ constexpr index_t boxes = 8400, classes = 80;
 
 /// The output of a YOLOv8 with `found` boxes with a score above 0.25, on some 20 objects.
 struct yolo_output {
-  std::vector<float> output, scores;
+  std::vector<float> output, scores, limits;
+  std::vector<index_t> wanted, groups;
+  std::vector<std::int32_t> plain_groups;
+  std::vector<double> thresholds;
+  yolo_postprocess_params params = yolo_postprocess_params::v8();
   yolo_postprocess_workspace workspace;
   plain_yolo_memory plain_memory;
 
-  explicit yolo_output(index_t found) : output(static_cast<std::size_t>((4 + classes) * boxes)) {
+  /// With options per class, if `by_class`: half of the classes are wanted, two form a group.
+  yolo_output(index_t found, bool by_class)
+      : output(static_cast<std::size_t>((4 + classes) * boxes)) {
+    for (index_t c = 0; c < classes; ++c) {
+      const bool is_wanted = c % 4 < 2;
+      if (is_wanted) wanted.push_back(c);
+      thresholds.push_back(c % 3 == 0 ? 0.5 : 0.25);
+      groups.push_back(by_class ? c / 2 : c);
+      plain_groups.push_back(static_cast<std::int32_t>(groups.back()));
+      limits.push_back(!by_class   ? 0.25f
+                       : is_wanted ? static_cast<float>(thresholds.back())
+                                   : std::numeric_limits<float>::infinity());
+    }
+    if (by_class) {
+      params.classes = wanted;
+      params.class_thresholds = thresholds;
+      params.class_groups = groups;
+    }
     const detections objects = clustered_detections(found, classes);
     for (std::size_t i = 0; i < output.size(); ++i)
       output[i] = 0.2f * static_cast<float>(i * 2654435761u % 65536) / 65536;
@@ -52,14 +74,13 @@ struct yolo_output {
     }
   }
   void detect(threading policy) {
-    const auto result =
-        postprocess_yolo(yolo_outputs<float>{{output.data(), 4 + classes, boxes}, 1}, {},
-                         yolo_postprocess_params::v8(), workspace, policy);
+    const auto result = postprocess_yolo(
+        yolo_outputs<float>{{output.data(), 4 + classes, boxes}, 1}, {}, params, workspace, policy);
     scores.assign(result.scores.begin(), result.scores.end());
   }
   void detect_plain() {
     VECDET_PLAIN(plain_yolo)
-    (output.data(), boxes, classes, 0.25f, 0.7f, plain_memory);
+    (output.data(), boxes, classes, 0.25f, limits.data(), plain_groups.data(), 0.7f, plain_memory);
     scores = plain_memory.found;
   }
 };
@@ -92,11 +113,13 @@ struct picture_operands {
   }
 };
 
-void register_yolo(index_t found) {
+void register_yolo(index_t found, bool by_class) {
   const double scores = static_cast<double>(boxes * classes);
   register_with_plain(
-      "postprocess_yolo/channels_found" + std::to_string(found) + "/f32/1x8400x80",
-      {scores, scores * sizeof(float)}, [=] { return std::make_shared<yolo_output>(found); },
+      "postprocess_yolo/channels_found" + std::to_string(found) + (by_class ? "_by_class" : "") +
+          "/f32/1x8400x80",
+      {scores, scores * sizeof(float)},
+      [=] { return std::make_shared<yolo_output>(found, by_class); },
       [](yolo_output& data, threading policy) { data.detect(policy); },
       [](yolo_output& data) { data.detect_plain(); }, &yolo_output::scores);
 }
@@ -132,7 +155,8 @@ void register_letterbox() {
 }
 
 const bool registered = [] {
-  for (const index_t found : {0, 500}) register_yolo(found);
+  for (const index_t found : {0, 500}) register_yolo(found, false);
+  register_yolo(500, true);
   for (const index_t count : {1000, 20000}) {
     register_merging("greedy", merge_params::sahi_greedy_nmm(), count);
     register_merging("transitive", merge_params::sahi_nmm(), count);

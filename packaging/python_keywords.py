@@ -33,7 +33,9 @@ _MARK = re.compile(
 _NUMBERS = {"box_loss": "BOX_LOSSES", "query_class_cost": "CLASS_COSTS",
             "set_class_loss": "CLASS_LOSSES", "soft_nms_method": "DECAYS"}
 _ANNOTATIONS = {"double": "float", "index_t": "int", "bool": "bool", "std::uint64_t": "int",
-                "lasting<vector_view<const float>>": "ArrayLike | None"}
+                "lasting<vector_view<const float>>": "ArrayLike | None",
+                "lasting<vector_view<const index_t>>": "Sequence[int] | None",
+                "lasting<vector_view<const double>>": "Sequence[float] | None"}
 
 
 class Keywords:

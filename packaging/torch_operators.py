@@ -139,7 +139,7 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
                  renamed={"detector": "kind"}, nested=("coder.size_limit",), order=(
                      "logits deltas anchors image_sizes level_sizes kind score_threshold "
                      "max_candidates iou_threshold max_detections weights centerness size_limit "
-                     "min_size"), required=("image_sizes",)),
+                     "min_size classes class_thresholds class_groups"), required=("image_sizes",)),
     ]),
     "two_stage": (["two_stage.hpp", "detections.hpp"], [
         # Outputs of heads keep their type under autocast: they are computed in float32.

@@ -53,7 +53,7 @@ int main() {
   const auto detect = [&](const std::vector<float>& numbers, index_t extras, index_t count = 0) {
     yolo_postprocess_params params = yolo_postprocess_params::v8();
     params.extras = extras;
-    params.classes = count;
+    params.class_count = count;
     const auto rows = static_cast<index_t>(numbers.size()) / 40;
     const yolo_outputs<float> outputs{{numbers.data(), rows, 40}, 1};
     for (int i = 0; i < 3; ++i) postprocess_yolo(outputs, {}, params, yolo_workspace);

@@ -3,6 +3,7 @@
 // same numbers as rows, including ties, in both layouts, also if the head's channels are a part of
 // a wider tensor; threads, and every documented error.
 #include "support/box_tensor.hpp"
+#include "support/class_lists.hpp"
 #include "support/head_tensor.hpp"
 #include "support/isa.hpp"
 #include <vecdet/filter_topk.hpp>
@@ -74,6 +75,7 @@ struct detector {
   dense_detector kind;
   head_tensor<T> logits, deltas, centerness;
   std::vector<float> anchors;
+  class_lists lists;
   std::vector<image_size> sizes{image_size::height_width(200, 300),
                                 image_size::height_width(260, 180)};
 
@@ -105,6 +107,7 @@ struct detector {
                                                               : postprocess_params::retinanet();
     result.max_candidates = 100;
     result.min_size = 0.5;
+    if (kind != dense_detector::rpn) lists.give(result);
     return result;
   }
 
@@ -176,6 +179,10 @@ TEST_CASE_TEMPLATE("levels: detections equal those of rows", T, float, bfloat16)
               CAPTURE(anchors);
               detector<T> d(kind, layout, anchors, others, ++seed, tied);
               d.check(threading::sequential);
+              d.check(threading::parallel);
+              d.lists.classes = {1, 6, 3, 4};
+              d.lists.thresholds = {0.01, 0.1, 0.5, 0.2, 0.05, 0.01, 0.1};
+              d.lists.groups = {0, 1, 0, 0, 1, 1, 2};
               d.check(threading::parallel);
             }
           }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Raw outputs of DETRs against the published rules, step by step: softmax and sigmoid, batches,
 // ties, special logits, and every documented error.
+#include "support/class_lists.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/detr_postprocess.hpp>
@@ -60,7 +61,10 @@ std::vector<expected_detection> expected_of(const detr_problem& p, index_t image
     all.push_back({score, static_cast<float>(score), q, best});
   }
   all.erase(std::remove_if(all.begin(), all.end(),
-                           [&](const auto& d) { return !(d.score > params.score_threshold); }),
+                           [&](const auto& d) {
+                             return !is_wanted(params, d.label) ||
+                                    !(d.score > threshold_of(params, d.label));
+                           }),
             all.end());
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.logit > b.logit; });
@@ -114,6 +118,28 @@ TEST_CASE("postprocess_detr: softmax and sigmoid, any shape") {
                           params);
           });
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("postprocess_detr: wanted classes and thresholds per class") {
+  random_generator generator(77);
+  for (auto params : {detr_postprocess_params::detr(), detr_postprocess_params::rt_detr()}) {
+    for (int k = 0; k < 20; ++k) {
+      for (const index_t classes : {2, 17, 92}) {
+        const class_lists lists(0, classes - index_t{params.softmax}, generator);
+        lists.give_limits(params);
+        params.max_detections = generator.chance(0.3) ? 20 : 300;
+        const detr_problem p(2, 120, classes, 900 + static_cast<std::uint64_t>(k));
+        yolo_postprocess_workspace workspace;
+        for_each_isa([&](isa) {
+          for (const threading policy : {threading::sequential, threading::parallel})
+            check_equal(p,
+                        postprocess_detr(p.outputs(), vector_view<const image_size>(p.sizes),
+                                         params, workspace, policy),
+                        params);
+        });
       }
     }
   }
@@ -178,4 +204,16 @@ TEST_CASE("postprocess_detr: bad arguments throw errors that name them") {
   fails("image_sizes[1] is 1e-46");
   outputs.boxes = {p.boxes.data(), 19};
   fails("outputs.boxes.size() is 19");
+  const std::vector<index_t> last{4}, none_such{5};
+  const std::vector<double> thresholds(5, 0.5), outside(5, 2.0);
+  params.classes = none_such;
+  fails("params.classes[0] is 5, expected a class from 0 to 4");
+  params = detr_postprocess_params::detr();
+  params.classes = last;
+  fails("params.classes[0] is 4, expected a class from 0 to 3");
+  params = detr_postprocess_params::detr();
+  params.class_thresholds = thresholds;
+  fails("params.class_thresholds.size() is 5, expected 0 or 4, the number of classes");
+  params.class_thresholds = outside;
+  fails("params.class_thresholds[0] is 2, expected a number in [0, 1]");
 }

@@ -400,4 +400,23 @@ TEST_CASE("NMS: bad arguments throw errors that name them") {
   groups.image_offsets = short_offsets;
   groups.images = two;
   fails({}, groups, "groups.images.size() is 2");
+  groups = {};
+  groups.classes = two;
+  const std::vector<double> two_thresholds{0, 0.5}, bad_thresholds{0, 0.5, quiet_nan};
+  params = {};
+  params.classes = one;
+  fails(params, {}, "groups.classes.size() is 0, expected one class per box for params.classes");
+  CHECK_THROWS_WITH_AS(nms(b, s, params), doctest::Contains("nms: groups.classes.size() is 0"),
+                       std::invalid_argument);
+  params.classes = {};
+  params.class_thresholds = two_thresholds;
+  fails(params, groups,
+        "groups.classes[1] is 2, expected 0 to 1 (2 classes in params.class_thresholds or "
+        "class_groups)");
+  params.class_groups = one;
+  fails(params, groups,
+        "params.class_groups.size() is 1, expected that of params.class_thresholds");
+  params.class_groups = {};
+  params.class_thresholds = bad_thresholds;
+  fails(params, groups, "params.class_thresholds[2] is nan, expected a number");
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // NMS on a million random cases against the reference: ties, duplicates, overlaps exactly at the
 // threshold, degenerate and NaN boxes, with every option.
+#include "support/class_lists.hpp"
 #include "support/isa.hpp"
 #include "support/nms_scene.hpp"
 #include "support/sanitizer.hpp"
 #include "support/values.hpp"
 #include <vecdet/nms.hpp>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,6 +19,8 @@ using namespace vecdet;
 using namespace vecdet::test;
 
 namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Scores with few distinct values, so that ties are common.
 template <class T>
@@ -87,6 +92,24 @@ scene_of<T> small_scene(random_generator& generator) {
   return scene;
 }
 
+/// Options per class, in some cases. Classes without an element in a list are not wanted.
+class_lists random_lists(const indices& classes, random_generator& generator) {
+  class_lists lists;
+  if (classes.empty() || !generator.chance(0.4)) return lists;
+  const index_t most = *std::max_element(classes.begin(), classes.end());
+  const index_t least = *std::min_element(classes.begin(), classes.end());
+  if (least < 0 || most > 2 || generator.chance(0.3)) {
+    lists.classes = {1, 0, 1};
+    if (generator.chance(0.3)) lists.classes = {2};
+    if (generator.chance(0.3)) lists.classes = {index_t{1} << 61, -1};
+  }
+  if (!lists.classes.empty() && lists.classes.back() < 0) return lists;
+  if (generator.chance(0.5)) lists.thresholds = {0.25, generator.uniform(), 0.5};
+  if (generator.chance(0.2)) lists.thresholds = {0.25, -infinity, infinity};
+  if (generator.chance(0.5)) lists.groups = {generator.below(2), -7, generator.below(2)};
+  return lists;
+}
+
 template <class T>
 void check_random_cases(index_t cases, std::uint64_t seed) {
   std::vector<isa> sets;
@@ -97,7 +120,9 @@ void check_random_cases(index_t cases, std::uint64_t seed) {
   for (index_t c = 0; c < cases && wrong < 5; ++c) {
     random_generator generator(seed + static_cast<std::uint64_t>(c));
     const scene_of<T> scene = small_scene<T>(generator);
-    const nms_params params = random_params(generator);
+    nms_params params = random_params(generator);
+    const class_lists lists = random_lists(scene.classes, generator);
+    lists.give(params);
     const indices expected = expected_of(scene, params);
     // The instruction sets take turns: each gets its share of the cases.
     set_isa(sets[static_cast<std::size_t>(c) % sets.size()]);

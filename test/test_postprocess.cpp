@@ -2,6 +2,7 @@
 // Postprocessing of RetinaNet, FCOS, SSD and RPN heads against a step by step transcription of
 // torchvision's, on batches of images and several levels; special logits; and every documented
 // error.
+#include "support/class_lists.hpp"
 #include "support/exact_boxes.hpp"
 #include "support/isa.hpp"
 #include "support/refusals.hpp"
@@ -118,8 +119,10 @@ found expected_of(const heads& h, const postprocess_params& params) {
           // RetinaNet's scores are compared as logits, those of the others as floats.
           const bool by_logit = params.detector == dense_detector::retinanet ||
                                 params.detector == dense_detector::rpn;
-          if (by_logit ? score > params.score_threshold
-                       : static_cast<float>(score) > static_cast<float>(params.score_threshold)) {
+          const double threshold = threshold_of(params, c);
+          if (is_wanted(params, c) &&
+              (by_logit ? score > threshold
+                        : static_cast<float>(score) > static_cast<float>(threshold))) {
             const candidate one{static_cast<float>(score), by_logit ? x : score, a,
                                 params.detector == dense_detector::rpn ? level_number : c};
             all.push_back(one);
@@ -133,9 +136,11 @@ found expected_of(const heads& h, const postprocess_params& params) {
     }
     if (params.detector == dense_detector::ssd)
       for (auto& all : by_class) keep_best(all);
-    std::vector<index_t> kept = reference::nms(
-        boxes_view<const float>(boxes), vector_view<const float>(scores),
-        nms_params::torchvision(params.iou_threshold), {vector_view<const index_t>(labels), {}});
+    nms_params suppression = nms_params::torchvision(params.iou_threshold);
+    suppression.class_groups = params.class_groups;
+    std::vector<index_t> kept =
+        reference::nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
+                       suppression, {vector_view<const index_t>(labels), {}});
     if (static_cast<index_t>(kept.size()) > params.max_detections)
       kept.resize(static_cast<std::size_t>(params.max_detections));
     for (const index_t i : kept) {
@@ -226,6 +231,21 @@ TEST_CASE("postprocess: RPN") {
   params.max_detections = 200;
   params.min_size = 20;
   check_detector(params, 4, {4000, 900, 200, 30, 3}, 1, 18);
+}
+
+TEST_CASE("postprocess: wanted classes, thresholds and groups of classes") {
+  random_generator generator(40);
+  std::uint64_t seed = 40;
+  for (auto params :
+       {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
+    for (int k = 0; k < 10; ++k) {
+      const class_lists lists(params.detector == dense_detector::ssd ? 1 : 0, 17, generator);
+      lists.give(params);
+      params.score_threshold = 0.05;
+      params.max_candidates = generator.chance(0.5) ? 20 : 1000;
+      check_detector(params, 2, {400, 100, 30}, 17, ++seed);
+    }
+  }
 }
 
 TEST_CASE("postprocess: NaN and infinite outputs do not pass or affect others") {
@@ -401,6 +421,22 @@ TEST_CASE("postprocess: bad arguments throw errors that name them") {
   }
   params.coder.anchors = box_format::cxcywh;
   fails("params.coder.anchors is cxcywh");
+  const std::vector<index_t> background{1, 0}, too_great{5}, groups(4);
+  const std::vector<double> thresholds(6, 0.5);
+  params.classes = too_great;
+  fails("params.classes[0] is 5, expected a class from 0 to 4");
+  params.detector = dense_detector::ssd;
+  params.classes = background;
+  fails("params.classes[1] is 0, expected a class from 1 to 4");
+  params.class_thresholds = thresholds;
+  fails("params.class_thresholds.size() is 6, expected 0 or 5, the number of classes");
+  params.class_groups = groups;
+  fails("params.class_groups.size() is 4, expected 0 or 5, the columns of the logits");
+  const heads rpn(2, {30, 10}, 1, dense_detector::rpn, 1);
+  outputs = rpn.outputs();
+  params = postprocess_params::rpn();
+  params.classes = background;
+  fails("the size of params.classes, class_thresholds or class_groups is 2, expected 0 for an RPN");
   // Sums and products beyond 64 bits.
   levels = {most, most, 42};
   fails("the sum of level_sizes is");

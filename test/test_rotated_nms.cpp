@@ -196,6 +196,16 @@ TEST_CASE("rotated NMS: options") {
     nms_groups groups;
     groups.classes = classes;
     CHECK(kept({}, groups) == indices{3, 1, 0, 2, 4});
+    const std::vector<index_t> zero{0}, same{7, 7};
+    const std::vector<double> thresholds{0.3, 0.8};
+    params = {};
+    params.classes = zero;
+    CHECK(kept(params, groups) == indices{0, 2, 4});
+    params.class_thresholds = thresholds;
+    CHECK(kept(params, groups) == indices{0});
+    params = {};
+    params.class_groups = same;
+    CHECK(kept(params, groups) == kept({}));
     CHECK(rotated_nms(matrix_view<const float>(), vector_view<const float>(), {}, torchvision, {})
               .empty());
   });
@@ -220,6 +230,11 @@ TEST_CASE("rotated NMS: bad arguments throw errors that name them") {
   params = {};
   params.overlap = nms_overlap::smaller_area;
   fails("rotated_nms: params.overlap is 2", [&] { run(params); });
+  params = {};
+  const std::vector<index_t> wanted{0};
+  params.classes = wanted;
+  fails("rotated_nms: groups.classes.size() is 0, expected one class per box",
+        [&] { run(params); });
   fails("rotated_nms: scores.size() is 4, expected 3", [&] {
     rotated_nms(matrix_view<const float>(boxes.data(), 3, 5), vector_view<const float>(scores), {},
                 torchvision, {});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Raw outputs of YOLO models, bit-identical to the scalar reference, in every layout and with every
 // option; a case computed by hand; special scores; and every documented error.
+#include "support/class_lists.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/reference/yolo_postprocess.hpp>
@@ -195,6 +196,85 @@ TEST_CASE("postprocess_yolo: options") {
     check_model(params, 1, 200, 3, 0.4, ++seed);
     params.max_candidates = 0;
     check_model(params, 2, 200, 3, 0.4, ++seed);
+  }
+}
+
+TEST_CASE("postprocess_yolo: wanted classes, thresholds and groups of classes") {
+  random_generator generator(500);
+  for (auto params : all_models()) {
+    for (int k = 0; k < 12; ++k) {
+      for (const index_t classes : {1, 9, 40}) {
+        const class_lists lists(0, classes, generator);
+        lists.give(params);
+        params.suppresses = true;
+        params.iou_threshold = 0.4;
+        params.multi_label = params.scores != yolo_scores::score_and_class && generator.chance(0.4);
+        params.max_candidates = generator.chance(0.3) ? 40 : 30000;
+        check_model(params, 2, 400, classes, 0.4, 500 + static_cast<std::uint64_t>(k));
+      }
+    }
+    // More candidates than the memory holds at once.
+    const class_lists lists(0, 5, generator);
+    lists.give(params);
+    params.score_threshold = 0.01;
+    params.max_candidates = 60;
+    check_model(params, 1, 12000, 5, 0.9, 600);
+  }
+}
+
+TEST_CASE("postprocess_yolo: options per class by hand") {
+  // Three classes and four boxes in the same place. Classes 0 and 1 form a group.
+  const std::vector<float> output{
+      100, 101, 100, 101,  // cx
+      100, 100, 100, 100,  // cy
+      50,  50,  50,  50,   // w
+      50,  50,  50,  50,   // h
+      .9f, .1f, .1f, .3f,  // class 0
+      .1f, .8f, .1f, .4f,  // class 1
+      .1f, .1f, .7f, .1f   // class 2
+  };
+  const std::vector<index_t> groups{4, 4, -1}, wanted{2, 1, 2};
+  const std::vector<double> thresholds{.95, .5, .75};
+  yolo_postprocess_workspace workspace;
+  const auto labels = [&](const yolo_postprocess_params& params) {
+    const auto found =
+        postprocess_yolo(yolo_outputs<float>{{output.data(), 7, 4}, 1}, {}, params, workspace);
+    return std::vector<index_t>(found.labels.begin(), found.labels.end());
+  };
+  auto params = yolo_postprocess_params::v8();
+  CHECK(labels(params) == std::vector<index_t>{0, 1, 2});
+  params.class_groups = groups;
+  CHECK(labels(params) == std::vector<index_t>{0, 2});
+  params.class_groups = {};
+  params.classes = wanted;
+  CHECK(labels(params) == std::vector<index_t>{1, 2});
+  params.class_thresholds = thresholds;
+  CHECK(labels(params) == std::vector<index_t>{1});
+}
+
+TEST_CASE("postprocess_yolo: a class that is in no list of a model without a number of classes") {
+  const std::vector<float> output{0, 0, 9, 9, .9f, 1, 20, 20, 29, 29, .8f, 2, 0, 0, 5, 5, .1f, 7};
+  const std::vector<double> thresholds{.5, .6};
+  const std::vector<index_t> groups{1, 1}, wanted{1};
+  yolo_postprocess_workspace workspace;
+  const auto call = [&](const yolo_postprocess_params& params) {
+    return postprocess_yolo(yolo_outputs<float>{{output.data(), 3, 6}, 1}, {}, params, workspace);
+  };
+  for (const bool by_group : {false, true}) {
+    auto params = yolo_postprocess_params::v10();
+    params.suppresses = by_group;
+    if (by_group)
+      params.class_groups = groups;
+    else
+      params.class_thresholds = thresholds;
+    CHECK_THROWS_WITH_AS(call(params),
+                         doctest::Contains("the class of box 1 of image 0 is 2, expected a class "
+                                           "that has an element in params.class_thresholds and "
+                                           "class_groups, of which there are 2"),
+                         std::invalid_argument);
+    params.classes = wanted;  // others do not matter
+    REQUIRE(call(params).labels.size() == 1);
+    CHECK(call(params).labels[0] == 1);
   }
 }
 
@@ -452,13 +532,39 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   params.extras = 7;
   params.keypoint_size = 3;
   fails("params.extras is 7, expected a multiple of params.keypoint_size");
-  params.classes = 79;
-  fails("params.classes is 79, expected 80, the number of scores of a box");
-  params.classes = -1;
-  fails("params.classes is -1, expected 0 or more");
+  params.class_count = 79;
+  fails("params.class_count is 79, expected 80, the number of scores of a box");
+  params.class_count = -1;
+  fails("params.class_count is -1, expected 0 or more");
   params = yolo_postprocess_params::v10();
-  params.classes = 1;
-  fails("params.classes is 1, expected 0 if params.scores is score_and_class");
+  params.class_count = 1;
+  fails("params.class_count is 1, expected 0 if params.scores is score_and_class");
+  const std::vector<index_t> too_great{0, 80}, negative{-1}, groups(80), few_groups(79);
+  const std::vector<double> few_thresholds(79, 0.5);
+  std::vector<double> bad_thresholds(80, 0.5);
+  bad_thresholds[7] = std::nan("");
+  params.classes = too_great;
+  fails("params.classes[1] is 80, expected a class from 0 to 79");
+  params.classes = negative;
+  fails("params.classes[0] is -1, expected a class from 0 to 79");
+  params = yolo_postprocess_params::v10();
+  params.classes = negative;
+  outputs.images = 0;
+  outputs.numbers = {};
+  transforms = {};
+  fails("params.classes[0] is -1, expected 0 or more");
+  params.class_thresholds = few_thresholds;
+  fails("params.class_thresholds.size() is 79, expected 0 or 80, the number of classes");
+  params.class_thresholds = bad_thresholds;
+  fails("params.class_thresholds[7] is nan, expected a number in [0, 1]");
+  params.class_groups = few_groups;
+  fails("params.class_groups.size() is 79, expected 0 or 80, the number of classes");
+  params.class_groups = groups;
+  params.class_agnostic = true;
+  fails("params.class_groups.size() is 80, expected 0 if params.class_agnostic is true");
+  params.class_groups = groups;
+  params.suppresses = false;
+  fails("params.class_groups.size() is 80, expected 0 if params.suppresses is false");
   params.scores = yolo_scores::objectness;
   fails("params.layout is channels, expected rows");
   params = yolo_postprocess_params::v10();

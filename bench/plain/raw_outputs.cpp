@@ -11,7 +11,8 @@
 namespace vecdet::bench::VECDET_PLAIN_SET {
 
 void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, float threshold,
-                float iou_threshold, plain_yolo_memory& memory) {
+                const float* limits, const std::int32_t* groups, float iou_threshold,
+                plain_yolo_memory& memory) {
   const float* const scores = output + 4 * boxes;
   memory.best.assign(static_cast<std::size_t>(boxes), threshold);
   memory.labels.assign(static_cast<std::size_t>(boxes), -1);
@@ -30,7 +31,8 @@ void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, f
     memory.class_boxes.clear();
     memory.class_scores.clear();
     for (std::int64_t b = 0; b < boxes; ++b) {
-      if (labels[b] != c) continue;
+      const std::int32_t label = labels[b];
+      if (label < 0 || groups[label] != c || !(best[b] > limits[label])) continue;
       const float x = output[b], y = output[boxes + b];
       const float w = output[2 * boxes + b] / 2, h = output[3 * boxes + b] / 2;
       memory.class_boxes.insert(memory.class_boxes.end(), {x - w, y - h, x + w, y + h});

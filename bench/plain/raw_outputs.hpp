@@ -8,9 +8,11 @@
 namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
-    /// Leaves the scores of the detections in memory.found.
+    /// Leaves the scores of the detections in memory.found. `limits` are thresholds of each class;
+    /// boxes of classes with the same group suppress each other.
     void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, float threshold,
-                    float iou_threshold, plain_yolo_memory& memory);
+                    const float* limits, const std::int32_t* groups, float iou_threshold,
+                    plain_yolo_memory& memory);
     /// Writes the box that each is merged into, and returns the number of groups.
     std::int64_t plain_merge(const float* boxes, const float* scores, std::int64_t count,
                              float threshold, std::int64_t* owners);

@@ -35,6 +35,18 @@ typedef enum vecdet_status {
 /// float. Kernels compute bfloat16 in float and round once.
 typedef enum vecdet_dtype { VECDET_FLOAT32, VECDET_FLOAT64, VECDET_BFLOAT16 } vecdet_dtype;
 
+/// A list of integers, such as classes.
+typedef struct vecdet_integer_list {
+  const int64_t* data;  ///< null if there are none
+  int64_t size;
+} vecdet_integer_list;
+
+/// A list of numbers.
+typedef struct vecdet_number_list {
+  const double* data;  ///< null if there are none
+  int64_t size;
+} vecdet_number_list;
+
 /// Scratch memory that grows and is reused. Only one call at a time may use it.
 typedef struct vecdet_workspace vecdet_workspace;
 
@@ -594,6 +606,14 @@ typedef struct vecdet_postprocess_params {
   vecdet_coder_params coder;       ///< For the deltas; anchors are corners. FCOS does not use it.
   /// At most 1e35. Boxes with a smaller side are removed; 0 removes none. Default 0.
   double min_size;
+  /// The wanted classes, columns of the logits; empty: all. Not for an RPN.
+  vecdet_integer_list classes;
+  /// A threshold per column of the logits, in [0, 1], instead of score_threshold; empty: none.
+  /// SSD's background does not use its own. Not for an RPN.
+  vecdet_number_list class_thresholds;
+  /// A group per column of the logits, any integer: boxes of classes with the same group suppress
+  /// each other; empty: each class is a group of its own. Not for an RPN.
+  vecdet_integer_list class_groups;
 } vecdet_postprocess_params;
 
 /// Parameters of vecdet_postprocess_box_head(). The defaults are those of torchvision's Faster
@@ -644,7 +664,16 @@ typedef struct vecdet_yolo_postprocess_params {
   int64_t extras;
   /// The number of classes that the model must have; 0: any. Not with VECDET_YOLO_SCORE_AND_CLASS.
   /// Default 0.
-  int64_t classes;
+  int64_t class_count;
+  /// The wanted classes; empty: all. Classes that are not wanted compete all the same: a box whose
+  /// best class is not wanted gives no detection.
+  vecdet_integer_list classes;
+  /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. The best class of a
+  /// box is chosen before its threshold is applied.
+  vecdet_number_list class_thresholds;
+  /// a group per class, any integer: boxes of classes with the same group suppress each other;
+  /// empty: each class is a group of its own
+  vecdet_integer_list class_groups;
   /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
   /// pixels. Default 0.
   int64_t keypoint_size;
@@ -657,6 +686,12 @@ typedef struct vecdet_detr_postprocess_params {
   double score_threshold;     ///< in [0, 1]; scores above it count; default 0.5
   int64_t max_detections;     ///< per image; default 300
   vecdet_box_format results;  ///< default VECDET_XYXY
+  /// The wanted classes; empty: all. With softmax, a query whose best class is not wanted gives no
+  /// detection.
+  vecdet_integer_list classes;
+  /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. Softmax's "no
+  /// object" has none.
+  vecdet_number_list class_thresholds;
 } vecdet_detr_postprocess_params;
 
 /// Selects the best `k` of logits (rows x cols of float or bfloat16) whose score is above the
@@ -952,12 +987,18 @@ typedef struct vecdet_nms_params {
   int drop_degenerate;   ///< drops boxes with NaN or without area; default 0
   /// only boxes with scores above it take part; -infinity: all boxes; default -infinity
   double score_threshold;
-  vecdet_nms_format format;    ///< default VECDET_NMS_CORNERS
-  vecdet_nms_overlap overlap;  ///< default VECDET_NMS_PLAIN
-  vecdet_nms_order order;      ///< default VECDET_NMS_BY_SCORE
-  int64_t max_per_class;       ///< per class and image, best scores first; default INT64_MAX
-  int64_t max_per_image;       ///< default INT64_MAX
-  int64_t max_total;           ///< default INT64_MAX
+  vecdet_nms_format format;     ///< default VECDET_NMS_CORNERS
+  vecdet_nms_overlap overlap;   ///< default VECDET_NMS_PLAIN
+  vecdet_nms_order order;       ///< default VECDET_NMS_BY_SCORE
+  int64_t max_per_class;        ///< per class and image, best scores first; default INT64_MAX
+  int64_t max_per_image;        ///< default INT64_MAX
+  int64_t max_total;            ///< default INT64_MAX
+  vecdet_integer_list classes;  ///< only boxes of these classes take part; empty: all
+  /// a score threshold per class, in place of the common one; empty: none
+  vecdet_number_list class_thresholds;
+  /// a group per class, any integer: boxes of classes with the same group suppress each other;
+  /// empty: each class is a group of its own
+  vecdet_integer_list class_groups;
 } vecdet_nms_params;
 
 /// How an overlap reduces a score.

@@ -12,8 +12,9 @@
 // never selected. With softmax, a query with a NaN or +infinite logit gives no detection, nor does
 // one whose logits are all -infinite; otherwise a -infinite logit is a class of probability 0.
 //
-// Throws std::invalid_argument if shapes differ, the threshold is outside [0, 1], a limit is
-// negative, or an image's size is not a positive float.
+// Throws std::invalid_argument if shapes differ, a threshold is outside [0, 1], a limit is
+// negative, a wanted class is not a class of the logits, class_thresholds do not have one element
+// per class, or an image's size is not a positive float.
 #pragma once
 
 #include <vecdet/box_format.hpp>
@@ -31,6 +32,12 @@ struct detr_postprocess_params {
   double score_threshold = 0.5;  ///< In [0, 1]; scores above it count.
   index_t max_detections = 300;  ///< Per image.
   box_format results = box_format::xyxy;
+  /// The wanted classes; empty: all. With softmax, a query whose best class is not wanted gives no
+  /// detection.
+  lasting<vector_view<const index_t>> classes;
+  /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. Softmax's "no
+  /// object" has none.
+  lasting<vector_view<const double>> class_thresholds;
 
   /// DETR: softmax, 100 queries. Also for Conditional DETR without focal loss.
   static detr_postprocess_params detr();

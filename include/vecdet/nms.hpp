@@ -19,8 +19,13 @@
 // split_detections() in box_ops.hpp extracts them from N x 5 or N x 6 detections. The result does
 // not depend on the number of threads.
 //
-// Every function throws std::invalid_argument, and changes nothing, if sizes differ, a threshold is
-// outside [0, 1] or a limit is negative.
+// params.classes, class_thresholds and class_groups concern the classes of batched_nms() and
+// rotated_nms(). class_thresholds replace score_threshold, and like it they do not concern boxes
+// with NaN scores. Groups of classes take the place of classes in max_per_class and in the order.
+//
+// Every function throws std::invalid_argument, and changes nothing, if sizes differ, iou_threshold
+// is outside [0, 1], another threshold is NaN, a limit is negative, a list per class is given and
+// the boxes have no classes, or a box's class has no element in class_thresholds or class_groups.
 #pragma once
 
 #include <vecdet/impl/nms_buffers.hpp>

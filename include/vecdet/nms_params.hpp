@@ -70,6 +70,13 @@ struct nms_params {
   index_t max_per_class = no_limit;  ///< Per class and image, best scores first.
   index_t max_per_image = no_limit;
   index_t max_total = no_limit;
+  /// Only boxes of these classes take part; empty: all.
+  lasting<vector_view<const index_t>> classes;
+  /// A score threshold per class, in place of the common one; empty: none.
+  lasting<vector_view<const double>> class_thresholds;
+  /// A group per class, any integer: boxes of classes with the same group suppress each other;
+  /// empty: each class is a group of its own.
+  lasting<vector_view<const index_t>> class_groups;
 
   /// torchvision.ops.nms.
   static nms_params torchvision(double iou_threshold) {

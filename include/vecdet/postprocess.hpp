@@ -20,8 +20,9 @@
 // Throws std::invalid_argument if shapes differ, a threshold is outside [0, 1], a limit is
 // negative, an image's size is not a positive float, decode_boxes() would reject the coder, its
 // anchors are not corners, min_size is outside [0, 1e35], an image has more than 2^32 logits (SSD:
-// over all levels; FCOS, logits as rows: on one level), or an RPN's logits do not have exactly one
-// column.
+// over all levels; FCOS, logits as rows: on one level), an RPN's logits do not have exactly one
+// column, a wanted class is not a class of the logits, or class_thresholds or class_groups do not
+// have one element per column.
 #pragma once
 
 #include <vecdet/box_coding.hpp>
@@ -44,6 +45,14 @@ struct postprocess_params {
   index_t max_detections = 300;   ///< Per image.
   coder_params coder;             ///< For the deltas; anchors are corners. FCOS does not use it.
   double min_size = 0;  ///< At most 1e35. Boxes with a smaller side are removed; 0 removes none.
+  /// The wanted classes, columns of the logits; empty: all. Not for an RPN.
+  lasting<vector_view<const index_t>> classes;
+  /// A threshold per column of the logits, in [0, 1], instead of score_threshold; empty: none.
+  /// SSD's background does not use its own. Not for an RPN.
+  lasting<vector_view<const double>> class_thresholds;
+  /// A group per column of the logits, any integer: boxes of classes with the same group suppress
+  /// each other; empty: each class is a group of its own. Not for an RPN.
+  lasting<vector_view<const index_t>> class_groups;
 
   /// torchvision's RetinaNet.
   static postprocess_params retinanet() { return {}; }

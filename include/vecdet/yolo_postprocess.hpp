@@ -27,11 +27,19 @@
 // the scores of boxes with one above the threshold, because the other rows are not read to their
 // end. With max_candidates = 0, none is. If params.extras is given, scores are taken as they are.
 // With VECDET_CHECK=1, 16, 33, 52 or 112 scores per box, which rotated boxes, masks and poses seem
-// to have, are reported unless params.extras or params.classes is given.
+// to have, are reported unless params.extras or params.class_count is given.
+//
+// The lists of params.classes, class_thresholds and class_groups select and group detections by
+// class. With class_thresholds, "the threshold" in this comment is the lowest one of the wanted
+// classes, and a detection's score must be above its own class's. With score_and_class, the lists
+// cannot be checked against the model: a score above the threshold whose class has no element in
+// class_thresholds or class_groups throws.
 //
 // Throws std::invalid_argument if shapes do not match params, a threshold is outside [0, 1], a
-// limit, params.extras or params.classes is out of range, scales and sides of a transform are not
-// positive and finite in float, or an image has more than 2^32 scores.
+// limit, params.extras, params.class_count or a wanted class is out of range, class_thresholds or
+// class_groups do not have one element per class, class_groups are given without NMS or with
+// class_agnostic, scales and sides of a transform are not positive and finite in float, or an image
+// has more than 2^32 scores.
 #pragma once
 
 #include <vecdet/box_format.hpp>
@@ -80,7 +88,16 @@ struct yolo_postprocess_params {
   /// unknown_extras there are none, and scores outside [0, 1] are an error. At most 2^31 - 1.
   index_t extras = unknown_extras;
   /// The number of classes that the model must have; 0: any. Not with score_and_class.
-  index_t classes = 0;
+  index_t class_count = 0;
+  /// The wanted classes; empty: all. Classes that are not wanted compete all the same: a box whose
+  /// best class is not wanted gives no detection.
+  lasting<vector_view<const index_t>> classes;
+  /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. The best class of a
+  /// box is chosen before its threshold is applied.
+  lasting<vector_view<const double>> class_thresholds;
+  /// A group per class, any integer: boxes of classes with the same group suppress each other;
+  /// empty: each class is a group of its own.
+  lasting<vector_view<const index_t>> class_groups;
   /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
   /// pixels.
   index_t keypoint_size = 0;

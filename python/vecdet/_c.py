@@ -60,6 +60,20 @@ query_class_cost = ("focal", "softmax")
 set_class_loss = ("focal", "varifocal", "cross_entropy")
 
 
+class integer_list(Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("size", c_int64),
+    ]
+
+
+class number_list(Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("size", c_int64),
+    ]
+
+
 class image_size(Structure):
     _fields_ = [
         ("height", c_double),
@@ -212,6 +226,9 @@ class postprocess_params(Structure):
         ("max_detections", c_int64),
         ("coder", coder_params),
         ("min_size", c_double),
+        ("classes", integer_list),
+        ("class_thresholds", number_list),
+        ("class_groups", integer_list),
     ]
 
 
@@ -240,7 +257,10 @@ class yolo_postprocess_params(Structure):
         ("max_candidates", c_int64),
         ("max_detections", c_int64),
         ("extras", c_int64),
-        ("classes", c_int64),
+        ("class_count", c_int64),
+        ("classes", integer_list),
+        ("class_thresholds", number_list),
+        ("class_groups", integer_list),
         ("keypoint_size", c_int64),
     ]
 
@@ -251,6 +271,8 @@ class detr_postprocess_params(Structure):
         ("score_threshold", c_double),
         ("max_detections", c_int64),
         ("results", c_int),
+        ("classes", integer_list),
+        ("class_thresholds", number_list),
     ]
 
 
@@ -318,6 +340,9 @@ class nms_params(Structure):
         ("max_per_class", c_int64),
         ("max_per_image", c_int64),
         ("max_total", c_int64),
+        ("classes", integer_list),
+        ("class_thresholds", number_list),
+        ("class_groups", integer_list),
     ]
 
 

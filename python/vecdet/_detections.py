@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import warnings
 from ctypes import byref, c_int64
-from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -20,8 +20,8 @@ from ._c import box_format, dense_detector, score_kind
 from ._library import check, library
 from ._packed import (doubles, image_sizes_of, integers_of, integers_packed, joined, offsets_of,
                       packed_rows, packer)
-from ._parameters import (field, filled, integer, kept, listed, number, numbers as numbers_of, pair,
-                          params_of)
+from ._parameters import (CLASS_LISTS, class_lists, filled, integer, kept, listed, number,
+                          numbers as numbers_of, pair, params_of, set_given)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -161,22 +161,14 @@ _detr_params = params_of(_c.detr_postprocess_params)
 _pack_image = packer(_c.byte_image)
 
 
-def _set_given(function: str, params: Any, options: Iterable[tuple[str, Any]]) -> None:
-    """Sets the fields of a struct whose values are not None."""
-    kinds = dict(params._fields_)
-    for name, value in options:
-        if value is not None:
-            setattr(params, name, field(function, name, kinds[name], value))
-
-
 @kept
 def _dense_params(detector: str, weights: Any, size_limit: float, *options: Any) -> Any:
     """Parameters that many calls share, and the greatest number of detections."""
     params = getattr(library, f"vecdet_postprocess_params_{detector}")()
     params.detector = dense_detector.index(detector)
-    _set_given("postprocess", params, zip(
-        ("score_threshold", "max_candidates", "iou_threshold", "max_detections", "min_size"),
-        options))
+    set_given("postprocess", params, zip(
+        ("score_threshold", "max_candidates", "iou_threshold", "max_detections", "min_size",
+         *CLASS_LISTS), options))
     if weights is None:
         weights = [getattr(params.coder, f"weight_{axis}") for axis in "xywh"]
     params.coder, _ = coder_params("postprocess", weights, size_limit)
@@ -200,6 +192,9 @@ def postprocess(
     centerness: ArrayLike | None = None,
     size_limit: float = SIZE_LIMIT,
     min_size: float | None = None,
+    classes: Sequence[int] | None = None,
+    class_thresholds: Sequence[float] | None = None,
+    class_groups: Sequence[int] | None = None,
 ) -> list[Detections]:
     """Turns the outputs of a dense detector into detections: boxes, scores and labels per image.
     Options that are not given have the values of torchvision's detector.
@@ -223,6 +218,11 @@ def postprocess(
             torchvision's RPN in training: 2000.
         min_size: at most 1e35. Boxes with a smaller side are removed; 0 removes none. Default 0;
             torchvision's RPN in training: 1e-3.
+        classes: the wanted classes, columns of the logits; None: all. Not for an RPN.
+        class_thresholds: a threshold per column of the logits, in [0, 1], instead of
+            score_threshold; None: none. SSD's background does not use its own. Not for an RPN.
+        class_groups: a group per column of the logits, any integer: boxes of classes with the same
+            group suppress each other; None: each class is a group of its own. Not for an RPN.
         centerness: logits [images, anchors]; only for FCOS.
 
     >>> logits = np.array([[[4.0], [-4.0]]], np.float32)  # one image, two anchors, one class
@@ -243,7 +243,7 @@ def postprocess(
     shape = logits.shape
     if len(shape) != 3 or shape[1] != len(priors):
         raise wrong_shape(function, "logits", logits, f"[images, {len(priors)}, classes]")
-    images, count, classes = shape
+    images, count, columns = shape
     if deltas.shape != (images, count, 4):
         raise wrong_shape(function, "deltas", deltas, f"[{images}, {count}, 4]")
     if centerness is not None and centerness.shape != (images, count):
@@ -258,12 +258,13 @@ def postprocess(
     if weights is not None:
         weights = numbers_of(function, "weights", weights, 4)
     params, most = _dense_params(detector, weights, size_limit, score_threshold, max_candidates,
-                                 iou_threshold, max_detections, min_size)
-    total = images * min(most, count * classes)
+                                 iou_threshold, max_detections, min_size,
+                                 *class_lists(function, classes, class_thresholds, class_groups))
+    total = images * min(most, count * columns)
     found, numbers = empty(total * 5, float32), empty(total + images + 1, int64)
     corners, labels = address(found), address(numbers)
     check(_postprocess(
-        type_, address(logits), address(deltas), optional(centerness), images, classes,
+        type_, address(logits), address(deltas), optional(centerness), images, columns,
         address(priors), count, levels, level_count, sizes, params, None, corners,
         corners + 16 * total, labels, labels + 8 * total), function)
     return _detections(found, numbers, total)
@@ -350,7 +351,7 @@ def _preset_of(model: Any) -> str:
 
 
 @kept
-def _yolo_call(shape: tuple[int, ...], model: str, results: str, classes: int | None,
+def _yolo_call(shape: tuple[int, ...], model: str, results: str, class_count: int | None,
                extras: int | None, keypoint_size: int, *options: Any) -> Any:
     """What calls with the same shape and options share: the parameters, the greatest number of
     detections of all images, the number of extras, and a warning or None."""
@@ -358,28 +359,28 @@ def _yolo_call(shape: tuple[int, ...], model: str, results: str, classes: int | 
     params = getattr(library, f"vecdet_yolo_postprocess_params_{_preset_of(model)}")()
     params.results = choice(box_format, function, "results", results)
     names = ("score_threshold", "iou_threshold", "max_detections", "max_candidates", "multi_label",
-             "class_agnostic")
+             "class_agnostic", *CLASS_LISTS)
     if not params.suppresses:
         for name, value in zip(names, options):
-            if value is not None and name in ("iou_threshold", "class_agnostic"):
+            if value is not None and name in ("iou_threshold", "class_agnostic", "class_groups"):
                 raise ValueError(f"vecdet.{function}: {name} is {value!r}, expected None: outputs "
                                  f"of {model!r} need no NMS")
-    _set_given(function, params, [("extras", extras), ("keypoint_size", keypoint_size),
-                                  *zip(names, options)])
+    set_given(function, params, [("extras", extras), ("keypoint_size", keypoint_size),
+                                 *zip(names, options)])
     if extras is not None and params.extras < 0:
         raise ValueError(f"vecdet.{function}: extras is {extras}, expected 0 or more, or None")
     count = max(0, params.extras)
     if params.keypoint_size and not count:
         raise ValueError(f"vecdet.{function}: keypoint_size is {keypoint_size}, expected 0 without "
                          "extras=, the number of values after the scores")
-    if classes is not None:
-        classes = integer(function, "classes", classes)
-        if params.scores != _c.YOLO_SCORE_AND_CLASS and classes > 0:
-            params.classes = classes
-    _check_yolo_shape(shape, params, classes, count)
+    if class_count is not None:
+        class_count = integer(function, "class_count", class_count)
+        if params.scores != _c.YOLO_SCORE_AND_CLASS and class_count > 0:
+            params.class_count = class_count
+    _check_yolo_shape(shape, params, class_count, count)
     images, rows, cols = shape
     doubt = None
-    if extras is None and classes is None and params.scores != _c.YOLO_SCORE_AND_CLASS:
+    if extras is None and class_count is None and params.scores != _c.YOLO_SCORE_AND_CLASS:
         numbers = cols if params.layout == _c.YOLO_ROWS else rows
         found = numbers - 4 - params.scores
         usual = library.vecdet_yolo_likely_extras(found)
@@ -387,12 +388,12 @@ def _yolo_call(shape: tuple[int, ...], model: str, results: str, classes: int | 
             others = found - usual
             doubt = (f"vecdet.{function}: output has {numbers} numbers per box, as models with "
                      f"{_EXTRAS[usual]} of {others} class{'es' * (others > 1)}, for which "
-                     f"extras={usual} is right; extras=0 or classes={found} says that it has "
+                     f"extras={usual} is right; extras=0 or class_count={found} says that it has "
                      f"{found} classes")
     return byref(params), images * max(0, min(params.max_detections, rows * cols)), count, doubt
 
 
-def _check_yolo_shape(shape: tuple[int, ...], params: Any, classes: int | None,
+def _check_yolo_shape(shape: tuple[int, ...], params: Any, class_count: int | None,
                       extras: int) -> None:
     """Refuses a transposed output: it has more numbers per box than boxes."""
     by_rows = params.layout == _c.YOLO_ROWS
@@ -402,8 +403,8 @@ def _check_yolo_shape(shape: tuple[int, ...], params: Any, classes: int | None,
         found = numbers - 4 - params.scores - extras  # the objectness, or score and class
         if is_scored:
             is_right = found == 0
-        elif classes is not None:
-            is_right = found == classes
+        elif class_count is not None:
+            is_right = found == class_count
         else:
             is_right = numbers <= boxes or boxes == 0
         if is_right:
@@ -414,14 +415,14 @@ def _check_yolo_shape(shape: tuple[int, ...], params: Any, classes: int | None,
         expected += ", or 6 + extras with extras="
     if len(shape) == 3 and not is_scored:
         expected += (", and more boxes than numbers per box: is it transposed? If not, pass "
-                     "classes=" if classes is None else f" with {classes} classes")
-        if classes is not None and not extras:
+                     "class_count=" if class_count is None else f" with class_count={class_count}")
+        if class_count is not None and not extras:
             expected += "; pass extras= if other values follow the scores"
     raise shape_error("postprocess_yolo", "output", shape, expected)
 
 
 # Keywords of yolo_postprocess_params,
-# without layout, scores, boxes, normalised, suppresses, extras, classes
+# without layout, scores, boxes, normalised, suppresses, extras, class_count
 def postprocess_yolo(
     output: ArrayLike,
     model: str,
@@ -434,8 +435,11 @@ def postprocess_yolo(
     multi_label: bool | None = None,
     class_agnostic: bool | None = None,
     results: str = "xyxy",
-    classes: int | None = None,
+    class_count: int | None = None,
     extras: int | None = None,
+    classes: Sequence[int] | None = None,
+    class_thresholds: Sequence[float] | None = None,
+    class_groups: Sequence[int] | None = None,
     keypoint_size: int = 0,
 ) -> list[YoloDetections]:
     """Turns the raw output of a YOLO model into detections per image. Options that are not given
@@ -472,10 +476,16 @@ def postprocess_yolo(
             Default 0.7; YOLOv5 and YOLOX: 0.45. An error for models without NMS.
         max_candidates: per image: only the best go to NMS. Default 30000.
         max_detections: per image. Default 300.
+        classes: the wanted classes; None: all. Classes that are not wanted compete all the same: a
+            box whose best class is not wanted gives no detection.
+        class_thresholds: a threshold per class, in [0, 1], instead of score_threshold; None: none.
+            The best class of a box is chosen before its threshold is applied.
+        class_groups: a group per class, any integer: boxes of classes with the same group suppress
+            each other; None: each class is a group of its own.
         keypoint_size: 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in
             the input's pixels. Default 0.
-        classes: the number of classes. It is only needed if there are fewer boxes than numbers per
-            box; else such an output is refused as transposed.
+        class_count: the number of classes of the model. It is only needed if there are fewer boxes
+            than numbers per box; else such an output is refused as transposed.
         extras: the number of values after the scores: 1 for the angle of rotated boxes, 32 for
             masks, 51 for poses. None: there are none, and an objectness or scores outside [0, 1]
             are an error.
@@ -484,11 +494,11 @@ def postprocess_yolo(
         ValueError: a shape that does not fit the model, detections with scores above 1 (logits),
             without ``extras`` any scores outside [0, 1] that are read, a threshold outside [0, 1],
             or an option of NMS for a model without it.
-        TypeError: an output of integers.
+        TypeError: an output of integers, or a number for ``classes``.
 
     Warns:
-        UserWarning: neither ``extras`` nor ``classes`` is given, and there are 16, 33, 52 or 112
-            scores per box, which probably are those of a model with extras.
+        UserWarning: neither ``extras`` nor ``class_count`` is given, and there are 16, 33, 52 or
+            112 scores per box, which probably are those of a model with extras.
 
     >>> output = np.zeros((1, 4 + 2, 8400), np.float32)  # YOLOv8 with two classes
     >>> output[0, :, 7] = 100, 50, 20, 10, 0.1, 0.9
@@ -499,9 +509,13 @@ def postprocess_yolo(
     function = "postprocess_yolo"
     array = small_floats(function, "output", output)
     shape = array.shape
+    if isinstance(classes, (int, float)) or getattr(classes, "ndim", 1) == 0:
+        raise TypeError(f"vecdet.{function}: classes is {classes!r}, expected a list of the wanted "
+                        "classes; the number of classes is class_count=")
     params, total, count, doubt = _yolo_call(
-        shape, model, results, classes, extras, keypoint_size, score_threshold, iou_threshold,
-        max_detections, max_candidates, multi_label, class_agnostic)
+        shape, model, results, class_count, extras, keypoint_size, score_threshold, iou_threshold,
+        max_detections, max_candidates, multi_label, class_agnostic,
+        *class_lists(function, classes, class_thresholds, class_groups))
     images, rows, cols = shape
     positions = None
     if transforms is not None:
@@ -539,6 +553,8 @@ def postprocess_detr(
     score_threshold: float = 0.5,
     max_detections: int = 300,
     results: str = "xyxy",
+    classes: Sequence[int] | None = None,
+    class_thresholds: Sequence[float] | None = None,
 ) -> list[YoloDetections]:
     """Turns the raw output of a DETR into detections per image, without NMS.
 
@@ -554,6 +570,10 @@ def postprocess_detr(
         results: the meaning of a box's four numbers: "xyxy" (two corners), "xywh" (top left corner,
             width and height, as in COCO's files) or "cxcywh" (centre, width and height, as in SSD's
             priors). Default "xyxy".
+        classes: the wanted classes; None: all. With softmax, a query whose best class is not wanted
+            gives no detection.
+        class_thresholds: a threshold per class, in [0, 1], instead of score_threshold; None: none.
+            Softmax's "no object" has none.
 
     >>> logits = np.array([[[-5.0, 5.0], [-5.0, -5.0]]], np.float32)
     >>> boxes = np.array([[[0.5, 0.5, 0.5, 0.5], [0.1, 0.1, 0.1, 0.1]]], np.float32)
@@ -565,19 +585,20 @@ def postprocess_detr(
     type_, (logits, centres) = same_small_floats(function, ("logits", "boxes"), (logits, boxes))
     if logits.ndim != 3:
         raise wrong_shape(function, "logits", logits, "[images, queries, classes]")
-    images, queries, classes = logits.shape
+    images, queries, columns = logits.shape
     if centres.shape != (images, queries, 4):
         raise wrong_shape(function, "boxes", centres, f"[{images}, {queries}, 4]")
     sizes = image_sizes_of(function, image_sizes, images)
     most = integer(function, "max_detections", max_detections)
+    classes, class_thresholds, _ = class_lists(function, classes, class_thresholds)
     params = _detr_params(
         function, softmax, score_threshold, max_detections,
-        choice(box_format, function, "results", results))
-    total = images * max(0, min(most, queries * classes))
+        choice(box_format, function, "results", results), classes, class_thresholds)
+    total = images * max(0, min(most, queries * columns))
     floats, numbers = empty(total * 5, float32), empty(2 * total + images + 1, int64)
     corners, labels = address(floats), address(numbers)
     check(_postprocess_detr(
-        type_, address(logits), address(centres), images, queries, classes, sizes, params,
+        type_, address(logits), address(centres), images, queries, columns, sizes, params,
         None, corners, corners + 16 * total, labels, labels + 8 * total, labels + 16 * total),
         function)
     return _yolo_detections(floats, numbers, total, 0)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ctypes import byref, c_int64
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ._arrays import (address, as_array, as_integers, box_rows, choice, empty, f
                       int64, integers, is_bfloat16, named, numbers_per_box, optional, same_floats,
                       whole_numbers)
 from ._library import check, library
-from ._parameters import kept, number, params_of
+from ._parameters import CLASS_LISTS, class_lists, kept, number, params_of, set_given
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -25,18 +25,16 @@ _OVERLAPS = ("iou", "ios")
 
 
 @kept
-def _params(function: str, iou_threshold: float, overlap: str) -> Any:
+def nms_params(function: str, iou_threshold: float, overlap: str = "iou", *lists: Any) -> Any:
+    """torchvision's or SAHI's, with options per class."""
     threshold = number(function, "iou_threshold", iou_threshold)
     if choice(_OVERLAPS, function, "overlap", overlap):
-        return sahi_params(function, threshold, True)
-    params = library.vecdet_nms_params_default()
-    params.iou_threshold = threshold
+        params = library.vecdet_nms_params_sahi(threshold, True)
+    else:
+        params = library.vecdet_nms_params_default()
+        params.iou_threshold = threshold
+    set_given(function, params, zip(CLASS_LISTS, lists))
     return byref(params)
-
-
-def iou_params(function: str, iou_threshold: float) -> Any:
-    """torchvision's."""
-    return _params(function, iou_threshold, "iou")
 
 
 @kept
@@ -94,7 +92,7 @@ def nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float,
     >>> nms(boxes, np.array([0.8, 0.9, 0.7], np.float32), 0.5).tolist()
     [1, 2]
     """
-    return nms_of_all("nms", boxes, scores, _params("nms", iou_threshold, overlap))
+    return nms_of_all("nms", boxes, scores, nms_params("nms", iou_threshold, overlap))
 
 
 def nms_of_all(function: str, boxes: Any, scores: Any, params: Any) -> NDArray[np.int64]:
@@ -109,18 +107,40 @@ def nms_of_all(function: str, boxes: Any, scores: Any, params: Any) -> NDArray[n
     return chosen
 
 
-def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float,
-                overlap: str = "iou") -> NDArray[np.int64]:
+# Keywords of nms_params, without iou_threshold, suppress_equal, float_threshold, plus_one,
+# drop_nan_scores, drop_degenerate, score_threshold, format, overlap, order, max_per_class,
+# max_per_image, max_total
+def batched_nms(
+    boxes: ArrayLike,
+    scores: ArrayLike,
+    idxs: ArrayLike,
+    iou_threshold: float,
+    overlap: str = "iou",
+    *,
+    classes: Sequence[int] | None = None,
+    class_thresholds: Sequence[float] | None = None,
+    class_groups: Sequence[int] | None = None,
+) -> NDArray[np.int64]:
     """Like nms, but only boxes with equal ``idxs`` [N] suppress each other: integers of any value,
     or floats without a fraction, as a column of predictions has them. Coordinates are not shifted
     by class, so they may be negative and stay exact.
+
+    Args:
+        boxes, scores, iou_threshold, overlap: as in nms.
+        idxs: the class of each box.
+        classes: only boxes of these classes take part; None: all.
+        class_thresholds: a score threshold per class, in place of the common one; None: none.
+        class_groups: a group per class, any integer: boxes of classes with the same group suppress
+            each other; None: each class is a group of its own.
 
     >>> boxes = np.array([[0, 0, 10, 10], [1, 0, 11, 10]], np.float32)
     >>> batched_nms(boxes, np.array([0.8, 0.9], np.float32), [0, 1], 0.5).tolist()
     [1, 0]
     """
-    return nms_of_groups("batched_nms", boxes, scores, idxs,
-                         _params("batched_nms", iou_threshold, overlap))
+    function = "batched_nms"
+    return nms_of_groups(function, boxes, scores, idxs, nms_params(
+        function, iou_threshold, overlap,
+        *class_lists(function, classes, class_thresholds, class_groups)))
 
 
 def nms_of_groups(function: str, boxes: Any, scores: Any, idxs: Any,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import operator
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
+from ._c import integer_list, number_list
 from ._messages import found
 
 _INT64 = -2**63, 2**63 - 1
@@ -109,12 +110,54 @@ def numbers(function: str, argument: str, values: Any, count: int) -> tuple[floa
     return tuple(number(function, argument, value) for value in given)
 
 
+def one_or_more(function: str, argument: str, values: Any,
+                convert: Callable[[str, str, Any], Any] = integer) -> tuple[Any, ...] | None:
+    """A list of numbers, or None."""
+    if values is None:
+        return None
+    given = listed(function, argument, values,
+                   f"a list of {'integers' if convert is integer else 'numbers'}, or None")
+    if not given:
+        raise ValueError(found(function, argument, values)
+                         + ", expected one or more elements, or None")
+    return tuple(convert(function, argument, value) for value in given)
+
+
+CLASS_LISTS = "classes", "class_thresholds", "class_groups"
+
+
+def class_lists(function: str, classes: Any, class_thresholds: Any,
+                class_groups: Any = None) -> tuple[Any, Any, Any]:
+    """The options per class as tuples, or None if they are not given."""
+    if classes is class_thresholds is class_groups is None:
+        return None, None, None
+    return (one_or_more(function, "classes", classes),
+            one_or_more(function, "class_thresholds", class_thresholds, number),
+            one_or_more(function, "class_groups", class_groups))
+
+
+def _list_of(function: str, argument: str, kind: Any, values: Any) -> Any:
+    """The struct of C, which keeps its memory."""
+    convert: Any
+    of: Any
+    convert, of = (integer, ctypes.c_int64) if kind is integer_list else (number, ctypes.c_double)
+    given = one_or_more(function, argument, values, convert)
+    if given is None:
+        return kind()
+    memory = (of * len(given))(*given)
+    made = kind(ctypes.addressof(memory), len(given))
+    made.memory = memory
+    return made
+
+
 def field(function: str, name: str, kind: Any, value: Any) -> Any:
     """The value of a struct's field."""
     if kind is ctypes.c_double:
         return number(function, name, value)
     if kind in _RANGES:
         return integer(function, name, value, kind)
+    if kind is integer_list or kind is number_list:
+        return _list_of(function, name, kind, value)
     if issubclass(kind, ctypes.Array):
         return numbers(function, name, value, kind._length_)
     return value  # a pointer, or a struct that is filled
@@ -123,8 +166,22 @@ def field(function: str, name: str, kind: Any, value: Any) -> Any:
 def filled(function: str, struct: Any, values: Sequence[Any], **renamed: str) -> Any:
     """The struct with its first fields set to the values. `renamed`: fields whose argument has
     another name."""
-    return struct(*(field(function, renamed.get(name, name), kind, value)
-                    for (name, kind), value in zip(struct._fields_, values)))
+    fields = [field(function, renamed.get(name, name), kind, value)
+              for (name, kind), value in zip(struct._fields_, values)]
+    made = struct(*fields)
+    made.memory = fields  # of lists
+    return made
+
+
+def set_given(function: str, params: Any, options: Iterable[tuple[str, Any]]) -> None:
+    """Sets the fields of a struct whose values are not None."""
+    kinds = dict(params._fields_)
+    memory = []
+    for name, value in options:
+        if value is not None:
+            memory.append(field(function, name, kinds[name], value))
+            setattr(params, name, memory[-1])
+    params.memory = memory
 
 
 # ---- Parameters that many calls share

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ctypes import byref, c_int64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from ._arrays import (TYPES, address, choice, empty, int64, integers, numbers_pe
                       real_numbers, same_floats, wrong_shape)
 from ._c import angle_convention, rotated_format
 from ._library import check, library
-from ._nms import classes_of, iou_params
+from ._nms import classes_of, nms_params
+from ._parameters import class_lists
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -97,8 +98,20 @@ def rotated_box_convert(boxes: ArrayLike, in_fmt: str, out_fmt: str, angles: str
     return out
 
 
-def rotated_nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float, angles: str,
-                idxs: ArrayLike | None = None) -> NDArray[np.int64]:
+# Keywords of nms_params, without iou_threshold, suppress_equal, float_threshold, plus_one,
+# drop_nan_scores, drop_degenerate, score_threshold, format, overlap, order, max_per_class,
+# max_per_image, max_total
+def rotated_nms(
+    boxes: ArrayLike,
+    scores: ArrayLike,
+    iou_threshold: float,
+    angles: str,
+    idxs: ArrayLike | None = None,
+    *,
+    classes: Sequence[int] | None = None,
+    class_thresholds: Sequence[float] | None = None,
+    class_groups: Sequence[int] | None = None,
+) -> NDArray[np.int64]:
     """Non-maximum suppression of rotated boxes by their exact IoU: the indices of the kept boxes,
     in descending score.
 
@@ -108,6 +121,10 @@ def rotated_nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float, angle
         iou_threshold: in [0, 1]. A box is dropped if a better one overlaps it by more.
         angles: as in rotated_box_iou.
         idxs: [N]; only boxes with equal ones suppress each other, as in batched_nms.
+        classes: only boxes of these classes take part; None: all.
+        class_thresholds: a score threshold per class, in place of the common one; None: none.
+        class_groups: a group per class, any integer: boxes of classes with the same group suppress
+            each other; None: each class is a group of its own.
 
     >>> boxes = np.array([[5, 5, 8, 4, 0], [5, 5, 4, 8, 90], [5, 5, 8, 4, 90]], np.float32)
     >>> rotated_nms(boxes, np.array([0.8, 0.9, 0.7], np.float32), 0.5, "opencv").tolist()
@@ -119,12 +136,13 @@ def rotated_nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float, angle
     rows = _rows(function, "boxes", rows, 5)
     numbers_per_box(function, "scores", numbers, len(rows))
     total = len(rows)
-    classes = None if idxs is None else integers(function, "idxs", idxs, total, convert=classes_of)
+    own = None if idxs is None else integers(function, "idxs", idxs, total, convert=classes_of)
+    params = nms_params(function, iou_threshold, "iou",
+                        *class_lists(function, classes, class_thresholds, class_groups))
     chosen = empty(total, int64)
     count = c_int64()
-    check(library.vecdet_rotated_nms(type_, address(rows), address(numbers), optional(classes),
-                                     None, total, convention,
-                                     iou_params(function, iou_threshold), None, address(chosen),
+    check(library.vecdet_rotated_nms(type_, address(rows), address(numbers), optional(own),
+                                     None, total, convention, params, None, address(chosen),
                                      byref(count)), function)
     chosen.resize(count.value, refcheck=False)
     return chosen

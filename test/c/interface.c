@@ -49,6 +49,26 @@ static void test_nms(void) {
   SUCCEEDS(vecdet_batched_nms(VECDET_FLOAT32, boxes, scores, classes, NULL, 3, NULL, workspace,
                               kept, &count));
   CHECK(count == 3);
+  const int64_t by_list[] = {1, 0, 1}, wanted[] = {1}, same[] = {-3, -3};
+  const double thresholds[] = {1, 0};
+  params = vecdet_nms_params_default();
+  params.class_groups = (vecdet_integer_list){same, 2};
+  SUCCEEDS(vecdet_batched_nms(VECDET_FLOAT32, boxes, scores, by_list, NULL, 3, &params, workspace,
+                              kept, &count));
+  CHECK(count == 2);
+  params.classes = (vecdet_integer_list){wanted, 1};
+  params.class_thresholds = (vecdet_number_list){thresholds, 2};
+  SUCCEEDS(vecdet_batched_nms(VECDET_FLOAT32, boxes, scores, by_list, NULL, 3, &params, workspace,
+                              kept, &count));
+  CHECK(count == 2 && kept[0] == 0 && kept[1] == 2);
+  params.classes.data = NULL;
+  FAILS("batched_nms: params.classes.data is null, expected memory of `size` elements",
+        vecdet_batched_nms(VECDET_FLOAT32, boxes, scores, by_list, NULL, 3, &params, workspace,
+                           kept, &count));
+  params.classes.size = -1;
+  FAILS("params.classes.size is -1, expected 0 or more",
+        vecdet_batched_nms(VECDET_FLOAT32, boxes, scores, by_list, NULL, 3, &params, workspace,
+                           kept, &count));
 
   /* double and bfloat16: 0x3f80 is 1. */
   const double wide[] = {0, 0, 10, 10, 1, 0, 11, 10}, wide_scores[] = {0.1, 0.2};

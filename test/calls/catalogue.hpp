@@ -180,6 +180,12 @@ class accesses {
                                       static_cast<const placed_bytes*>(&truth.image_offsets)})
       inputs.push_back(array);
   }
+  void add_input(const placed_class_lists& lists) {
+    for (const placed_bytes* array : {static_cast<const placed_bytes*>(&lists.classes),
+                                      static_cast<const placed_bytes*>(&lists.groups),
+                                      static_cast<const placed_bytes*>(&lists.thresholds)})
+      inputs.push_back(array);
+  }
   template <class T>
   void add_input(const placed_head<T>& head) {
     for (const placed<T>& level : head.levels) inputs.push_back(&level);

@@ -16,6 +16,7 @@ struct nms_calls {
   placed<float> f32_scores;
   placed<bfloat16> bf16_scores;
   placed<double> f64_scores;
+  placed_class_lists lists;
   nms_workspace workspace;
 
   static std::vector<shape> sweep(index_t length) { return {{length}}; }
@@ -27,7 +28,8 @@ struct nms_calls {
         image_offsets(make.offsets(2, static_cast<index_t>(found.scores.size()))),
         f32_scores(make.converted<float>(found.scores)),
         bf16_scores(make.converted<bfloat16>(found.scores)),
-        f64_scores(make.converted<double>(found.scores)) {}
+        f64_scores(make.converted<double>(found.scores)),
+        lists(make.class_lists(5)) {}
 
   /// A recorded variant names the type of the scores if it differs from that of the boxes.
   static std::size_t size_of_score(const std::string& variant) {
@@ -52,6 +54,11 @@ struct nms_calls {
           [this](threading policy) { return nms(boxes.in(), scores.in(), nms_params{}, policy); });
     c.add("batched_nms//vector", arrays.reads(classes), [this](threading policy) {
       return batched_nms(boxes.in(), scores.in(), by_class(), nms_params{}, policy);
+    });
+    c.add("batched_nms//by_class", arrays.reads(classes, lists), [this](threading policy) {
+      nms_params params;
+      lists.give(params);
+      return batched_nms(boxes.in(), scores.in(), by_class(), params, workspace, policy);
     });
     add_other_scores(c, f32_scores);
     add_other_scores(c, bf16_scores);

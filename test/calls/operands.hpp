@@ -138,6 +138,23 @@ struct placed_truth {
   ground_truth view() const { return {boxes, classes, image_offsets}; }
 };
 
+/// Options per class: wanted classes, thresholds and groups.
+struct placed_class_lists {
+  placed<index_t> classes, groups;
+  placed<double> thresholds;
+
+  template <class Params>
+  void give_limits(Params& params) const {
+    params.classes = classes.in();
+    params.class_thresholds = thresholds.in();
+  }
+  template <class Params>
+  void give(Params& params) const {
+    give_limits(params);
+    params.class_groups = groups.in();
+  }
+};
+
 /// Makes operands, each from its own seed.
 class operands {
  public:
@@ -218,6 +235,17 @@ class operands {
   placed<Label> labels_as(index_t rows, index_t classes) {
     const placed<index_t> wide = labels(rows, classes);
     return copy(std::vector<Label>(wide.begin(), wide.end()));
+  }
+  /// Options for `count` classes. Those before the first are not wanted.
+  placed_class_lists class_lists(index_t count, index_t first = 0) {
+    std::vector<index_t> classes, groups;
+    std::vector<double> thresholds;
+    for (index_t c = 0; c < count && first < count; ++c) {
+      if (c >= first && (c - first) % 3 != 1) classes.push_back(c);
+      groups.push_back(c % 4 - 1);
+      thresholds.push_back(0.25 + 0.125 * static_cast<double>(c % 3));
+    }
+    return {copy(classes), copy(groups), copy(thresholds)};
   }
   /// Divides `count` among the images.
   placed<index_t> offsets(index_t images, index_t count) {

@@ -32,6 +32,7 @@ struct dense_operands {
   placed_boxes<float> anchors;
   placed<index_t> levels;
   placed<image_size> images;
+  placed_class_lists lists, foreground_lists;
   postprocess_workspace workspace;
 
   dense_operands(operands& make, index_t image_count, index_t count, index_t classes)
@@ -42,7 +43,9 @@ struct dense_operands {
         centerness(make.numbers<T>(image_count * count, -3, 3)),
         anchors(make.boxes<float>(count)),
         levels(make.copy(pyramid_sizes(count))),
-        images(make.images(image_count)) {}
+        images(make.images(image_count)),
+        lists(make.class_lists(classes)),
+        foreground_lists(make.class_lists(classes, 1)) {}
 
   void list(call_list& c) {
     add(c, "retinanet", postprocess_params::retinanet());
@@ -51,12 +54,21 @@ struct dense_operands {
     if (logits.cols == 1) add(c, "rpn", postprocess_params::rpn());
   }
 
-  void add(call_list& c, const std::string& variant, const postprocess_params& params) {
+  void add(call_list& c, const std::string& variant, postprocess_params params) {
+    add(c, variant, params, reads());
+    if (params.detector == dense_detector::rpn) return;
+    const placed_class_lists& own =
+        params.detector == dense_detector::ssd ? foreground_lists : lists;
+    own.give(params);
+    add(c, variant + "/by_class", params, reads(own));
+  }
+  void add(call_list& c, const std::string& name, const postprocess_params& params,
+           const accesses& more_inputs) {
     const bool is_fcos = params.detector == dense_detector::fcos;
     const placed_boxes<T>& codes = is_fcos ? distances : deltas;
-    accesses inputs = reads(logits, codes, anchors, images);
+    accesses inputs = more_inputs.reads(logits, codes, anchors, images);
     if (is_fcos) inputs = inputs.reads(centerness);
-    c.add("postprocess/" + variant, inputs, [=, &codes](threading policy) {
+    c.add("postprocess/" + name, inputs, [=, &codes](threading policy) {
       head_outputs<T> outputs{logits.in(), codes.in(), {}};
       if (is_fcos) outputs.centerness = centerness;
       const bool has_levels = params.detector != dense_detector::ssd;
@@ -108,6 +120,7 @@ struct level_calls {
   } nhwc, nchw;
   placed_boxes<float> anchors;
   placed<image_size> images;
+  placed_class_lists lists;
   postprocess_workspace workspace;
 
   static std::vector<shape> sweep(index_t length) {
@@ -121,7 +134,8 @@ struct level_calls {
         nhwc(make_head(make, p.shape[2], head_layout::nhwc)),
         nchw(make_head(make, p.shape[2], head_layout::nchw)),
         anchors(make.boxes<float>(p.shape[1])),
-        images(make.images(p.shape[0])) {}
+        images(make.images(p.shape[0])),
+        lists(make.class_lists(p.shape[2])) {}
 
   head make_head(operands& make, index_t classes, head_layout layout) const {
     return {make.logits_head<T>(sizes, labels, classes, layout), make.deltas_head<T>(sizes, layout),
@@ -138,11 +152,18 @@ struct level_calls {
     if (of.logits.columns == 1) add(c, layout + "rpn", of, of.deltas, postprocess_params::rpn());
   }
   void add(call_list& c, const std::string& variant, const head& of, const placed_head<T>& codes,
-           const postprocess_params& params) {
+           postprocess_params params) {
+    add(c, variant, of, codes, params, reads());
+    if (params.detector == dense_detector::rpn) return;
+    lists.give(params);
+    add(c, variant + "/by_class", of, codes, params, reads(lists));
+  }
+  void add(call_list& c, const std::string& name, const head& of, const placed_head<T>& codes,
+           const postprocess_params& params, const accesses& more_inputs) {
     const bool is_fcos = params.detector == dense_detector::fcos;
-    accesses inputs = reads(of.logits, codes, anchors, images);
+    accesses inputs = more_inputs.reads(of.logits, codes, anchors, images);
     if (is_fcos) inputs = inputs.reads(of.centerness);
-    c.add("postprocess/" + variant, inputs, [=, &of, &codes](threading policy) {
+    c.add("postprocess/" + name, inputs, [=, &of, &codes](threading policy) {
       head_level_outputs<T> outputs{of.logits.in(), codes.in()};
       if (is_fcos) outputs.centerness = of.centerness.in();
       return parts(postprocess(outputs, anchors, images.in(), params, workspace, policy));

@@ -61,6 +61,7 @@ template <class T>
 struct yolo_calls {
   yolo_output<T> channels, objectness, score_and_class, rows;
   placed<letterbox_transform> transforms;
+  placed_class_lists lists;
   yolo_postprocess_workspace workspace;
 
   static std::vector<shape> sweep(index_t length) { return {{2, length, 3}, {2, 7, length}}; }
@@ -74,7 +75,8 @@ struct yolo_calls {
         transforms(make.copy(std::vector<letterbox_transform>(
             static_cast<std::size_t>(p.shape[0]),
             letterbox_transform::centred(image_size::height_width(640, 640),
-                                         image_size::height_width(640, 640))))) {}
+                                         image_size::height_width(640, 640))))),
+        lists(make.class_lists(p.shape[2])) {}
 
   static yolo_output<T> output(operands& make, const yolo_postprocess_params& params,
                                const problem& p) {
@@ -89,16 +91,24 @@ struct yolo_calls {
   }
 
   void add(call_list& c, const std::string& variant, const yolo_output<T>& of) {
-    c.add("postprocess_yolo/" + variant, reads(of.numbers, transforms),
-          [&of, this](threading policy) {
-            const yolo_detections_view found =
-                postprocess_yolo(of.view(), transforms.in(), of.params, workspace, policy);
-            return std::tuple_cat(
-                parts(found),
-                std::make_tuple(found.sources, vector_view<const float>(
-                                                   found.extras.data(),
+    const accesses inputs = reads(of.numbers, transforms);
+    add(c, variant, of, of.params, inputs);
+    yolo_postprocess_params params = of.params;
+    lists.give_limits(params);
+    if (params.suppresses) params.class_groups = lists.groups.in();
+    add(c, variant + "/by_class", of, params, inputs.reads(lists));
+  }
+  void add(call_list& c, const std::string& name, const yolo_output<T>& of,
+           const yolo_postprocess_params& params, const accesses& inputs) {
+    c.add("postprocess_yolo/" + name, inputs, [&of, params, this](threading policy) {
+      const yolo_detections_view found =
+          postprocess_yolo(of.view(), transforms.in(), params, workspace, policy);
+      return std::tuple_cat(
+          parts(found),
+          std::make_tuple(found.sources,
+                          vector_view<const float>(found.extras.data(),
                                                    found.extras.rows() * found.extras.cols())));
-          });
+    });
   }
 };
 
@@ -116,6 +126,7 @@ struct detr_calls {
   placed_matrix<T> logits;
   placed_boxes<T> boxes;
   placed<image_size> images;
+  placed_class_lists lists, lists_without_last;
   yolo_postprocess_workspace workspace;
 
   static std::vector<shape> sweep(index_t length) { return {{2, length, 4}, {2, 3, 1 + length}}; }
@@ -125,14 +136,24 @@ struct detr_calls {
       : labels(make.labels(p.shape[0] * p.shape[1], p.shape[2])),
         logits(make.logits<T>(labels, p.shape[2])),
         boxes(make.numbers<T>(4 * p.shape[0] * p.shape[1], 0, 1)),
-        images(make.images(p.shape[0])) {}
+        images(make.images(p.shape[0])),
+        lists(make.class_lists(p.shape[2])),
+        lists_without_last(make.class_lists(p.shape[2] - 1)) {}
 
   void list(call_list& c) {
     add(c, "softmax", detr_postprocess_params::detr());
     add(c, "sigmoid", detr_postprocess_params::rt_detr());
   }
-  void add(call_list& c, const std::string& variant, const detr_postprocess_params& params) {
-    c.add("postprocess_detr/" + variant, reads(logits, boxes, images), [=](threading policy) {
+  void add(call_list& c, const std::string& variant, detr_postprocess_params params) {
+    const accesses inputs = reads(logits, boxes, images);
+    add(c, variant, params, inputs);
+    const placed_class_lists& own = params.softmax ? lists_without_last : lists;
+    own.give_limits(params);
+    add(c, variant + "/by_class", params, inputs.reads(own));
+  }
+  void add(call_list& c, const std::string& name, const detr_postprocess_params& params,
+           const accesses& inputs) {
+    c.add("postprocess_detr/" + name, inputs, [=](threading policy) {
       return parts(postprocess_detr(detr_outputs<T>{logits.in(), boxes.in()}, images.in(), params,
                                     workspace, policy));
     });

@@ -9,6 +9,7 @@
 // from few values, which also creates ties, and all arithmetic on boxes is exact; alternatively,
 // boxes are arbitrary.
 #include "box_input.hpp"
+#include "class_lists.hpp"
 #include "detections.hpp"
 #include "support/random.hpp"
 #include <vecdet/reference/box_coding.hpp>
@@ -193,7 +194,6 @@ class steps {
   std::vector<candidate> candidates(index_t first, index_t last, index_t level) {
     const bool is_rpn = params_.detector == dense_detector::rpn;
     std::vector<candidate> found;
-    const auto threshold = static_cast<double>(static_cast<float>(params_.score_threshold));
     for (index_t a = first; a < last; ++a) {
       const T* const row = h_.row(row_of(a));
       double greatest = -infinity, sum = 0;
@@ -203,9 +203,12 @@ class steps {
         sum += std::exp(static_cast<double>(row[c]) - greatest);
       for (index_t c = is_ssd() ? 1 : 0; c < h_.classes; ++c) {
         const auto x = static_cast<double>(row[c]);
+        const double own = fuzz::threshold_of(params_, c);
+        const auto threshold = static_cast<double>(static_cast<float>(own));
+        if (!fuzz::is_wanted(params_, c)) continue;
         if (is_rpn || params_.detector == dense_detector::retinanet) {
           // Compared and ranked as logits.
-          if (x > logit_of(params_.score_threshold))
+          if (x > logit_of(own))
             found.push_back({static_cast<float>(sigmoid(x)), x, a, is_rpn ? level : c});
           continue;
         }
@@ -268,6 +271,7 @@ class steps {
     if (!h_.exact) doubt_close_overlaps(boxes);
     nms_params params = nms_params::torchvision(params_.iou_threshold);
     params.max_per_image = params_.max_detections;
+    params.class_groups = params_.class_groups;
     const auto kept = reference::nms(boxes, vector_view<const float>(scores_), params,
                                      {vector_view<const index_t>(labels_), {}});
     for (const index_t i : kept) {
@@ -283,7 +287,7 @@ class steps {
     for (index_t i = 0; i < boxes.size(); ++i) {
       for (index_t k = 0; k < i; ++k) {
         const auto a = static_cast<std::size_t>(i), b = static_cast<std::size_t>(k);
-        if (labels_[a] != labels_[b]) continue;
+        if (fuzz::group_of(params_, labels_[a]) != fuzz::group_of(params_, labels_[b])) continue;
         const auto p = reference::load_box(boxes, i), q = reference::load_box(boxes, k);
         const double gap = std::max(std::max(p.x1, q.x1) - std::min(p.x2, q.x2),
                                     std::max(p.y1, q.y1) - std::min(p.y2, q.y2));
@@ -319,14 +323,14 @@ void check_order(const head<T>& h, const postprocess_params& params, index_t ima
   const auto box = [&](index_t i) { return reference::load_box<float>(found.boxes, i); };
   for (index_t i = first; i < last; ++i) {
     // Those compared as logits are rounded afterwards.
-    const float least = static_cast<float>(params.score_threshold);
+    const auto least = static_cast<float>(fuzz::threshold_of(params, found.labels[i]));
     if (!(by_logit ? found.scores[i] >= least : found.scores[i] > least))
       fuzz::fail("a score is not above the threshold");
     if (i > first && found.scores[i] > found.scores[i - 1]) fuzz::fail("scores ascend");
     if (found.labels[i] < 0 || found.labels[i] >= h.label_count(params.detector))
       fuzz::fail("no such label");
     for (index_t k = first; k < i; ++k)
-      if (found.labels[k] == found.labels[i] &&
+      if (fuzz::group_of(params, found.labels[k]) == fuzz::group_of(params, found.labels[i]) &&
           static_cast<double>(reference::iou<float>(box(k), box(i))) > params.iou_threshold)
         fuzz::fail("two detections of a class overlap");
   }
@@ -347,6 +351,10 @@ void postprocess_of(fuzz::input& in) {
   const head<T> h = any_head<T>(in, params.detector);
   for (double* weight : {&coder.weight_x, &coder.weight_y, &coder.weight_w, &coder.weight_h})
     *weight = h.exact ? in.one_of({1.0, 2.0, 0.5}) : in.one_of({1.0, *weight, in.tame(1, 10)});
+
+  const bool is_rpn = params.detector == dense_detector::rpn;
+  const fuzz::class_lists lists(in, params.detector == dense_detector::ssd, is_rpn ? 0 : h.classes);
+  lists.give(params);
 
   std::vector<fuzz::expected_detections> expected;
   for (index_t image = 0; image < h.images; ++image)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Raw outputs of YOLO models, merging and letterboxes for any shape, numbers and options:
 // bit-identical to the references.
+#include "class_lists.hpp"
 #include "score_input.hpp"
 #include <vecdet/reference/letterbox.hpp>
 #include <vecdet/reference/merging.hpp>
@@ -35,6 +36,9 @@ void yolo(fuzz::input& in) {
   params.keypoint_size = in.one_of<index_t>({0, 2, 3});
   params.extras = in.one_of<index_t>({0, 0, 6, 12});
   const index_t images = in.integer(0, 3), boxes = in.integer(0, 100), classes = in.integer(1, 40);
+  const fuzz::class_lists lists(in, 0, is_scored ? 0 : classes);
+  lists.give_limits(params);
+  if (params.suppresses && !params.class_agnostic) params.class_groups = lists.groups;
   const index_t before = params.scores == yolo_scores::objectness ? 5 : 4;
   const index_t numbers = before + (is_scored ? 2 : classes) + params.extras;
   const bool by_rows = params.layout == yolo_layout::rows;

@@ -317,7 +317,15 @@ class PostprocessYolo(Operators):
 
     def test_few_boxes(self):
         output = raw_output("yolov8", 1, 4, 80)
-        self.check(output, "yolov8", classes=80)
+        self.check(output, "yolov8", class_count=80)
+
+    def test_lists(self):
+        output = raw_output("yolov8", 2, 300, 4)
+        lists = {"classes": [0, 3], "class_thresholds": [0.5, 0.25, 0.5, 0.75],
+                 "class_groups": [0, 1, 1, 0]}
+        for name, values in lists.items():
+            self.check(output, "yolov8", **{name: values})
+        self.check(output, "yolov8", **lists)
 
     def test_bfloat16(self):
         output = rounded(raw_output("yolov8", 2, 300, 4))

@@ -236,7 +236,7 @@ class Mistakes(unittest.TestCase):
         self.fails(ValueError, r"expected \[images, boxes, 6\]", yolo, output, "yolov10")
         self.fails(ValueError, r"output.shape is \[84, 8400\]", yolo, output[0], "yolov8")
         self.fails(ValueError, r"model is 'yolov3'", yolo, output, "yolov3")
-        self.fails(ValueError, r"with 20 classes", yolo, output, "yolov8", classes=20)
+        self.fails(ValueError, r"with class_count=20", yolo, output, "yolov8", class_count=20)
         self.fails(ValueError, r"expected probabilities, not logits", yolo, output * 9, "yolov8")
         self.fails(TypeError, r"output.dtype is uint8", yolo, output.astype(np.uint8), "yolov8")
         self.fails(ValueError, r"yolo: score_threshold is 25", yolo, output, "yolov8",
@@ -737,7 +737,7 @@ class YoloExtras(unittest.TestCase):
                 self.assertEqual(caught[0].filename, __file__)
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")
-                    for options in ({"extras": 0}, {"classes": numbers - 4}, {"extras": extras}):
+                    for options in ({"extras": 0}, {"class_count": numbers - 4}, {"extras": extras}):
                         vecdet.postprocess_yolo(output, model, **options)
                     vecdet.postprocess_yolo(self.output(numbers - 1 + rows, rows=rows), model)
 
@@ -745,17 +745,18 @@ class YoloExtras(unittest.TestCase):
         """VECDET_CHECK=1 also reports them, and names the arguments that Python has."""
         program = ("import sys, numpy as np, vecdet; vecdet.postprocess_yolo("
                    "np.zeros((1, 37, 60), np.float32), 'yolov8', **eval(sys.argv[1]))")
-        for options, reported in (("{}", True), ("{'classes': 33}", False), ("{'extras': 0}", False),
+        for options, reported in (("{}", True), ("{'class_count': 33}", False), ("{'extras': 0}", False),
                                   ("{'extras': 32}", False)):
             ran = subprocess.run([sys.executable, "-W", "ignore", "-c", program, options],
                                  env={**os.environ, "VECDET_CHECK": "1"}, capture_output=True,
                                  text=True, check=True)
-            self.assertEqual("pass extras=32, or classes=33" in ran.stderr, reported, ran.stderr)
+            self.assertEqual("pass extras=32, or class_count=33" in ran.stderr, reported, ran.stderr)
             self.assertEqual(bool(ran.stderr), reported)
 
     def test_options_of_nms(self):
         for model in ("yolov10", "yolo26", "rt-detr"):
-            for options in ({"iou_threshold": 0.5}, {"class_agnostic": False}):
+            for options in ({"iou_threshold": 0.5}, {"class_agnostic": False},
+                            {"class_groups": [0, 1]}):
                 with self.assertRaisesRegex(ValueError, f"{next(iter(options))} is .*{model}"):
                     vecdet.postprocess_yolo(self.output(6, rows=True), model, **options)
 
@@ -778,9 +779,69 @@ class YoloExtras(unittest.TestCase):
             vecdet.postprocess_yolo(output, "yolov8", keypoint_size=3)
         with self.assertRaisesRegex(ValueError, "extras is -1"):
             vecdet.postprocess_yolo(output, "yolov8", extras=-1)
-        with self.assertRaisesRegex(TypeError, r"classes is \[0\], expected an integer"):
-            vecdet.postprocess_yolo(output, "yolov8", classes=[0])
-        self.assertEqual(len(vecdet.postprocess_yolo(output, "yolov8", classes=np.array(2))), 2)
+        with self.assertRaisesRegex(TypeError, r"class_count is \[0\], expected an integer"):
+            vecdet.postprocess_yolo(output, "yolov8", class_count=[0])
+        self.assertEqual(len(vecdet.postprocess_yolo(output, "yolov8", class_count=np.array(2))), 2)
+        for number in (2, np.int64(2), np.array(2), 2.0, True):
+            with self.assertRaisesRegex(TypeError, "classes is .*, expected a list of the wanted "
+                                                   "classes; the number of classes is class_count="):
+                vecdet.postprocess_yolo(output, "yolov8", classes=number)
+
+    def test_lists(self):
+        """Options per class, in the functions that have them."""
+        output = self.output(6)
+        logits, boxes = np.zeros((1, 3, 2)), np.zeros((1, 3, 4))
+        anchors = np.array([[0, 0, 9, 9]] * 3, np.float32)
+        corners, scores = np.array([[0, 0, 9, 9]] * 2, np.float32), np.ones(2, np.float32)
+        rotated = np.array([[5, 5, 2, 2, 0]] * 2, np.float32)
+        calls = {
+            "postprocess_yolo": lambda **lists: vecdet.postprocess_yolo(output, "yolov8", **lists),
+            "postprocess": lambda **lists: vecdet.postprocess(logits, boxes, anchors, [(9, 9)],
+                                                              **lists),
+            "postprocess_detr": lambda **lists: vecdet.postprocess_detr(logits, boxes, [(9, 9)],
+                                                                        **lists),
+            "batched_nms": lambda **lists: vecdet.batched_nms(corners, scores, [0, 1], 0.5, **lists),
+            "rotated_nms": lambda **lists: vecdet.rotated_nms(rotated, scores, 0.5, "opencv", [0, 1],
+                                                              **lists)}
+        for name, call in calls.items():
+            names = ["classes", "class_thresholds", "class_groups"][:2 + (name[-4:] != "detr")]
+            for values in ([1, 0], (1, 0), np.array([1, 0]), range(2), np.array([1, 0], np.uint8)):
+                call(**{argument: values for argument in names})
+            for argument in names:
+                for values, error, text in (
+                        ([], ValueError, "expected one or more elements, or None"),
+                        (["a"], TypeError, "is 'a', expected a"),
+                        ([None, 1], TypeError, "is None, expected a"),
+                        (object(), TypeError, "expected a list of")):
+                    with self.assertRaisesRegex(error, f"vecdet.{name}: {argument}.*{text}"):
+                        call(**{argument: values})
+            with self.assertRaisesRegex(TypeError, f"vecdet.{name}: classes is 2.0, expected an"):
+                call(classes=(1, 2.0))
+            with self.assertRaisesRegex(TypeError, f"vecdet.{name}: classes is"):
+                call(classes=2)
+            if "nms" in name:
+                with self.assertRaisesRegex(ValueError, rf"vecdet.{name}: idxs\[1\] is 1, expected 0 "):
+                    call(class_thresholds=[0.5])
+                wanted = [0]  # a list may change between calls
+                self.assertEqual(call(classes=wanted).tolist(), [0])
+                wanted[0] = 1
+                self.assertEqual(call(classes=wanted).tolist(), [1])
+            else:
+                with self.assertRaisesRegex(ValueError, f"vecdet.{name}: class_thresholds.*is 3, exp"):
+                    call(class_thresholds=[0.5] * 3)
+        with self.assertRaisesRegex(ValueError, "rotated_nms: idxs is None, expected one class per "):
+            vecdet.rotated_nms(rotated, scores, 0.5, "opencv", classes=[1])
+        with self.assertRaisesRegex(ValueError, r"vecdet.postprocess_yolo: classes\[1\] is 2, "
+                                                "expected a class from 0 to 1"):
+            vecdet.postprocess_yolo(output, "yolov8", classes=[0, 2])
+        self.assertEqual(vecdet.batched_nms(corners, scores, [0, 1], 0.5).tolist(), [0, 1])
+        self.assertEqual(vecdet.batched_nms(corners, scores, [0, 1], 0.5,
+                                            class_groups=[3, 3]).tolist(), [0])
+        self.assertEqual(vecdet.batched_nms(corners, scores, [0, 1], 0.5, classes=[1]).tolist(), [1])
+        self.assertEqual(vecdet.batched_nms(corners, scores, [0, 1], 0.5,
+                                            class_thresholds=[1, 0.5]).tolist(), [1])
+        self.assertEqual(vecdet.rotated_nms(rotated, scores, 0.5, "opencv", [0, 1],
+                                            class_groups=[3, 3]).tolist(), [0])
 
 
 class Threads(unittest.TestCase):

@@ -77,6 +77,40 @@ class Detections(unittest.TestCase):
             np.testing.assert_allclose(found[image].boxes, boxes[kept], rtol=1e-6)
             np.testing.assert_allclose(found[image].scores, scores[kept], rtol=1e-6)
 
+    def test_lists_of_classes(self):
+        """NMS per class does not depend on the other classes, nor on boxes with lower scores."""
+        anchors, sizes = some_boxes(200), [(90, 80), (70, 100)]
+        logits = generator.normal(-2, 2, (2, 200, 3)).astype(np.float32)
+        deltas = generator.normal(0, 0.2, (2, 200, 4)).astype(np.float32)
+        thresholds = np.array([0.2, 0.05, 0.3])
+
+        def run(**options):
+            return vecdet.postprocess(logits, deltas, anchors, sizes, detector="fcos",
+                                      centerness=np.full((2, 200), 20, np.float32),
+                                      max_detections=1000, score_threshold=0.05, **options)
+        for all_, part in zip(run(), run(classes=[2, 0], class_thresholds=thresholds)):
+            chosen = (all_.labels != 1) & (all_.scores > thresholds[all_.labels])
+            self.assertTrue(0 < chosen.sum() < len(chosen))
+            for every, some in zip(all_, part):
+                np.testing.assert_array_equal(every[chosen], some)
+        groups = np.array([4, -2, 4])
+        for all_, part in zip(run(iou_threshold=1), run(class_groups=groups)):
+            kept = nms(all_.boxes, all_.scores, 0.6, groups[all_.labels])
+            for every, some in zip(all_, part):
+                np.testing.assert_array_equal(every[kept], some)
+        queries = generator.uniform(0.2, 0.6, (2, 200, 4)).astype(np.float32)
+        for softmax in (False, True):
+            options = {"softmax": softmax, "score_threshold": 0.05, "max_detections": 1000}
+            own = thresholds[:3 - softmax]
+            for all_, part in zip(
+                    vecdet.postprocess_detr(logits, queries, sizes, **options),
+                    vecdet.postprocess_detr(logits, queries, sizes, classes=[0],
+                                            class_thresholds=own, **options)):
+                chosen = (all_.labels == 0) & (all_.scores > own[0])
+                self.assertTrue(0 < chosen.sum() < len(chosen))
+                for every, some in zip(all_, part):
+                    np.testing.assert_array_equal(every[chosen], some)
+
     def test_postprocess_detr(self):
         logits = generator.normal(-1, 2, (2, 30, 5)).astype(np.float32)
         boxes = generator.uniform(0.2, 0.6, (2, 30, 4)).astype(np.float32)

@@ -160,12 +160,21 @@ def problems():
         **queries, "matches": np.array([[[0, 1]]] * 2)}
     output = np.zeros((1, 40, 7), np.float32)
     yield "postprocess_yolo", vecdet.postprocess_yolo, {
-        "output": output, "model": "yolov5", "extras": 1, "classes": 1,
+        "output": output, "model": "yolov5", "extras": 1, "class_count": 1,
+        "classes": [0], "class_thresholds": [0.5], "class_groups": [3],
         "transforms": [vecdet.LetterboxTransform.centred((9, 9), (9, 9))]}
     yield "postprocess", vecdet.postprocess, {
         "logits": np.zeros((1, 6, 3), np.float32), "deltas": boxes[None], "anchors": boxes,
         "image_sizes": [(9, 9)], "level_sizes": [4, 2], "detector": "fcos",
-        "centerness": np.zeros((1, 6), np.float32), "weights": (1, 1, 1, 1)}
+        "centerness": np.zeros((1, 6), np.float32), "weights": (1, 1, 1, 1),
+        "classes": [0, 2], "class_thresholds": [0.1, 0.2, 0.3], "class_groups": [0, 0, 1]}
+    yield "postprocess_detr", vecdet.postprocess_detr, {
+        "logits": np.zeros((1, 4, 3), np.float32), "boxes": centres, "image_sizes": [(9, 9)],
+        "classes": [0, 1]}
+    yield "batched_nms", vecdet.batched_nms, {
+        "boxes": boxes, "scores": np.ones(6, np.float32), "idxs": [0, 1, 2, 0, 1, 2],
+        "iou_threshold": 0.5, "classes": [0, 2], "class_thresholds": [0.1, 0.2, 0.3],
+        "class_groups": [0, 0, 1]}
     yield "profile.write", vecdet.profile.write, {"path": "/nonexistent/report.json"}
     yield "profile.scope", lambda name: vecdet.profile.scope(name).__enter__().__exit__(), {
         "name": "a"}

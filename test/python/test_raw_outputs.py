@@ -45,34 +45,46 @@ def suppress(boxes, scores, threshold):
 # ---- YOLO: rows of numbers, by the rules of ultralytics and YOLOv5
 
 
-def detections(rows, model, confidence, iou, multi_label, agnostic, extras, keypoint, image, size):
+def limits_of(classes, confidence, lists):
+    """The least score of each class; infinite for those that are not wanted."""
+    limits = np.full(classes, confidence, np.float32)
+    if lists.get("class_thresholds") is not None:
+        limits[:] = lists["class_thresholds"]
+    if lists.get("classes") is not None:
+        limits[np.setdiff1d(np.arange(classes), lists["classes"])] = np.inf
+    return limits
+
+
+def detections(rows, model, confidence, iou, multi_label, agnostic, extras, keypoint, image, size,
+               classes, lists):
     rows = rows.copy()
-    confidence = np.float32(confidence)
+    limits = limits_of(classes, confidence, lists)
     end = rows.shape[1] - extras
     if model == "10":
-        rows = rows[rows[:, 4] > confidence]
+        rows = rows[rows[:, 4] > limits[rows[:, 5].astype(int)]]
         rows = rows[np.argsort(-rows[:, 4], kind="stable")][:300]
         return undo(rows, keypoint, image, size)
     first = 4
     if model == "5":
-        rows = rows[rows[:, 4] > confidence]
+        rows = rows[rows[:, 4] > limits.min()]
         rows[:, 5:end] *= rows[:, 4:5]
         first = 5
     half = rows[:, 2:4] / np.float32(2)
     corners = np.concatenate([rows[:, :2] - half, rows[:, :2] + half], 1)
     scores = rows[:, first:end]
     if multi_label:
-        box, label = np.nonzero(scores > confidence)
+        box, label = np.nonzero(scores > limits)
     else:
         label = scores.argmax(1) if len(rows) else np.zeros(0, np.int64)
-        box = np.nonzero(scores[np.arange(len(rows)), label] > confidence)[0]
+        box = np.nonzero(scores[np.arange(len(rows)), label] > limits[label])[0]
         label = label[box]
     score = scores[box, label]
     order = np.argsort(-score, kind="stable")[:30000]
     box, label, score = box[order], label[order], score[order]
     kept = []
-    for group in [None] if agnostic else np.unique(label):
-        part = np.arange(len(label)) if group is None else np.nonzero(label == group)[0]
+    groups = np.zeros(classes) if agnostic else np.array(lists.get("class_groups", range(classes)))
+    for group in np.unique(groups[label]):
+        part = np.nonzero(groups[label] == group)[0]
         kept.extend(part[suppress(corners[box[part]], score[part], iou)])
     kept = np.sort(np.array(kept, dtype=np.int64))[:300]  # places in descending score
     found = np.concatenate([corners[box[kept]], score[kept, None],
@@ -94,7 +106,20 @@ def undo(found, keypoint, image, size):
     return found
 
 
+def some_lists(classes, groups=True):
+    """Options per class, each in a third of the cases or more."""
+    lists = {}
+    if generator.random() < 0.4:
+        lists["classes"] = generator.integers(0, classes, 1 + classes // 2).tolist()
+    if generator.random() < 0.4:
+        lists["class_thresholds"] = generator.uniform(0.05, 0.6, classes).tolist()
+    if groups and generator.random() < 0.4:
+        lists["class_groups"] = generator.integers(-1, 2, classes).tolist()
+    return lists
+
+
 def check_yolo(model, boxes, classes, confidence, iou, multi_label, agnostic, extras, keypoint):
+    lists = some_lists(classes, model != "10" and not agnostic)
     center = generator.uniform(0, 640, (boxes, 2))
     sides = generator.uniform(10, 200, (boxes, 2))
     scores = generator.random((boxes, classes)) ** 6
@@ -108,19 +133,19 @@ def check_yolo(model, boxes, classes, confidence, iou, multi_label, agnostic, ex
     rows = rows.astype(np.float32)
     image, size = generator.integers(100, 2000, 2).tolist(), (640, 512)
     expected = detections(rows, model, confidence, iou, multi_label, agnostic, extras, keypoint,
-                          image, size)
+                          image, size, classes, lists)
     output = (rows.T if model == "8" else rows)[None]
     names = {"5": ("yolov5", "yolox"), "8": ("yolov8", "yolo11", "yolov12"),
              "10": ("yolov10", "yolo26")}
     options = {} if model == "10" else {"iou_threshold": iou, "class_agnostic": agnostic,
-                                        "classes": classes}
+                                        "class_count": classes}
     given, = vecdet.postprocess_yolo(
         output, str(generator.choice(names[model])),
         [vecdet.LetterboxTransform.centred(image, size)], score_threshold=confidence,
-        multi_label=multi_label, extras=extras, keypoint_size=keypoint, **options)
+        multi_label=multi_label, extras=extras, keypoint_size=keypoint, **options, **lists)
     found = np.concatenate([given.boxes, given.scores[:, None], given.labels[:, None],
                             given.extras], 1)
-    what = (model, boxes, classes, confidence, iou, multi_label, agnostic, extras, keypoint)
+    what = (model, boxes, classes, confidence, iou, multi_label, agnostic, extras, keypoint, lists)
     assert len(found) == len(expected), (what, len(found), len(expected))
     assert np.array_equal(found, expected), what
     return len(found)

@@ -244,6 +244,9 @@ class Operators(unittest.TestCase):
             ("sample_balanced", (some_labels(), [30, 34], 16)),
             ("postprocess", (torch.randn(1, ROWS, CLASSES), torch.randn(1, ROWS, 4),
                              some_boxes(ROWS), [90.0, 90.0], [ROWS])),
+            ("postprocess", (torch.randn(1, ROWS, CLASSES), torch.randn(1, ROWS, 4),
+                             some_boxes(ROWS), [90.0, 90.0], [ROWS], 0, 0.05, 1000, 0.5, 300, [],
+                             None, 4.0, 0.0, [0], [0.5] * CLASSES, [1] * CLASSES)),
         ]
         for layout in (torch.contiguous_format, torch.channels_last):
             features = [torch.randn(2, 5, side, side).to(memory_format=layout).requires_grad_()

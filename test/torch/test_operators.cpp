@@ -298,6 +298,33 @@ TEST_CASE("postprocess") {
   }
 }
 
+TEST_CASE("postprocess: wanted classes, thresholds and groups of classes") {
+  at::manual_seed(8);
+  const Tensor anchors = some_boxes(50), logits = at::randn({1, 50, 3}) - 1;
+  const Tensor deltas = at::randn({1, 50, 4}) * 0.1;
+  const double sizes[] = {90, 100}, thresholds[] = {0.3, 0.05, 0.2};
+  const std::int64_t wanted[] = {2, 0}, groups[] = {4, -4, 4};
+  const auto run = [&](double iou_threshold, at::IntArrayRef classes,
+                       at::ArrayRef<double> class_thresholds, at::IntArrayRef class_groups) {
+    return ops::postprocess(logits, deltas, anchors, sizes, {}, ops::detector::retinanet, 0.05,
+                            1000, iou_threshold, 300, {}, {}, 4, 0, classes, class_thresholds,
+                            class_groups);
+  };
+  const auto [boxes, scores, labels, offsets] = run(0.5, {}, {}, {});
+  const Tensor chosen =
+      labels.eq(0).logical_and(scores.gt(0.3)).logical_or(labels.eq(2).logical_and(scores.gt(0.2)));
+  const auto [own_boxes, own_scores, own_labels, own_offsets] = run(0.5, wanted, thresholds, {});
+  CHECK((own_labels.numel() > 0 && own_labels.numel() < labels.numel()));
+  CHECK(at::equal(own_boxes, boxes.index({chosen})));
+  CHECK(at::equal(own_labels, labels.index({chosen})));
+  const auto [all_boxes, all_scores, all_labels, all_offsets] = run(1, {}, {}, {});
+  const auto [joint_boxes, joint_scores, joint_labels, joint_offsets] = run(0.5, {}, {}, groups);
+  const Tensor kept = ops::batched_nms(all_boxes, all_scores, all_labels.eq(1), 0.5);
+  CHECK(at::equal(joint_boxes, all_boxes.index_select(0, kept)));
+  const std::int64_t none_such[] = {3};
+  CHECK_THROWS_WITH(run(0.5, none_such, {}, {}), doctest::Contains("classes[0] is 3"));
+}
+
 TEST_CASE("Strides: what kernels read in place, and what is copied") {
   at::manual_seed(9);
   const Tensor labels = at::randint(-1, 6, {4, 10}, at::kLong);

@@ -60,6 +60,20 @@ class Functions(unittest.TestCase):
             self.assertEqual(mine.shape, other.shape)
             torch.testing.assert_close(mine, other, rtol=rtol, atol=1e-6)
 
+    def test_lists_of_classes(self):
+        low = torch.rand(30, 2) * 60
+        heads = (torch.randn(1, 30, 3), torch.randn(1, 30, 4) * 0.1,
+                 torch.cat([low, low + 5 + 20 * torch.rand(30, 2)], 1), [(90, 90)])
+        every, = ours.postprocess(*heads)
+        some, = ours.postprocess(*heads, classes=[2, 0], class_thresholds=[0.3, 0.05, 0.2])
+        chosen = (every[2] != 1) & (every[1] > torch.tensor([0.3, 0.05, 0.2])[every[2]])
+        self.assertTrue(0 < chosen.sum() < len(chosen))
+        for part, whole in zip(some, every):
+            self.assertTrue(torch.equal(part, whole[chosen]))
+        self.assertLess(len(ours.postprocess(*heads, class_groups=[1, 1, 1])[0][0]), len(chosen))
+        with self.assertRaisesRegex(ValueError, "postprocess: classes has no elements"):
+            ours.postprocess(*heads, classes=[])
+
     def test_sigmoid_focal_loss(self):
         logits = torch.randn(40, 9) * 3
         labels = torch.randint(-1, 9, (40,))

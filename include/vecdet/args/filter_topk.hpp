@@ -21,6 +21,8 @@ struct filter_topk_args {
   double threshold;  ///< logits above it are selected
   index_t limit;     ///< the k of top-k, at least 1
   index_t capacity;  ///< number of records that fit into the memory
+  /// A logit is selected only if it is also above the limit of its column; null: there are none.
+  const float* class_limits;
 };
 
 /// The logits of a level in NCHW. Class c of anchor a at location p is
@@ -31,8 +33,9 @@ struct plane_search_args {
   const T* logits;
   index_t anchors, classes;
   index_t plane, anchor_step;
-  double threshold;         ///< logits above it are selected
-  index_t limit, capacity;  ///< as in filter_topk_args
+  double threshold;           ///< logits above it are selected
+  index_t limit, capacity;    ///< as in filter_topk_args
+  const float* class_limits;  ///< of each class, for scores if there is centerness; or null
 
   // Only for FCOS: scores above score_threshold are selected; `threshold` is not used.
   const T* centerness;  ///< anchor a's is at [a * centerness_step + p]; null: not FCOS
@@ -59,8 +62,9 @@ struct row_search_args {
   row_score kind;
   const T* centerness;  ///< row r's is at [r * centerness_step]
   index_t centerness_step;
-  double score_threshold;   ///< scores above it are selected
-  index_t limit, capacity;  ///< as in filter_topk_args
+  double score_threshold;     ///< scores above it are selected
+  index_t limit, capacity;    ///< as in filter_topk_args
+  const float* class_limits;  ///< of each column, for scores; or null
 };
 
 /// The number of records for which a search of `size` elements needs memory, in each of two arrays:
@@ -69,6 +73,11 @@ VECDET_INLINE constexpr index_t filter_topk_capacity(index_t limit, index_t size
   constexpr index_t block = 128, least = 4096;
   const index_t enough = limit < size ? 2 * limit + least : size;
   return (enough < size ? enough : size) + block;
+}
+
+/// Whether a score is above the limit of its class, if there are limits.
+VECDET_INLINE bool is_above_limit(const float* limits, index_t class_index, float score) {
+  return limits == nullptr || score > limits[class_index];
 }
 
 /// The score of a record, which is not NaN. A record's upper half is the kernels'

@@ -22,7 +22,9 @@ struct yolo_search_args {
   bool multi_label;         ///< rows only: every class above the threshold
   float threshold;          ///< scores above it are selected
   index_t limit, capacity;  ///< as in filter_topk_args
-  bool* has_outside;        ///< set if a score that is read is no probability; null: not asked for
+  /// A box is found only if its score is also above the limit of its class; null: there are none.
+  const float* class_limits;
+  bool* has_outside;  ///< set if a score that is read is no probability; null: not asked for
 };
 
 template <class T>

@@ -171,6 +171,10 @@ Enum enum_of(CEnum value, const char* function, const char* argument) {
   return static_cast<Enum>(number);
 }
 
+template <class CField>
+constexpr bool is_list = std::is_same<CField, vecdet_integer_list>::value ||
+                         std::is_same<CField, vecdet_number_list>::value;
+
 /// Copies a field from C.
 struct from_c_field {
   const char* function;
@@ -178,7 +182,9 @@ struct from_c_field {
 
   template <class Field, class CField>
   void operator()(Field& field, const CField& c, const char* name) const {
-    if constexpr (std::is_class<CField>::value)
+    if constexpr (is_list<CField>)
+      field = list_of<Field>(c, name);
+    else if constexpr (std::is_class<CField>::value)
       fields_of<CField>::each(field, c, *this);
     else if constexpr (std::is_array<CField>::value)
       std::copy(std::begin(c), std::end(c), field);
@@ -191,12 +197,23 @@ struct from_c_field {
     else
       field = c;
   }
+
+ private:
+  template <class Field, class CField>
+  Field list_of(const CField& c, const char* name) const {
+    detail::check_member(c.size >= 0, function, name, "size", c.size, "0 or more");
+    detail::check_member(c.data != nullptr || c.size == 0, function, name, "data", "null",
+                         "memory of `size` elements");
+    return {c.data, c.size};
+  }
 };
 /// Copies a field to C.
 struct to_c_field {
   template <class Field, class CField>
   void operator()(const Field& field, CField& c, const char*) const {
-    if constexpr (std::is_class<CField>::value)
+    if constexpr (is_list<CField>)
+      c = {nullptr, 0};  // presets have no lists
+    else if constexpr (std::is_class<CField>::value)
       fields_of<CField>::each(field, c, *this);
     else if constexpr (std::is_array<CField>::value)
       std::copy(std::begin(field), std::end(field), c);

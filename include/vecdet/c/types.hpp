@@ -21,6 +21,18 @@ typedef enum vecdet_status {
 /// float. Kernels compute bfloat16 in float and round once.
 typedef enum vecdet_dtype { VECDET_FLOAT32, VECDET_FLOAT64, VECDET_BFLOAT16 } vecdet_dtype;
 
+/// A list of integers, such as classes.
+typedef struct vecdet_integer_list {
+  const int64_t* data;  ///< null if there are none
+  int64_t size;
+} vecdet_integer_list;
+
+/// A list of numbers.
+typedef struct vecdet_number_list {
+  const double* data;  ///< null if there are none
+  int64_t size;
+} vecdet_number_list;
+
 /// Scratch memory that grows and is reused. Only one call at a time may use it.
 typedef struct vecdet_workspace vecdet_workspace;
 

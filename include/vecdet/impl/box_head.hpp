@@ -72,6 +72,7 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
   });
   if (static_cast<index_t>(buffers.images.size()) < images)
     buffers.images.resize(static_cast<std::size_t>(images));
+  const detail::score_limits limits(dense, logits.cols(), buffers.class_limits);
   detail::for_each_chunk(
       policy, detail::chunking(images, 1), [&](index_t, index_t first, index_t last) {
         for (index_t i = first; i < last; ++i) {
@@ -83,7 +84,7 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                                                  count * logits.cols());
           const detail::image_postprocess<T> call(
               target, per_image, boxes_view<const float>(proposals.data() + 4 * begin, count), {},
-              dense, true);
+              dense, limits, true);
           call.collect(0, image_sizes[i], buffers.images[static_cast<std::size_t>(i)],
                        threading::sequential);
         }

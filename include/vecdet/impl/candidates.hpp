@@ -55,12 +55,15 @@ index_t concatenate_candidates(Buffers& buffers, index_t images) {
 template <class Buffers>
 vector_view<const index_t> suppress_candidates(Buffers& buffers, index_t images,
                                                double iou_threshold, index_t max_per_image,
-                                               bool class_agnostic, isa target, threading policy) {
+                                               bool class_agnostic,
+                                               const vector_view<const index_t>& class_groups,
+                                               isa target, threading policy) {
   const index_t* const offsets = buffers.offsets.data();
   const index_t count = offsets[images];
   nms_params params = nms_params::torchvision(iou_threshold);
   params.order = nms_order::image_score;
   params.max_per_image = max_per_image;
+  params.class_groups = class_groups;
   nms_groups groups;
   if (!class_agnostic) groups.classes = vector_view<const index_t>(buffers.labels.data(), count);
   groups.image_offsets = {offsets, images + 1};

@@ -4,12 +4,14 @@
 
 #include <vecdet/detr_postprocess.hpp>
 #include <vecdet/filter_topk.hpp>
+#include <vecdet/impl/class_options.hpp>
 #include <vecdet/postprocess.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -45,7 +47,18 @@ class detr_call {
     check(outputs_.boxes.size() == rows, function, "outputs.boxes.size()", outputs_.boxes.size(),
           "the rows of the logits");
     check_image_sizes(function, sizes_);
+    const bool knows = !outputs_.logits.empty();
+    const index_t classes = knows ? class_count() : params_.class_thresholds.size();
+    check_class_limits(function, params_, 0, knows ? classes - 1 : no_limit, classes);
     queries_ = images() == 0 ? 0 : rows / images();
+  }
+
+  /// Sets the limits of classes; `buffer` keeps them.
+  void set_class_limits(std::vector<float>& buffer) {
+    threshold_ = lowest_threshold(params_);
+    class_limits_ = class_limits(params_, class_count(), buffer, [&](double score) {
+      return params_.softmax ? static_cast<float>(score) : logit_limit(score);
+    });
   }
 
   profile::problem problem(threading policy) const {
@@ -69,14 +82,20 @@ class detr_call {
     out.count = 0;
     if (logits.empty()) return;
     if (params_.softmax) return collect_softmax(image, logits, out);
-    const filter_topk_result best = run_filter_topk(target_, logits, params_.score_threshold,
-                                                    params_.max_detections, out.search, policy);
+    const filter_topk_result best =
+        run_filter_topk(target_, logits, threshold_, params_.max_detections, out.search, policy,
+                        score_kind::logits, class_limits_);
     for (index_t i = 0; i < best.elements.size(); ++i)
       put(image, out, best.elements[i] / logits.cols(), best.elements[i] % logits.cols(),
           sigmoid_score(best.logits[i]));
   }
 
  private:
+  /// Without softmax's "no object".
+  index_t class_count() const {
+    return std::max(index_t{0}, outputs_.logits.cols() - index_t{params_.softmax});
+  }
+
   /// The class with the greatest logit of a row, without the last column, and its softmax. NaN if a
   /// logit is NaN or the greatest is infinite.
   static float best_softmax(const T* row, index_t cols, index_t& label) {
@@ -102,14 +121,16 @@ class detr_call {
   void collect_softmax(index_t image, const matrix_view<const T>& logits,
                        yolo_buffers::candidates& out) const {
     if (logits.cols() < 2) return;
-    const auto threshold = static_cast<float>(params_.score_threshold);
+    const auto threshold = static_cast<float>(threshold_);
     std::uint64_t* const order = grown(out.search.records, queries_);
     float* const scores = grown(out.search.logits, queries_);
     index_t* const labels = grown(out.search.elements, queries_);
     index_t count = 0;
     for (index_t q = 0; q < queries_; ++q) {
       scores[q] = best_softmax(logits.row(q), logits.cols(), labels[q]);
-      if (is_above(scores[q], threshold)) order[count++] = static_cast<std::uint64_t>(q);
+      if (is_above(scores[q], threshold) &&
+          (class_limits_ == nullptr || is_above(scores[q], class_limits_[labels[q]])))
+        order[count++] = static_cast<std::uint64_t>(q);
     }
     sort_by_score(order, order + count, [&](index_t q) { return scores[q]; });
     for (index_t i = 0; i < std::min(count, params_.max_detections); ++i) {
@@ -136,6 +157,8 @@ class detr_call {
   vector_view<const image_size> sizes_;
   const detr_postprocess_params& params_;
   index_t queries_ = 0;
+  double threshold_ = 0;
+  const float* class_limits_ = nullptr;
 };
 
 }  // namespace detail
@@ -149,6 +172,7 @@ yolo_detections_view postprocess_detr(const detr_outputs<T>& outputs,
   const isa target = active_isa();
   detail::detr_call<T> call(target, outputs, image_sizes, params);
   call.check_arguments();
+  call.set_class_limits(buffers.class_limits);
   detail::look_at_logits("postprocess_detr", "outputs.logits", outputs.logits);
   const profile::scope timing([&] { return call.problem(policy); });
   yolo_postprocess_params results;

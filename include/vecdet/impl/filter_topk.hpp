@@ -107,6 +107,11 @@ inline double search_threshold(double score_threshold, score_kind kind) {
                                                       : score_threshold);
 }
 
+/// A class's limit of logits, for filter_topk_args.
+inline float logit_limit(double score_threshold) {
+  return static_cast<float>(search_threshold(score_threshold, score_kind::logits));
+}
+
 inline void check_search(double score_threshold, index_t k) {
   check(is_within(score_threshold, 0, 1), "filter_topk", "score_threshold", score_threshold,
         "a number in [0, 1]");
@@ -139,7 +144,7 @@ index_t append_best(filter_topk_buffers& buffers, const chunking& chunks, index_
 template <class T>
 index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double threshold, index_t k,
                             index_t count, index_t first_element, filter_topk_buffers& buffers,
-                            threading policy) {
+                            threading policy, const float* class_limits = nullptr) {
   using stored = value_of<T>;
   const chunking chunks = search_chunks(logits.size(), 1, policy);
   filter_topk_args<stored> args{};
@@ -149,6 +154,7 @@ index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double thr
   args.threshold = threshold;
   args.limit = k;
   args.capacity = filter_topk_capacity(k, chunks.size);
+  args.class_limits = class_limits;
   const auto search = kernels<filter_topk_kernels<stored>>(target).search;
   return append_best(
       buffers, chunks, 1, args.capacity, k, count, first_element, policy,
@@ -183,18 +189,20 @@ matrix_view<T> level_rows(const head_view<T>& logits, index_t image, index_t lev
 template <class T>
 index_t append_level_best(isa target, const head_view<T>& logits, index_t image, index_t level,
                           double threshold, index_t k, index_t count, index_t first_element,
-                          filter_topk_buffers& buffers, threading policy) {
+                          filter_topk_buffers& buffers, threading policy,
+                          const float* class_limits = nullptr) {
   const index_t per_location = logits.anchors() * logits.classes();
   if (per_location * logits.locations(level) == 0 || k == 0) return count;
   if (logits.layout() == head_layout::nhwc) {
     return append_best_of_rows(target, level_rows(logits, image, level), threshold, k, count,
-                               first_element, buffers, policy);
+                               first_element, buffers, policy, class_limits);
   }
   const chunking chunks = search_chunks(logits.locations(level), per_location, policy);
   auto args = plane_args(logits, image, level);
   args.threshold = threshold;
   args.limit = k;
   args.capacity = filter_topk_capacity(k, chunks.size * per_location);
+  args.class_limits = class_limits;
   const auto search = kernels<filter_topk_kernels<value_of<T>>>(target).search_planes;
   return append_best(
       buffers, chunks, per_location, args.capacity, k, count, first_element, policy,
@@ -206,7 +214,8 @@ index_t append_level_best(isa target, const head_view<T>& logits, index_t image,
 template <class T>
 filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double score_threshold,
                                    index_t k, filter_topk_buffers& buffers, threading policy,
-                                   score_kind kind = score_kind::logits) {
+                                   score_kind kind = score_kind::logits,
+                                   const float* class_limits = nullptr) {
   using stored = value_of<T>;
   check_search(score_threshold, k);
   const index_t size = logits.size();
@@ -224,7 +233,7 @@ filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double sco
         size};  // one maximum per logit; the few that pass are compared as integers
   });
   const index_t total = append_best_of_rows(target, logits, search_threshold(score_threshold, kind),
-                                            k, 0, 0, buffers, policy);
+                                            k, 0, 0, buffers, policy, class_limits);
   return {{buffers.logits.data(), total}, {buffers.elements.data(), total}};
 }
 

@@ -7,6 +7,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/input_checks.hpp>
+#include <vecdet/impl/nms_classes.hpp>
 #include <vecdet/impl/nms_groups.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/nms_params.hpp>
@@ -47,13 +48,6 @@ inline void check_nms(const char* function, index_t boxes, index_t scores,
   check(params.max_per_image >= 0, function, "params.max_per_image", params.max_per_image,
         "0 or more");
   check(params.max_total >= 0, function, "params.max_total", params.max_total, "0 or more");
-}
-
-/// The threshold, rounded to Real if params.float_threshold is set.
-template <class Real>
-double threshold_for(const nms_params& params, double threshold) {
-  return params.float_threshold ? static_cast<double>(rounded(static_cast<Real>(threshold)))
-                                : threshold;
 }
 
 /// The smallest overlap of type Real that suppresses.
@@ -177,8 +171,11 @@ class nms_call {
         scores_kernels_(kernels<nms_kernels<S>>(target)),
         policy_(policy) {}
 
-  vector_view<const index_t> run(const nms_groups& groups) {
+  vector_view<const index_t> run(const nms_groups& given) {
     index_t count = select();
+    if (!params_.classes.empty() || !params_.class_thresholds.empty())
+      count = select_by_class(given.classes, scores_, params_, buffers_, count);
+    const nms_groups groups = by_class_group(given, params_, buffers_);
     const bool grouped =
         groups.classes.size() > 0 || groups.images.size() > 0 || !groups.image_offsets.empty();
     grown(buffers_.spare, count);
@@ -214,11 +211,13 @@ class nms_call {
   index_t select() {
     nms_record* const records = grown(buffers_.records, boxes_.size());
     index_t count = scores_.size();
-    if (params_.drop_nan_scores || !is_minus_infinity(params_.score_threshold)) {
-      count =
-          scores_kernels_.select(scores_.data(), 0, count,
-                                 threshold_for<compute_type<S>>(params_, params_.score_threshold),
-                                 params_.drop_nan_scores, records);
+    const double threshold = params_.class_thresholds.empty()
+                                 ? params_.score_threshold
+                                 : -std::numeric_limits<double>::infinity();
+    if (params_.drop_nan_scores || !is_minus_infinity(threshold)) {
+      count = scores_kernels_.select(scores_.data(), 0, count,
+                                     threshold_for<compute_type<S>>(params_, threshold),
+                                     params_.drop_nan_scores, records);
     } else {
       // All boxes take part, so every chunk knows its position.
       constexpr index_t smallest_chunk = 16384;
@@ -322,6 +321,7 @@ vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<
                                    threading policy) {
   check_nms(function, boxes.size(), scores.size(), params);
   check_groups(function, groups, boxes.size());
+  check_nms_classes(function, groups, boxes.size(), params, buffers);
   if (params.format == nms_format::corners) look_at_boxes(function, "boxes", boxes);
   look_at_scores(function, "scores", scores, [](index_t) { return true; });
   const profile::scope timing([&] {

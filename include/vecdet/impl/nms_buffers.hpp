@@ -22,7 +22,7 @@ struct nms_task {
 
 struct nms_buffers {
   std::vector<nms_record> records, spare, kept;
-  std::vector<index_t> group_begin, group_kept, counters, result;
+  std::vector<index_t> group_begin, group_kept, counters, result, wanted, class_groups;
   std::vector<std::uint32_t> group_of, group_image, owners;
   std::vector<nms_task> tasks;
   aligned_vector<cache_line> scratch;

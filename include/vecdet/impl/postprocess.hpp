@@ -5,6 +5,7 @@
 #include <vecdet/box_ops.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/impl/candidates.hpp>
+#include <vecdet/impl/class_options.hpp>
 #include <vecdet/letterbox_transform.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/postprocess.hpp>
@@ -14,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -50,6 +52,37 @@ inline void check_postprocess_params(const char* function, const postprocess_par
   check_min_size(function, "params.min_size", params.min_size);
   check_corner_coder(function, "params.coder", params.coder);
 }
+
+/// Throws unless the lists of classes fit logits with `cols` columns, or logits without elements.
+inline void check_class_lists(const char* function, const postprocess_params& params, index_t cols,
+                              bool has_logits) {
+  if (params.detector == dense_detector::rpn) {
+    const index_t given = std::max(
+        {params.classes.size(), params.class_thresholds.size(), params.class_groups.size()});
+    check(given == 0, function, "the size of params.classes, class_thresholds or class_groups",
+          given, "0 for an RPN");
+    return;
+  }
+  const bool is_ssd = params.detector == dense_detector::ssd;
+  if (has_logits)
+    check_optional_size(function, "params.class_groups.size()", params.class_groups.size(), cols,
+                        "the columns of the logits");
+  check_class_limits(function, params, is_ssd ? 1 : 0, has_logits ? cols - 1 : no_limit,
+                     has_logits ? cols : params.class_thresholds.size());
+}
+
+/// What the search for candidates compares scores with.
+struct score_limits {
+  double threshold;           ///< the lowest one
+  const float* class_limits;  ///< of logits if the detector's elements are searched; or null
+
+  score_limits(const postprocess_params& params, index_t cols, std::vector<float>& buffer)
+      : threshold(lowest_threshold(params)),
+        class_limits(detail::class_limits(params, cols, buffer, [&](double score) {
+          return searches_elements(params.detector) ? logit_limit(score)
+                                                    : static_cast<float>(score);
+        })) {}
+};
 
 inline void check_image_sizes(const char* function, const image_sizes_view& sizes) {
   for (index_t i = 0; i < sizes.size(); ++i) {
@@ -95,6 +128,7 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
         function, "the number of anchors that are searched at once", largest,
         "at most 2^32 logits per image: on one level for FCOS, on all levels for SSD");
   check_postprocess_params(function, params);
+  check_class_lists(function, params, cols, rows > 0);
 }
 
 inline float sigmoid_score(float logit) {
@@ -152,12 +186,13 @@ class image_postprocess {
  public:
   image_postprocess(isa target, const head_outputs<T>& outputs, boxes_view<const float> anchors,
                     vector_view<const index_t> level_sizes, const postprocess_params& params,
-                    bool deltas_per_class = false)
+                    const score_limits& limits, bool deltas_per_class = false)
       : target_(target),
         outputs_(outputs),
         anchors_(anchors),
         level_sizes_(level_sizes),
         params_(params),
+        limits_(limits),
         deltas_per_class_(deltas_per_class) {}
 
   /// Finds the candidates of one image, level by level.
@@ -176,8 +211,9 @@ class image_postprocess {
       if (searches_elements(params_.detector)) {
         const matrix_view<const T> logits(outputs_.logits.row(first_row), level_size,
                                           outputs_.logits.cols(), outputs_.logits.stride());
-        const filter_topk_result found = run_filter_topk(
-            target_, logits, params_.score_threshold, params_.max_candidates, out.search, policy);
+        const filter_topk_result found =
+            run_filter_topk(target_, logits, limits_.threshold, params_.max_candidates, out.search,
+                            policy, score_kind::logits, limits_.class_limits);
         for (index_t i = 0; i < found.elements.size(); ++i)
           add(out, found.elements[i], first_row, first_anchor, sigmoid_score(found.logits[i]),
               level);
@@ -200,7 +236,8 @@ class image_postprocess {
     args.kind = is_ssd ? row_score::softmax : row_score::centerness;
     args.centerness = outputs_.centerness.data();
     args.centerness_step = 1;
-    args.score_threshold = params_.score_threshold;
+    args.score_threshold = limits_.threshold;
+    args.class_limits = limits_.class_limits;
     args.limit = is_ssd ? no_limit : params_.max_candidates;
     index_t* const per_class = grown(out.per_class, args.cols);
     std::fill(per_class, per_class + args.cols, index_t{0});
@@ -233,6 +270,7 @@ class image_postprocess {
   boxes_view<const float> anchors_;
   vector_view<const index_t> level_sizes_;
   const postprocess_params& params_;
+  const score_limits limits_;
   bool deltas_per_class_;
 };
 
@@ -241,8 +279,9 @@ inline detections_view best_detections(postprocess_buffers& buffers, index_t ima
                                        const postprocess_params& params, isa target,
                                        threading policy) {
   concatenate_candidates(buffers, images);
-  const vector_view<const index_t> kept = suppress_candidates(
-      buffers, images, params.iou_threshold, params.max_detections, false, target, policy);
+  const vector_view<const index_t> kept =
+      suppress_candidates(buffers, images, params.iou_threshold, params.max_detections, false,
+                          params.class_groups, target, policy);
   gather_kept(buffers, images, kept);
   const index_t count = kept.size();
   return {{buffers.kept_boxes.data(), count},
@@ -291,9 +330,10 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
         outputs.logits.size() * index_t{sizeof(T)}};
   });
 
+  const detail::score_limits limits(params, outputs.logits.cols(), buffers.class_limits);
   return detail::run_postprocess(
-      detail::image_postprocess<T>(target, outputs, anchors, level_sizes, params), image_sizes,
-      images, target, params, buffers, policy);
+      detail::image_postprocess<T>(target, outputs, anchors, level_sizes, params, limits),
+      image_sizes, images, target, params, buffers, policy);
 }
 
 }  // namespace VECDET_ABI

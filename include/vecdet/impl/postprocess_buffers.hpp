@@ -20,7 +20,7 @@ struct postprocess_buffers {
     index_t count = 0;
   };
   std::vector<candidates> images;
-  std::vector<float> boxes, scores, kept_boxes, kept_scores;
+  std::vector<float> boxes, scores, kept_boxes, kept_scores, class_limits;
   std::vector<index_t> labels, offsets, kept_labels, kept_offsets;
   nms_buffers nms;
 };

@@ -36,14 +36,16 @@ void check_postprocess(const head_level_outputs<T>& outputs, index_t anchors,
   if (!image_sizes.is_same_for_all())
     check_size(function, "image_sizes.size()", image_sizes.size(), logits.images(),
                "the images of the head");
+  check_class_lists(function, params, logits.classes(), logits.size() > 0);
 }
 
 template <class T>
 class levels_postprocess {
  public:
   levels_postprocess(isa target, const head_level_outputs<T>& outputs,
-                     const boxes_view<const float>& anchors, const postprocess_params& params)
-      : target_(target), outputs_(outputs), anchors_(anchors), params_(params) {}
+                     const boxes_view<const float>& anchors, const postprocess_params& params,
+                     const score_limits& limits)
+      : target_(target), outputs_(outputs), anchors_(anchors), params_(params), limits_(limits) {}
 
   /// Finds the candidates of one image, level by level.
   void collect(index_t image, const image_size& size, postprocess_buffers::candidates& out,
@@ -61,10 +63,9 @@ class levels_postprocess {
                       params_.detector == dense_detector::rpn ? l : element % classes, score);
       };
       if (searches_elements(params_.detector)) {
-        const index_t count =
-            append_level_best(target_, logits, image, l,
-                              search_threshold(params_.score_threshold, score_kind::logits),
-                              params_.max_candidates, 0, 0, out.search, policy);
+        const index_t count = append_level_best(
+            target_, logits, image, l, search_threshold(limits_.threshold, score_kind::logits),
+            params_.max_candidates, 0, 0, out.search, policy, limits_.class_limits);
         for (index_t i = 0; i < count; ++i)
           add(out.search.elements[static_cast<std::size_t>(i)],
               sigmoid_score(out.search.logits[static_cast<std::size_t>(i)]));
@@ -109,7 +110,8 @@ class levels_postprocess {
       args.kind = row_score::centerness;
       args.centerness = centres;
       args.centerness_step = centre.anchor;
-      args.score_threshold = params_.score_threshold;
+      args.score_threshold = limits_.threshold;
+      args.class_limits = limits_.class_limits;
       args.limit = limit;
       search(rows.rows(), rows.cols(), rows.cols(), [&](index_t capacity, auto... range) {
         row_search_args<T> chunk_args = args;
@@ -120,7 +122,8 @@ class levels_postprocess {
       auto args = plane_args(logits, image, level);
       args.centerness = centres;
       args.centerness_step = centre.anchor;
-      args.score_threshold = params_.score_threshold;
+      args.score_threshold = limits_.threshold;
+      args.class_limits = limits_.class_limits;
       args.limit = limit;
       search(logits.locations(level), logits.anchors() * logits.classes(), 0,
              [&](index_t capacity, auto... range) {
@@ -135,6 +138,7 @@ class levels_postprocess {
   const head_level_outputs<T>& outputs_;
   const boxes_view<const float>& anchors_;
   const postprocess_params& params_;
+  const score_limits limits_;
 };
 
 }  // namespace detail
@@ -161,9 +165,11 @@ detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<con
         policy.threads(),
         outputs.logits.size() * index_t{sizeof(T)}};
   });
-  return detail::run_postprocess(detail::levels_postprocess<T>(target, outputs, anchors, params),
-                                 image_sizes, outputs.logits.images(), target, params,
-                                 detail::workspace_access::buffers(workspace), policy);
+  detail::postprocess_buffers& buffers = detail::workspace_access::buffers(workspace);
+  const detail::score_limits limits(params, outputs.logits.classes(), buffers.class_limits);
+  return detail::run_postprocess(
+      detail::levels_postprocess<T>(target, outputs, anchors, params, limits), image_sizes,
+      outputs.logits.images(), target, params, buffers, policy);
 }
 
 }  // namespace VECDET_ABI

@@ -67,6 +67,8 @@ vector_view<const index_t> rotated_nms(matrix_view<T> boxes, vector_view<const v
   detail::check(!params.plus_one, function, "params.plus_one", "true", "false");
   detail::check_nms(function, boxes.rows(), scores.size(), params);
   detail::check_groups(function, groups, boxes.rows());
+  detail::nms_buffers& buffers = detail::workspace_access::buffers(workspace);
+  detail::check_nms_classes(function, groups, boxes.rows(), params, buffers);
   detail::look_at_scores(function, "scores", scores, [](index_t) { return true; });
   const isa target = active_isa();
   const profile::scope timing([&] {
@@ -79,8 +81,8 @@ vector_view<const index_t> rotated_nms(matrix_view<T> boxes, vector_view<const v
                             boxes.rows() * 6 * index_t{sizeof(type)}};
   });
   const detail::turned_nms<type> turned(boxes, rule, params, target);
-  return detail::nms_call<detail::turned_nms<type>, type>(
-             turned, scores, params, detail::workspace_access::buffers(workspace), target, policy)
+  return detail::nms_call<detail::turned_nms<type>, type>(turned, scores, params, buffers, target,
+                                                          policy)
       .run(groups);
 }
 

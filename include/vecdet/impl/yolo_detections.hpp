@@ -88,7 +88,7 @@ inline vector_view<const index_t> keep_detections(yolo_buffers& buffers, index_t
                                                   threading policy) {
   if (params.suppresses)
     return suppress_candidates(buffers, images, params.iou_threshold, params.max_detections,
-                               params.class_agnostic, target, policy);
+                               params.class_agnostic, params.class_groups, target, policy);
   const index_t* const offsets = buffers.offsets.data();
   index_t* const kept = grown(buffers.kept, offsets[images]);
   index_t total = 0;

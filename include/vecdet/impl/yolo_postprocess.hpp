@@ -6,7 +6,9 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/filter_topk.hpp>
+#include <vecdet/impl/class_options.hpp>
 #include <vecdet/impl/input_checks.hpp>
+#include <vecdet/impl/yolo_class_lists.hpp>
 #include <vecdet/impl/yolo_detections.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/yolo_postprocess.hpp>
@@ -16,6 +18,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/yolo_postprocess/yolo_postprocess.hpp>
 #endif
@@ -82,6 +85,7 @@ class yolo_call {
         transforms_(transforms),
         numbers_(outputs.numbers),
         params_(params),
+        lists_(params),
         by_rows_(params.layout == yolo_layout::rows),
         images_(outputs.images) {}
 
@@ -105,15 +109,24 @@ class yolo_call {
             numbers,
             is_scored ? "4 + score + class + params.extras"
                       : "4, 1 for the objectness if any, at least 1 class, and params.extras");
-      if (params_.classes != 0)
-        check_size(function, "params.classes", params_.classes, classes_,
+      if (params_.class_count != 0)
+        check_size(function, "params.class_count", params_.class_count, classes_,
                    is_unknown() ? "the number of scores of a box, if params.extras is not given"
                                 : "the number of scores of a box");
       check(classes_ < 1 << 24 && boxes_ <= (index_t{1} << 32) / classes_, function,
             "boxes of an image", boxes_,
             "at most 2^32 scores per image and fewer than 2^24 classes");
     }
+    lists_.check(function, !scored() && images_ > 0 && boxes_ > 0 ? classes_ : -1);
     check_transforms(function, transforms_, images_);
+  }
+
+  /// Sets the limits of classes; `buffer` keeps them.
+  void set_class_limits(std::vector<float>& buffer) {
+    threshold_ = static_cast<float>(lowest_threshold(params_));  // compared in float, as elsewhere
+    if (!scored())
+      class_limits_ = class_limits(params_, classes_, buffer,
+                                   [](double score) { return static_cast<float>(score); });
   }
 
   profile::problem problem(threading policy) const {
@@ -145,8 +158,8 @@ class yolo_call {
     args.classes = classes_;
     args.stride = numbers_.stride();
     args.multi_label = is_multi;
-    args.threshold =
-        static_cast<float>(params_.score_threshold);  // compared in float, as elsewhere
+    args.threshold = threshold_;
+    args.class_limits = class_limits_;
     args.limit = params_.max_candidates;
     args.capacity = filter_topk_capacity(args.limit, chunks.size * (is_multi ? classes_ : 1));
     const auto& own = kernels<yolo_kernels<T>>(target_);
@@ -171,6 +184,7 @@ class yolo_call {
       planes.plane = args.stride;
       planes.threshold = static_cast<double>(args.threshold);
       planes.limit = args.limit;
+      planes.class_limits = args.class_limits;
       planes.capacity = args.capacity;
       const auto search = kernels<filter_topk_kernels<T>>(target_).search_planes;
       search_best(
@@ -224,16 +238,35 @@ class yolo_call {
         }
   }
 
+  /// Throws if a class of score_and_class has no element in a list that has one per class.
+  void check_labels() const {
+    if (!has_unknown_label_.load(std::memory_order_relaxed)) return;
+    for (index_t image = 0; image < images_; ++image)
+      for (index_t box = 0; box < boxes_; ++box) {
+        const auto label = static_cast<float>(*number(image, box, 5));
+        if (is_above(static_cast<float>(*number(image, box, 4)), threshold_) &&
+            !lists_.knows(class_of_number(label)))
+          throw_invalid_argument(
+              function,
+              "the class of box " + std::to_string(box) + " of image " + std::to_string(image),
+              label,
+              "a class that has an element in params.class_thresholds and class_groups, of which "
+              "there are " +
+                  std::to_string(lists_.size()));
+      }
+  }
+
   /// With VECDET_CHECK=1, reports a number of scores that models with extras seem to have, unless
   /// the number of extras or of classes is given.
   void look_at_numbers() const {
     const index_t likely = likely_extras(classes_);
-    if (!is_unknown() || params_.classes != 0 || scored() || likely == 0 || !checks_input()) return;
+    if (!is_unknown() || params_.class_count != 0 || scored() || likely == 0 || !checks_input())
+      return;
     const std::string scores = std::to_string(classes_);
     report_input(function, "params.extras",
                  "not given, and the boxes have " + scores + " scores, as those of models with " +
                      std::to_string(likely) + " extras seem to have; pass extras=" +
-                     std::to_string(likely) + ", or classes=" + scores + " if all are scores");
+                     std::to_string(likely) + ", or class_count=" + scores + " if all are scores");
   }
 
   index_t extras() const { return std::max(params_.extras, index_t{0}); }
@@ -269,8 +302,8 @@ class yolo_call {
     check(p.max_detections >= 0, function, "params.max_detections", p.max_detections, "0 or more");
     check((p.extras >= 0 && p.extras <= most_yolo_extras) || is_unknown(), function,
           "params.extras", p.extras, "0 to 2^31 - 1, or unknown_extras");
-    check(p.classes >= 0 && (p.classes == 0 || !scored()), function, "params.classes", p.classes,
-          scored() ? "0 if params.scores is score_and_class" : "0 or more");
+    check(p.class_count >= 0 && (p.class_count == 0 || !scored()), function, "params.class_count",
+          p.class_count, scored() ? "0 if params.scores is score_and_class" : "0 or more");
     check(p.keypoint_size == 0 || p.keypoint_size == 2 || p.keypoint_size == 3, function,
           "params.keypoint_size", p.keypoint_size, "0, 2 or 3");
     check(p.keypoint_size == 0 || extras() % p.keypoint_size == 0, function, "params.extras",
@@ -301,14 +334,20 @@ class yolo_call {
 
   /// Finds the candidates of rows with a score and a class. There are a few hundred rows.
   void collect_scored(index_t image, yolo_buffers::candidates& out) const {
-    const auto threshold = static_cast<float>(params_.score_threshold);
     std::uint64_t* const records = grown(out.search.records, boxes_);
     std::uint64_t* const spare = grown(out.search.spare, boxes_);
     const auto score = [&](index_t box) { return static_cast<float>(*number(image, box, 4)); };
+    const auto label = [&](index_t box) {
+      return class_of_number(static_cast<float>(*number(image, box, 5)));
+    };
     std::uint64_t* end = spare;
     for (index_t box = 0; box < boxes_; ++box) {
       note_outside(is_outside(score(box)));
-      if (is_above(score(box), threshold)) *end++ = static_cast<std::uint64_t>(box);
+      if (!is_above(score(box), threshold_) || !lists_.wants(label(box))) continue;
+      if (!lists_.knows(label(box)))
+        has_unknown_label_.store(true, std::memory_order_relaxed);
+      else if (lists_.passes(score(box), label(box)))
+        *end++ = static_cast<std::uint64_t>(box);
     }
     std::copy(spare, end, records);
     std::uint64_t* const last = records + (end - spare);
@@ -317,9 +356,7 @@ class yolo_call {
     reserve(out, out.count);
     for (index_t i = 0; i < out.count; ++i) {
       const auto box = static_cast<index_t>(records[i]);
-      const auto label = static_cast<float>(*number(image, box, 5));
-      const bool is_class = is_within(static_cast<double>(label), 0, 1 << 24);
-      put(image, out, i, box, is_class ? static_cast<index_t>(label) : -1, score(box));
+      put(image, out, i, box, label(box), score(box));
     }
   }
 
@@ -327,10 +364,13 @@ class yolo_call {
   vector_view<const letterbox_transform> transforms_;
   matrix_view<const T> numbers_;
   const yolo_postprocess_params& params_;
+  const yolo_class_lists lists_;
   const bool by_rows_;
   const index_t images_;
   index_t boxes_ = 0, classes_ = 0;
-  mutable std::atomic<bool> has_outside_{false};
+  float threshold_ = 0;
+  const float* class_limits_ = nullptr;
+  mutable std::atomic<bool> has_outside_{false}, has_unknown_label_{false};
 };
 
 }  // namespace detail
@@ -344,9 +384,11 @@ yolo_detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
   const isa target = active_isa();
   detail::yolo_call<T> call(target, outputs, transforms, params);
   call.check_arguments();
+  call.set_class_limits(buffers.class_limits);
   const profile::scope timing([&] { return call.problem(policy); });
   const yolo_detections_view found =
       detail::find_detections(call, buffers, params, !transforms.empty(), target, policy);
+  call.check_labels();
   call.check_scores();
   call.look_at_numbers();
   detail::look_at_scores("postprocess_yolo", "outputs.numbers", found.scores,

@@ -42,6 +42,7 @@ class postprocess_dense_kernel {
       params_.coder.weight_w = weights[2];
       params_.coder.weight_h = weights[3];
     }
+    lists_.read(node, params_);
     head_outputs<float> outputs_of_no_image;  // of a call that checks the parameters
     outputs_of_no_image.logits = matrix_view<const float>(nullptr, 0, 1);
     postprocess_workspace workspace;
@@ -99,6 +100,7 @@ class postprocess_dense_kernel {
   }
 
   postprocess_params params_;
+  class_lists lists_;
   workspace_pool<postprocess_workspace> workspaces_;
 };
 

@@ -42,12 +42,13 @@ class postprocess_yolo_kernel {
       detail::check(params_.extras >= 0 && params_.extras <= detail::most_yolo_extras, name,
                     "extras", params_.extras, "0 to 2^31 - 1");
     node.read("keypoint_size", params_.keypoint_size);
-    if (node.read("classes", classes_)) {
-      detail::check(params_.scores != yolo_scores::score_and_class, name, "classes", classes_,
-                    "no value, because the model gives one score and its class");
-      detail::check(classes_ >= 1, name, "classes", classes_, "1 or more");
+    if (node.read("class_count", class_count_)) {
+      detail::check(params_.scores != yolo_scores::score_and_class, name, "class_count",
+                    class_count_, "no value, because the model gives one score and its class");
+      detail::check(class_count_ >= 1, name, "class_count", class_count_, "1 or more");
     }
-    params_.classes = classes_;
+    params_.class_count = class_count_;
+    lists_.read(node, params_);
     yolo_postprocess_workspace workspace;  // of a call that checks the parameters
     postprocess_yolo(yolo_outputs<float>{{}, 0}, {}, params_, workspace);
   }
@@ -92,12 +93,12 @@ class postprocess_yolo_kernel {
     const index_t before = is_scored ? 6 : params_.scores == yolo_scores::objectness ? 5 : 4;
     const index_t extras = std::max(params_.extras, index_t{0});
     const index_t classes = numbers - before - extras;
-    bool is_right = is_scored ? classes == 0 : classes == classes_;
-    if (!is_scored && classes_ == 0) {
+    bool is_right = is_scored ? classes == 0 : classes == class_count_;
+    if (!is_scored && class_count_ == 0) {
       is_right = numbers <= boxes || boxes == 0;
-      text += ", and more boxes than numbers per box: is it transposed? If not, set classes";
+      text += ", and more boxes than numbers per box: is it transposed? If not, set class_count";
     } else if (!is_scored) {
-      text += " with " + std::to_string(classes_) + " classes";
+      text += " with " + std::to_string(class_count_) + " classes";
     }
     if (!is_right) output.check_shape({}, text.c_str());
   }
@@ -130,7 +131,8 @@ class postprocess_yolo_kernel {
   }
 
   yolo_postprocess_params params_;
-  index_t classes_ = 0;  // 0: any number
+  index_t class_count_ = 0;  // 0: any number
+  class_lists lists_;
   workspace_pool<yolo_postprocess_workspace> workspaces_;
 };
 

@@ -145,6 +145,17 @@ bool attributes::read(const char* name, std::vector<double>& value) const {
   return true;
 }
 
+bool attributes::read(const char* name, std::vector<index_t>& value) const {
+  std::size_t size = 0;
+  if (!succeeds(Ort::GetApi().KernelInfoGetAttributeArray_int64(info_, name, nullptr, &size))) {
+    check_absent(name, "a list of integers");
+    return false;
+  }
+  value.resize(size);
+  ensure(Ort::GetApi().KernelInfoGetAttributeArray_int64(info_, name, value.data(), &size));
+  return true;
+}
+
 index_t attributes::required(const char* name) const {
   index_t value = 0;
   if (!read(name, value)) detail::throw_invalid_argument(op_, name, "missing", "an integer");

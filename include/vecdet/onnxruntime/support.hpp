@@ -80,6 +80,7 @@ class attributes {
   bool read(const char* name, bool& value) const;
   bool read(const char* name, std::string& value) const;
   bool read(const char* name, std::vector<double>& value) const;
+  bool read(const char* name, std::vector<index_t>& value) const;
 
   /// The same for one of the names in a list.
   template <class Value, std::size_t N>
@@ -210,6 +211,22 @@ class call {
   OrtKernelContext* context_;
   parallel_loop loop_;
   std::size_t input_count_;
+};
+
+/// The lists of parameters per class.
+struct class_lists {
+  std::vector<index_t> classes, groups;
+  std::vector<double> thresholds;
+
+  template <class Params>
+  void read(const attributes& node, Params& params) {
+    node.read("classes", classes);
+    node.read("class_thresholds", thresholds);
+    node.read("class_groups", groups);
+    params.classes = classes;
+    params.class_thresholds = thresholds;
+    params.class_groups = groups;
+  }
 };
 
 /// The workspaces of a kernel: each call on another thread takes one.

@@ -119,17 +119,29 @@ std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_p
     return corners_of(load_box<real>(boxes, i), params.format);
   };
   const auto score = [&](index_t i) { return static_cast<double>(scores[i]); };
-  const double score_threshold =
-      params.float_threshold
-          ? static_cast<double>(static_cast<compute_type<value_of<S>>>(params.score_threshold))
-          : params.score_threshold;
+  const auto score_threshold = [&](index_t i) {
+    const double threshold = params.class_thresholds.empty()
+                                 ? params.score_threshold
+                                 : params.class_thresholds[groups.class_of(i)];
+    return params.float_threshold
+               ? static_cast<double>(static_cast<compute_type<value_of<S>>>(threshold))
+               : threshold;
+  };
+  const auto group_of = [&](index_t i) {
+    const index_t own = groups.class_of(i);
+    return std::make_pair(groups.image_of(i),
+                          params.class_groups.empty() ? own : params.class_groups[own]);
+  };
 
   std::vector<index_t> order;
   for (index_t i = 0; i < boxes.size(); ++i) {
+    if (!params.classes.empty() && std::find(params.classes.begin(), params.classes.end(),
+                                             groups.class_of(i)) == params.classes.end())
+      continue;
     const bool is_nan = std::isnan(score(i));
     if (is_nan ? params.drop_nan_scores
-               : !(score(i) > score_threshold ||
-                   params.score_threshold == -std::numeric_limits<double>::infinity()))
+               : !(score(i) > score_threshold(i) ||
+                   score_threshold(i) == -std::numeric_limits<double>::infinity()))
       continue;
     if (params.drop_degenerate && is_degenerate(corners(i), params.plus_one)) continue;
     order.push_back(i);
@@ -142,7 +154,7 @@ std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_p
   std::map<std::pair<index_t, index_t>, std::vector<index_t>> kept_of_group;
   std::map<index_t, index_t> count_per_image;
   for (const index_t i : order) {
-    std::vector<index_t>& rivals = kept_of_group[groups(i)];
+    std::vector<index_t>& rivals = kept_of_group[group_of(i)];
     index_t& count = count_per_image[groups.image_of(i)];
     if (static_cast<index_t>(rivals.size()) >= params.max_per_class ||
         count >= params.max_per_image || static_cast<index_t>(kept.size()) >= params.max_total)
@@ -162,7 +174,7 @@ std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_p
                      [&](index_t a, index_t b) { return groups.image_of(a) < groups.image_of(b); });
   if (params.order == nms_order::image_class_score)
     std::stable_sort(kept.begin(), kept.end(),
-                     [&](index_t a, index_t b) { return groups(a) < groups(b); });
+                     [&](index_t a, index_t b) { return group_of(a) < group_of(b); });
   return kept;
 }
 

@@ -31,9 +31,24 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
   const bool has_objectness = params.scores == yolo_scores::objectness;
   const bool has_label = params.scores == yolo_scores::score_and_class;
   const auto extras = static_cast<std::size_t>(std::max(params.extras, index_t{0}));
-  const auto threshold = static_cast<float>(params.score_threshold);
+  // Of a class, and the lowest one of the wanted classes.
+  const auto is_wanted = [&](index_t label) {
+    return params.classes.empty() ||
+           std::find(params.classes.begin(), params.classes.end(), label) != params.classes.end();
+  };
+  const auto threshold_of = [&](index_t label) {
+    return static_cast<float>(params.class_thresholds.empty() ? params.score_threshold
+                                                              : params.class_thresholds[label]);
+  };
+  float threshold = params.class_thresholds.empty() ? threshold_of(0) : 1;
+  for (index_t c = 0; c < params.class_thresholds.size(); ++c)
+    if (is_wanted(c)) threshold = std::min(threshold, threshold_of(c));
 
   std::vector<yolo_detection> candidates;
+  const auto add = [&](const yolo_detection& found) {
+    if (is_wanted(found.label) && found.score > threshold_of(found.label))
+      candidates.push_back(found);
+  };
   for (std::size_t b = 0; b < rows.size(); ++b) {
     const std::vector<float>& row = rows[b];
     yolo_detection found{};
@@ -49,7 +64,7 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
     if (has_label) {
       found.score = row[4];
       found.label = row[5] >= 0 && row[5] <= 16777216 ? static_cast<index_t>(row[5]) : -1;
-      if (found.score > threshold) candidates.push_back(found);
+      add(found);
       continue;
     }
     const float objectness = has_objectness ? row[4] : 1;
@@ -61,13 +76,13 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
       found.score = score(c);
       found.label = static_cast<index_t>(c);
       if (!(found.score > threshold)) continue;
-      if (params.multi_label) candidates.push_back(found);
+      if (params.multi_label) add(found);
       if (best < 0 || found.score > score(static_cast<std::size_t>(best))) best = found.label;
     }
     if (params.multi_label || best < 0) continue;
     found.score = score(static_cast<std::size_t>(best));
     found.label = best;
-    candidates.push_back(found);
+    add(found);
   }
   std::stable_sort(
       candidates.begin(), candidates.end(),
@@ -82,7 +97,9 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
     for (const yolo_detection& c : candidates) {
       boxes.insert(boxes.end(), c.box, c.box + 4);
       scores.push_back(c.score);
-      labels.push_back(params.class_agnostic ? 0 : c.label);
+      labels.push_back(params.class_agnostic         ? 0
+                       : params.class_groups.empty() ? c.label
+                                                     : params.class_groups[c.label]);
     }
     kept = nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
                nms_params::torchvision(params.iou_threshold),

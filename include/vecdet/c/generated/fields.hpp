@@ -148,6 +148,9 @@ struct fields_of<vecdet_postprocess_params> {
     copy(p.max_detections, c.max_detections, "params.max_detections");
     copy(p.coder, c.coder, "params.coder");
     copy(p.min_size, c.min_size, "params.min_size");
+    copy(p.classes, c.classes, "params.classes");
+    copy(p.class_thresholds, c.class_thresholds, "params.class_thresholds");
+    copy(p.class_groups, c.class_groups, "params.class_groups");
   }
 };
 
@@ -188,7 +191,10 @@ struct fields_of<vecdet_yolo_postprocess_params> {
     copy(p.max_candidates, c.max_candidates, "params.max_candidates");
     copy(p.max_detections, c.max_detections, "params.max_detections");
     copy(p.extras, c.extras, "params.extras");
+    copy(p.class_count, c.class_count, "params.class_count");
     copy(p.classes, c.classes, "params.classes");
+    copy(p.class_thresholds, c.class_thresholds, "params.class_thresholds");
+    copy(p.class_groups, c.class_groups, "params.class_groups");
     copy(p.keypoint_size, c.keypoint_size, "params.keypoint_size");
   }
 };
@@ -202,6 +208,8 @@ struct fields_of<vecdet_detr_postprocess_params> {
     copy(p.score_threshold, c.score_threshold, "params.score_threshold");
     copy(p.max_detections, c.max_detections, "params.max_detections");
     copy(p.results, c.results, "params.results");
+    copy(p.classes, c.classes, "params.classes");
+    copy(p.class_thresholds, c.class_thresholds, "params.class_thresholds");
   }
 };
 
@@ -268,6 +276,9 @@ struct fields_of<vecdet_nms_params> {
     copy(p.max_per_class, c.max_per_class, "params.max_per_class");
     copy(p.max_per_image, c.max_per_image, "params.max_per_image");
     copy(p.max_total, c.max_total, "params.max_total");
+    copy(p.classes, c.classes, "params.classes");
+    copy(p.class_thresholds, c.class_thresholds, "params.class_thresholds");
+    copy(p.class_groups, c.class_groups, "params.class_groups");
   }
 };
 

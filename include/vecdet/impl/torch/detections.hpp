@@ -201,11 +201,18 @@ inline std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits,
 /// @param weights of dx, dy, dw, dh; empty: all 1
 /// @param size_limit upper limit of dw and dh; infinity: unbounded
 /// @param centerness images x anchors: FCOS only
+/// @param classes the wanted classes, columns of the logits; empty: all
+/// @param class_thresholds a threshold per column of the logits instead of score_threshold; empty:
+/// none
+/// @param class_groups a group per column of the logits: boxes of classes with the same group
+/// suppress each other; empty: each class is a group of its own
 inline detection_tensors postprocess(const at::Tensor& logits, const at::Tensor& deltas,
                                      const at::Tensor& anchors, at::ArrayRef<double> image_sizes,
                                      at::IntArrayRef level_sizes, const postprocess_params& params_,
                                      at::ArrayRef<double> weights,
-                                     const optional_tensor& centerness) {
+                                     const optional_tensor& centerness, at::IntArrayRef classes,
+                                     at::ArrayRef<double> class_thresholds,
+                                     at::IntArrayRef class_groups) {
   constexpr const char* function = "postprocess";
   return translated([&] {
     check_dense(function, "logits", logits);
@@ -218,6 +225,10 @@ inline detection_tensors postprocess(const at::Tensor& logits, const at::Tensor&
         image_sizes_from(function, image_sizes, logits.size(0));
     postprocess_params params = params_;
     params.coder = coder_of(function, params.coder, weights);
+    params.classes = vector_view<const index_t>(classes.data(), classes.size());
+    params.class_thresholds =
+        vector_view<const double>(class_thresholds.data(), class_thresholds.size());
+    params.class_groups = vector_view<const index_t>(class_groups.data(), class_groups.size());
 
     const at::ScalarType type = computed_type(function, "logits", logits);
     const rows x("logits", logits, type);

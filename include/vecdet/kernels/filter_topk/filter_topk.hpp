@@ -48,10 +48,13 @@ class topk_search {
   static constexpr std::uintptr_t ahead = 6144;
 
  public:
-  topk_search(const filter_topk_args<T>& args, uint64_t* records, uint64_t* spare)
+  topk_search(const filter_topk_args<T>& args, index_t first, uint64_t* records, uint64_t* spare)
       : threshold_(static_cast<real>(args.threshold)),
         limit_(args.limit),
         most_before_block_(args.capacity - block),
+        class_limits_(args.class_limits),
+        classes_(args.cols),
+        first_(first),
         records_(records),
         spare_(spare) {}
   topk_search(const plane_search_args<T>& args, uint64_t* records, uint64_t* spare)
@@ -60,6 +63,8 @@ class topk_search {
         most_before_block_(args.capacity - block),
         step_(args.anchors * args.classes),
         is_in_order_(false),
+        class_limits_(args.class_limits),
+        classes_(args.classes),
         records_(records),
         spare_(spare) {}
 
@@ -127,6 +132,7 @@ class topk_search {
 
   /// Appends the logits above the threshold; takes at most one block.
   VECDET_NOINLINE void take(const T* logits, index_t size, index_t element) {
+    if (class_limits_ != nullptr) return take_above_limits(logits, size, element);
     index_t i = 0;
     for (; i + lanes <= size; i += lanes) {
       uint32_t bits = to_bits(load(logits + i) > reals(threshold_));
@@ -138,6 +144,14 @@ class topk_search {
     const int rest = static_cast<int>(size - i);  // below 16
     for (int lane = 0; lane < rest; ++lane, ++i)
       if (static_cast<real>(logits[i]) > threshold_) record(logits[i], element + i * step_);
+    if (count_ > most_before_block_) keep_best();
+  }
+  VECDET_NOINLINE void take_above_limits(const T* logits, index_t size, index_t element) {
+    for (index_t i = 0; i < size; ++i, element += step_) {
+      const auto x = static_cast<real>(logits[i]);
+      if (x > threshold_ && x > class_limits_[(first_ + element) % classes_])
+        record(logits[i], element);
+    }
     if (count_ > most_before_block_) keep_best();
   }
   VECDET_INLINE void record(T logit, index_t element) {
@@ -162,13 +176,15 @@ class topk_search {
   index_t limit_, most_before_block_, count_ = 0;
   index_t step_ = 1;         ///< from a logit's element to that of the next
   bool is_in_order_ = true;  ///< whether elements ascend in the order of the scan
+  const float* class_limits_;
+  index_t classes_, first_ = 0;  ///< elements are numbered from `first_` on
   uint64_t *records_, *spare_;
 };
 
 template <class T>
 index_t search_topk(const filter_topk_args<T>& args, index_t first, index_t last, uint64_t* records,
                     uint64_t* spare) {
-  topk_search<T> search(args, records, spare);
+  topk_search<T> search(args, first, records, spare);
   if (args.stride == args.cols) {
     search.scan(args.logits + first, last - first, 0);
     return search.finish();
@@ -267,7 +283,9 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
       const double score =
           softmax ? __builtin_exp(x - sum.greatest - sum.rest) : centered_score(centre, x);
       const auto rounded_score = static_cast<float>(score);
-      if (!(rounded_score > threshold)) return;
+      if (!(rounded_score > threshold) ||
+          !detail::is_above_limit(args.class_limits, col, rounded_score))
+        return;
       records[count++] =
           record_of(rounded_score, static_cast<uint32_t>((r - first) * columns + col));
     };
@@ -322,7 +340,7 @@ index_t search_centered_planes(const plane_search_args<T>& args, index_t first, 
         const auto take = [&](index_t i) {
           const auto score =
               static_cast<float>(centered_score(centres[i], static_cast<double>(plane[i])));
-          if (!(score > threshold)) return;
+          if (!(score > threshold) || !detail::is_above_limit(args.class_limits, c, score)) return;
           records[count++] = record_of(
               score, static_cast<uint32_t>((begin - first + i) * every + a * args.classes + c));
         };

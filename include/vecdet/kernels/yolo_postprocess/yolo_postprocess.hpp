@@ -25,11 +25,16 @@ class yolo_records {
       : threshold_(args.threshold),
         limit_(args.limit),
         capacity_(args.capacity),
+        classes_(args.classes),
+        class_limits_(args.class_limits),
         records_(records),
         spare_(spare) {}
 
   VECDET_INLINE float threshold() const { return threshold_; }
-  VECDET_INLINE void add(float score, index_t element) {
+  /// Adds a box's score in a class, unless it is not above the limit of the class.
+  VECDET_INLINE void add(float score, index_t box, index_t class_index) {
+    if (!detail::is_above_limit(class_limits_, class_index, score)) return;
+    const index_t element = box * classes_ + class_index;
     records_[count_++] = record_of(score, static_cast<uint32_t>(element));
     if (count_ == capacity_) keep_best();
   }
@@ -47,7 +52,8 @@ class yolo_records {
   }
 
   float threshold_;
-  index_t limit_, capacity_, count_ = 0;
+  index_t limit_, capacity_, classes_, count_ = 0;
+  const float* class_limits_;
   uint64_t *records_, *spare_;
 };
 
@@ -153,8 +159,7 @@ index_t search_yolo_planes(const yolo_search_args<T>& args, index_t first, index
       tile.add_plane<looks>(args.scores + c * args.stride + begin, c);
     tile.for_each_found(threshold,
                         [&](index_t box, float score, index_t class_index) VECDET_INLINE_LAMBDA {
-                          if (score > found.threshold())
-                            found.add(score, (begin + box) * args.classes + class_index);
+                          if (score > found.threshold()) found.add(score, begin + box, class_index);
                         });
   }
   if constexpr (looks) *args.has_outside = tile.has_negative();
@@ -236,9 +241,9 @@ index_t search_yolo_rows(const yolo_search_args<T>& args, index_t first, index_t
     for (index_t c = 0; c < args.classes; ++c) {
       const float score = static_cast<float>(scores[c]) * objectness;
       if (args.multi_label) {
-        if (score > found.threshold()) found.add(score, box * args.classes + c);
+        if (score > found.threshold()) found.add(score, box, c);
       } else if (score == greatest) {
-        found.add(score, box * args.classes + c);
+        found.add(score, box, c);
         break;
       }
     }

@@ -69,11 +69,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(const at:
     const at::Tensor& deltas, const at::Tensor& anchors, at::ArrayRef<double> image_sizes,
     at::IntArrayRef level_sizes, dense_detector kind, double score_threshold,
     std::int64_t max_candidates, double iou_threshold, std::int64_t max_detections,
-    at::ArrayRef<double> weights, const at::Tensor& centerness, double size_limit,
-    double min_size) {
+    at::ArrayRef<double> weights, const at::Tensor& centerness, double size_limit, double min_size,
+    at::IntArrayRef classes, at::ArrayRef<double> class_thresholds, at::IntArrayRef class_groups) {
   return operators::postprocess::call(logits, deltas, anchors, image_sizes, level_sizes, kind,
       score_threshold, max_candidates, iou_threshold, max_detections, weights, centerness,
-      size_limit, min_size);
+      size_limit, min_size, classes, class_thresholds, class_groups);
 }
 
 }  // namespace ops
@@ -111,8 +111,8 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "postprocess(Tensor logits, Tensor deltas, Tensor anchors, float[] image_sizes, int[] "
       "level_sizes=[], int kind=0, float score_threshold=0.05, int max_candidates=1000, float "
       "iou_threshold=0.5, int max_detections=300, float[] weights=[], Tensor? centerness=None, "
-      "float size_limit=4.135166556742356, float min_size=0.0) -> (Tensor, Tensor, Tensor, "
-      "Tensor)");
+      "float size_limit=4.135166556742356, float min_size=0.0, int[] classes=[], float[] "
+      "class_thresholds=[], int[] class_groups=[]) -> (Tensor, Tensor, Tensor, Tensor)");
   operators::postprocess::define_autocast<0, 1, 11>(m);
 }
 

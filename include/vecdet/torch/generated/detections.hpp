@@ -62,6 +62,11 @@ std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits, double 
 /// @param weights of dx, dy, dw, dh; empty: all 1
 /// @param size_limit upper limit of dw and dh; infinity: unbounded
 /// @param centerness images x anchors: FCOS only
+/// @param classes the wanted classes, columns of the logits; empty: all
+/// @param class_thresholds a threshold per column of the logits instead of score_threshold; empty:
+/// none
+/// @param class_groups a group per column of the logits: boxes of classes with the same group
+/// suppress each other; empty: each class is a group of its own
 /// @param score_threshold in [0, 1]; scores above it count
 /// @param max_candidates per level; SSD: per class
 /// @param iou_threshold in [0, 1]
@@ -72,7 +77,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(const at:
     at::IntArrayRef level_sizes = {}, dense_detector kind = dense_detector::retinanet,
     double score_threshold = 0.05, std::int64_t max_candidates = 1000, double iou_threshold = 0.5,
     std::int64_t max_detections = 300, at::ArrayRef<double> weights = {},
-    const at::Tensor& centerness = {}, double size_limit = 4.135166556742356, double min_size = 0);
+    const at::Tensor& centerness = {}, double size_limit = 4.135166556742356, double min_size = 0,
+    at::IntArrayRef classes = {}, at::ArrayRef<double> class_thresholds = {},
+    at::IntArrayRef class_groups = {});
 
 }  // namespace ops
 }  // namespace VECDET_ABI

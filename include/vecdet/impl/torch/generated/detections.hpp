@@ -35,7 +35,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(const at:
     at::IntArrayRef level_sizes, dense_detector kind, double score_threshold,
     std::int64_t max_candidates, double iou_threshold, std::int64_t max_detections,
     at::ArrayRef<double> weights, const optional_tensor& centerness, double size_limit,
-    double min_size) {
+    double min_size, at::IntArrayRef classes, at::ArrayRef<double> class_thresholds,
+    at::IntArrayRef class_groups) {
   postprocess_params params;
   params.detector = kind;
   params.score_threshold = score_threshold;
@@ -44,7 +45,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(const at:
   params.max_detections = max_detections;
   params.coder.size_limit = size_limit;
   params.min_size = min_size;
-  return Function(logits, deltas, anchors, image_sizes, level_sizes, params, weights, centerness);
+  return Function(logits, deltas, anchors, image_sizes, level_sizes, params, weights, centerness,
+      classes, class_thresholds, class_groups);
 }
 
 }  // namespace flat
