@@ -5,6 +5,7 @@ import copy
 import pickle
 import sys
 import unittest
+from unittest import mock
 
 try:
     import torch
@@ -216,6 +217,10 @@ class Normalization(unittest.TestCase):
 class Modules(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(4)
+        # Small maps suffice here; Choice tests the rule.
+        patch = mock.patch.object(_normalization, "_is_faster", lambda *_: True)
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def networks(self):
         """Networks whose ReLU and SiLU all follow a normalisation."""
@@ -364,6 +369,39 @@ class Modules(unittest.TestCase):
                 names, y = operators_of(lambda: ours(x))
                 self.assertIn(OURS, names)
                 self.assertEqual(y.dtype, net(x).dtype)
+
+
+class Choice(unittest.TestCase):
+    """Who computes, by the rule of docs/pytorch.md."""
+
+    def test_size_type_layout_and_activation(self):
+        plain, last = FORMATS
+        narrow, wide = torch.bfloat16, torch.float32
+        million = (2, 32, 128, 128)  # 2 ** 20 numbers
+        less, quarter = (2, 32, 128, 127), (1, 16, 128, 128)
+        activations = {"none": None, "relu": nn.ReLU(), "silu": nn.SiLU()}
+        for activation, shape, layout, dtype, trains, is_ours in (
+            ("none", quarter, plain, wide, True, True), ("none", (1, 16, 128, 127), plain, wide, True, False),
+            ("silu", quarter, plain, wide, True, True), ("silu", quarter, plain, wide, False, False),
+            ("silu", quarter, plain, narrow, True, False), ("silu", quarter, last, wide, True, False),
+            ("silu", million, plain, wide, False, True), ("silu", less, plain, wide, False, False),
+            ("silu", million, plain, narrow, True, True), ("silu", million, last, narrow, True, True),
+            ("silu", less, last, wide, True, False), ("silu", million, last, wide, True, True),
+            ("relu", million, last, wide, True, False), ("relu", (4, 32, 128, 128), last, wide, True, True),
+            ("none", (4, 32, 128, 128), last, wide, True, False),
+            ("none", (4, 32, 128, 128), plain, wide, False, False),
+            ("silu", (4, 15, 256, 128), last, wide, True, False), ("silu", (4, 16, 256, 128), last, wide, True, True),
+            ("silu", million, plain, torch.float64, True, False),
+        ):
+            with self.subTest(activation=activation, shape=shape, layout=layout, dtype=dtype, trains=trains):
+                after = activations[activation]
+                net = nn.Sequential(nn.BatchNorm2d(shape[1]), *([] if after is None else [after]))
+                net = vecdet.torch.accelerate_convolutions(net).train(trains)
+                if dtype == torch.float64:
+                    net = net.double()
+                with torch.no_grad():
+                    names, _ = operators_of(lambda: net(torch.zeros(shape, dtype=dtype).to(memory_format=layout)))
+                self.assertEqual(any(name in (OURS, INFERENCE) for name in names), is_ours)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from ._transforms import is_transformed
 _ops = torch.ops.vecdet
 
 ACTIVATIONS = {"none": 0, "relu": 1, "silu": 2}
-_TYPES = (torch.float32, torch.bfloat16, torch.float64)
 
 
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
@@ -63,7 +62,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 @replaces(nn.BatchNorm2d)
 class BatchNorm2d(nn.BatchNorm2d):
     def forward(self, input):
-        if not _fits(self, input):
+        if not _fits(self, input, "none"):
             return super().forward(input)
         return _normalize(self, input, "none")
 
@@ -82,7 +81,7 @@ def run_both(module: Any, after: Any, input: Tensor) -> Tensor:
     """after(module(input)), in one call if these are a replaced normalisation and an activation."""
     activation = activation_of(after)
     if (activation is not None and type(module) is BatchNorm2d and is_own(module, nn.BatchNorm2d)
-            and not are_watched(module) and _fits(module, input)):
+            and not are_watched(module) and _fits(module, input, activation)):
         return _normalize(module, input, activation)
     return after(module(input))
 
@@ -92,15 +91,26 @@ def _uses_batch(module: nn.BatchNorm2d) -> bool:
     return module.training or (module.running_mean is None and module.running_var is None)
 
 
-def _fits(module: nn.BatchNorm2d, input: Any) -> bool:
-    """Whether batch_norm() computes what the module would. Ask at every call: users change
-    modules."""
+def _is_faster(input: Tensor, activation: str, in_training: bool) -> bool:
+    """Whether batch_norm() takes less time than PyTorch: docs/pytorch.md has the measurements."""
+    is_nchw, numbers = input.is_contiguous(), input.numel()
+    if not is_nchw and input.shape[1] < 16:
+        return False
+    if is_nchw and in_training and input.dtype == torch.float32:
+        return numbers >= 2 ** 18
+    return activation != "none" and numbers >= (2 ** 20 if activation == "silu" else 2 ** 21)
+
+
+def _fits(module: nn.BatchNorm2d, input: Any, activation: str) -> bool:
+    """Whether batch_norm() computes what the module and the activation would, and is faster. Ask at
+    every call: users change modules."""
     if not (isinstance(input, Tensor) and input.dim() == 4 and input.is_cpu
-            and input.dtype in _TYPES and input.layout == torch.strided
+            and input.dtype in (torch.float32, torch.bfloat16) and input.layout == torch.strided
             and input.shape[1] == module.num_features
             and (input.is_contiguous()
                  or input.is_contiguous(memory_format=torch.channels_last))
-            and input.numel() >= 2 * input.shape[1] > 0 and not is_transformed(input)):
+            and input.numel() >= 2 * input.shape[1] > 0
+            and _is_faster(input, activation, _uses_batch(module)) and not is_transformed(input)):
         return False
     parameters = [module.weight, module.bias]
     buffers = [module.running_mean, module.running_var]
@@ -108,7 +118,6 @@ def _fits(module: nn.BatchNorm2d, input: Any) -> bool:
         if tensor is not None and not (
                 tensor.is_cpu and tensor.shape == (module.num_features,)
                 and tensor.dtype in (input.dtype, torch.float32)
-                and (input.dtype == torch.bfloat16 or tensor.dtype == input.dtype)
                 and not is_transformed(tensor)):
             return False
     if _uses_batch(module):
