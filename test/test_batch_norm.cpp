@@ -207,7 +207,8 @@ TEST_CASE_TEMPLATE("batch norm: locations", T, float, bfloat16, double) {
 }
 
 TEST_CASE_TEMPLATE("batch norm: channels", T, float, bfloat16, double) {
-  for (const index_t channels : {1, 2, 15, 16, 17, 31, 32, 40, 260}) check_all<T>(2, channels, 3, 5);
+  for (const index_t channels : {1, 2, 15, 16, 17, 31, 32, 40, 260})
+    check_all<T>(2, channels, 3, 5);
 }
 
 TEST_CASE("batch norm: several pieces") {

@@ -61,8 +61,8 @@ def accelerate_convolutions(module: _Model) -> _Model:
     an nn.Sequential, in torchvision's ConvNormActivation or Conv2dNormActivation, or in a module
     whose forward() is act(bn(conv(x))), as ultralytics' Conv. Running statistics,
     num_batches_tracked, momentum=None and eval() stay as they are. PyTorch computes normalisation
-    with running statistics if a gradient is wanted, and the other cases above. Modules with hooks
-    are called one by one.
+    with running statistics if a gradient is wanted, maps for which it is faster, and the other
+    cases above. Modules with hooks are called one by one.
 
     Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. Those in
     bfloat16 are computed in float32 and rounded once. restore() undoes this.
