@@ -164,7 +164,7 @@ void check_problem(const norm_problem<T>& p) {
         // sign.
         const double within =
             unit * (8 * (z(n, y, x) + scale * std::abs(mean) * 2 * unit) + 16 * std::abs(exact)) +
-            rounding * std::abs(exact) + 1e-36;
+            scale * 0x1p-50 * std::abs(mean) + rounding * std::abs(exact) + 1e-36;
         worst = std::max(worst, std::abs(at(found.output, n, y, x) - exact) / within);
         const double d = std::abs(at(p.input, n, y, x) - mean) * inverse;
         const double size = std::abs(at(p.upstream, n, y, x)) * (1 + z(n, y, x)) + sum / count +
