@@ -158,6 +158,10 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
     "pooling": (["max_pool.hpp", "max_pool_gradient.hpp"], [
         Operator("max_pool", is_differentiable=True),
     ]),
+    "normalization": (["batch_norm.hpp", "batch_norm_gradient.hpp"], [
+        Operator("batch_norm", is_differentiable=True),
+        Operator("batch_norm_inference", autocast=None),
+    ]),
     "roi_align": (["roi_align.hpp", "roi_align_gradient.hpp"], [
         Operator("roi_align", is_differentiable=True, is_computed=False, without=("add_to_grad",),
                  required=("output_size",), defaults={"sampling_ratio": "-1"}),

@@ -2,8 +2,8 @@
 """Times training steps and inference of torchvision's detectors: without vecdet, with vecdet except for its
 convolutions, and with all of vecdet. Rounds alternate; times are medians. SSD300 has a batch of four pictures, the
 others have one. "retinanet_resnext50" has ResNeXt50 and 264 classes, as in MLPerf's benchmark. "yolov8s" is a network
-with the layers of YOLOv8-s, of which vecdet takes the convolutions: four pictures of 640 x 640, and the sum of the
-outputs instead of losses.
+with the layers of YOLOv8-s, of which vecdet takes convolutions, normalisation with SiLU, and pooling: four pictures of
+640 x 640, and the sum of the outputs instead of losses.
 
     PYTHONPATH=<build tree>/python python3 accelerate_detectors.py [size [classes]]
         [--models retinanet retinanet_resnext50 fcos ssd300 faster_rcnn yolov8s] [--threads N] [--rounds N]
@@ -53,7 +53,7 @@ def make_models(name, options):
         pictures = torch.rand(4, 3, 640, 640)
         if options.bfloat16:
             pictures = pictures.to(memory_format=torch.channels_last)
-        return {"torch": model, "vecdet's convolutions": vecdet.torch.accelerate_convolutions(copy.deepcopy(model))}, (
+        return {"torch": model, "vecdet's layers": vecdet.torch.accelerate_convolutions(copy.deepcopy(model))}, (
             lambda model: {"sum": sum(output.float().sum() for output in model(pictures))})
     is_ssd = name == "ssd300"
     size, pictures = (300, 4) if is_ssd else (options.size, 1)

@@ -185,6 +185,25 @@ class Operators(unittest.TestCase):
                     self.assert_compiles(lambda x: [vecdet.torch.ops.max_pool2d(x, 3, 2, 1)],
                                          lambda: (some_map().detach().requires_grad_(),))
 
+    def test_normalization(self):
+        for layout in (torch.contiguous_format, torch.channels_last):
+            for dtype in (torch.float32, torch.bfloat16):
+                def some_operands():
+                    return (torch.randn(2, 5, 9, 8).to(dtype).to(memory_format=layout).requires_grad_(),
+                            *(torch.randn(5, requires_grad=True) for _ in range(2)))
+
+                def normalize(x, weight, bias):
+                    return [vecdet.torch.ops.batch_norm(x, None, None, weight, bias, True,
+                                                        activation="silu")]
+
+                with self.subTest(layout=layout, dtype=dtype):
+                    for activation in (0, 1, 2):
+                        opcheck(OPS.batch_norm.default, (*some_operands(), 1e-3, activation))
+                    statistics = torch.rand(2, 5, dtype=torch.float64)
+                    opcheck(OPS.batch_norm_inference.default,
+                            (some_operands()[0].detach(), statistics))
+                    self.assert_compiles(normalize, some_operands)
+
     def test_opcheck_of_attention(self):
         value, points, weights = operands()
         narrow = [each.detach().bfloat16().requires_grad_() for each in (value, weights)]

@@ -624,7 +624,8 @@ class OtherModules(Case):
         self.assert_near(found, expected, 1e-4)
         found.sum().backward()
         for p, grad in zip(net.parameters(), grads):
-            self.assertLessEqual(float((p.grad - grad).norm()), 1e-3 * float(grad.norm()) + 1e-4)
+            # That of the bias before the normalisation is 0, and only rounding remains.
+            self.assertLessEqual(float((p.grad - grad).norm()), 1e-3 * float(grad.norm()) + 1e-3)
         vecdet.torch.restore(net)
         self.assertFalse(_convolutions.has_replaced(net))
 

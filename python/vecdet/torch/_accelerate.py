@@ -14,18 +14,19 @@ from torch import nn
 from torchvision.models.detection import fcos, retinanet, roi_heads, rpn, ssd
 
 from . import _fcos, _rcnn, _retinanet, _ssd  # noqa: F401 (fills ORIGINALS)
-from ._convolutions import (Conv2d, Sequential, free_transformed_weights, has_fusible_relu,
+from ._convolutions import (SEQUENCES, Conv2d, free_transformed_weights, has_fusible_activation,
                             is_3x3)
 from ._detr import replace_attention, restore_attention
+from ._normalization import BatchNorm2d, replace_conv_norm, restore_conv_norm
 from ._parts import ORIGINALS, is_a, is_own
 from ._pooling import MaxPool2d
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
 # Parts of networks, which accelerate_convolutions() replaces, and parts of detectors.
-_CLASSES = {ORIGINALS[MaxPool2d]: MaxPool2d}
+_CLASSES = {ORIGINALS[part]: part for part in (MaxPool2d, BatchNorm2d)}
 _REPLACEMENTS = {theirs: ours for ours, theirs in ORIGINALS.items()
-                 if ours not in (Conv2d, Sequential, *_CLASSES.values())}
+                 if ours not in (Conv2d, *SEQUENCES.values(), *_CLASSES.values())}
 # A model must contain one of these, or deformable attention.
 _DETECTORS = (fcos.FCOS, retinanet.RetinaNet, roi_heads.RoIHeads, rpn.RegionProposalNetwork,
               ssd.SSD)
@@ -56,6 +57,13 @@ def accelerate_convolutions(module: _Model) -> _Model:
     maps in channels_last, windows of more than 256 positions, return_indices, and the other cases
     above.
 
+    nn.BatchNorm2d is replaced, too, together with an nn.ReLU or nn.SiLU that directly follows it in
+    an nn.Sequential, in torchvision's ConvNormActivation or Conv2dNormActivation, or in a module
+    whose forward() is act(bn(conv(x))), as ultralytics' Conv. Running statistics,
+    num_batches_tracked, momentum=None and eval() stay as they are. PyTorch computes normalisation
+    with running statistics if a gradient is wanted, maps for which it is faster, and the other
+    cases above. Modules with hooks are called one by one.
+
     Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. Those in
     bfloat16 are computed in float32 and rounded once. restore() undoes this.
 
@@ -63,9 +71,10 @@ def accelerate_convolutions(module: _Model) -> _Model:
         The module.
     """
     _replace((each for each in module.modules() if is_3x3(each)), {nn.Conv2d: Conv2d})
-    _replace((each for each in module.modules() if has_fusible_relu(each)),
-             {nn.Sequential: Sequential})
     _replace((each for each in module.modules() if is_own(each, *_CLASSES)), _CLASSES)
+    _replace((each for each in module.modules() if has_fusible_activation(each)), SEQUENCES)
+    for each in module.modules():
+        replace_conv_norm(each)
     return module
 
 
@@ -105,7 +114,8 @@ def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
     takes it, only after restore().
 
     Args:
-        convolutions: whether the model's 3x3 convolutions and max pooling are replaced, too.
+        convolutions: whether the model's 3x3 convolutions, batch normalisation and max pooling
+            are replaced, too.
 
     Returns:
         The model.
@@ -129,6 +139,7 @@ def restore(model: _Model) -> _Model:
     convolutions. A model that was not accelerated does not change."""
     for module in model.modules():
         restore_attention(module)
+        restore_conv_norm(module)
         if type(module) is Conv2d:
             free_transformed_weights(module)
     _replace(model.modules(), ORIGINALS)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torchvision.ops import misc
 
 from ._library import library
+from ._normalization import BatchNorm2d, activation_of, run_both
 from ._parts import are_watched, is_own, replaces
 from ._transforms import is_transformed
 
@@ -101,17 +102,38 @@ def free_transformed_weights(convolution: nn.Module) -> None:
 
 @replaces(nn.Sequential)
 class Sequential(nn.Sequential):
-    """Computes a ReLU that follows a replaced convolution in the same pass."""
+    """Computes an activation that follows a replaced convolution or normalisation in the same
+    pass."""
 
     def forward(self, input):
         return _run([step for child in self for step in _steps(child)], [input])[0]
 
 
-def has_fusible_relu(module: nn.Module) -> bool:
-    """Whether the module is an nn.Sequential, replaced or not, in which a ReLU follows a replaced
-    convolution."""
-    steps = list(module) if is_own(module, nn.Sequential) else []
+# The replacements of containers. Those of torchvision that normalise are derived from
+# nn.Sequential, and differ between versions.
+SEQUENCES: dict[type, type] = {nn.Sequential: Sequential}
+
+if hasattr(misc, "ConvNormActivation"):
+    @replaces(misc.ConvNormActivation)
+    class ConvNormActivation(misc.ConvNormActivation):
+        forward = Sequential.forward
+
+    SEQUENCES[misc.ConvNormActivation] = ConvNormActivation
+
+if hasattr(misc, "Conv2dNormActivation"):
+    @replaces(misc.Conv2dNormActivation)
+    class Conv2dNormActivation(misc.Conv2dNormActivation):
+        forward = Sequential.forward
+
+    SEQUENCES[misc.Conv2dNormActivation] = Conv2dNormActivation
+
+
+def has_fusible_activation(module: nn.Module) -> bool:
+    """Whether the module is an nn.Sequential or one of torchvision's containers, replaced or not,
+    in which a ReLU follows a replaced convolution, or a ReLU or SiLU a replaced normalisation."""
+    steps = list(module) if is_own(module, *SEQUENCES) else []
     return any(type(step) is Conv2d and is_own(after, nn.ReLU)
+               or type(step) is BatchNorm2d and is_own(after, nn.ReLU, nn.SiLU)
                for step, after in zip(steps, steps[1:]))
 
 
@@ -122,7 +144,7 @@ def has_replaced(*modules: nn.Module) -> bool:
 
 def _steps(module: nn.Module) -> list[nn.Module]:
     """The modules that a container calls, in order."""
-    if is_own(module, *_SEQUENCES) and not are_watched(module):
+    if is_own(module, *SEQUENCES) and not are_watched(module):
         return [step for child in module for step in _steps(child)]
     return [module]
 
@@ -144,6 +166,9 @@ def _run(steps: Sequence[nn.Module | None], levels: Sequence[Tensor]) -> list[Te
             follows = i < len(steps) and _is_relu(steps[i])
             results = _ops.conv3x3_levels(results, step.weight, step.bias, follows)
             i += follows
+        elif type(step) is BatchNorm2d and i < len(steps) and activation_of(steps[i]):
+            results = [run_both(step, steps[i], level) for level in results]
+            i += 1
         else:
             results = [step(level) for level in results]
     return results

@@ -3,9 +3,9 @@
 
 Tensors are on the CPU, of float32, float64, bfloat16 or float16. Losses are differentiable in their
 first argument, once; their other arguments must not require a gradient. deformable_attention is
-differentiable in value, points and weights, once, conv3x3 in input, weight and bias, and
-max_pool2d, any number of times. Overlaps have no gradient. Forward-mode derivatives and second ones
-raise where they are not supported. Invalid arguments raise RuntimeError, or ValueError as in
+differentiable in value, points and weights, once, conv3x3 and batch_norm in input, weight and bias,
+and max_pool2d, any number of times. Overlaps have no gradient. Forward-mode derivatives and second
+ones raise where they are not supported. Invalid arguments raise RuntimeError, or ValueError as in
 torchvision, before anything is computed.
 """
 
@@ -23,6 +23,7 @@ from ._losses import (bce_loss, complete_box_iou_loss, distance_box_iou_loss,
                       quality_focal_loss, regression_loss, retinanet_loss, sigmoid_focal_loss,
                       sigmoid_focal_loss_levels, smooth_l1_loss, softmax_cross_entropy_loss,
                       varifocal_loss)
+from ._normalization import batch_norm
 from ._pooling import max_pool2d
 from ._rotated import (elementwise_rotated_iou, rotated_box_area, rotated_box_convert,
                        rotated_box_iou, rotated_nms)
@@ -33,7 +34,7 @@ from ._two_stage import (MultiScaleRoIAlign, multiscale_roi_align, postprocess_b
 
 __all__ = [
     "HungarianMatcher", "MultiScaleRoIAlign", "SetCriterion", "assign_atss", "assign_fcos",
-    "assign_least_cost", "assign_task_aligned", "batched_nms", "bce_loss", "box_area",
+    "assign_least_cost", "assign_task_aligned", "batch_norm", "batched_nms", "bce_loss", "box_area",
     "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou", "complete_box_iou_loss",
     "conv3x3", "conv3x3_levels", "decode_boxes", "decode_distances", "decode_distribution_boxes",
     "decode_distributions", "deformable_attention", "deformable_attention_core_func_v2",
