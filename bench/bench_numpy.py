@@ -146,6 +146,8 @@ def problems():
         "ctc_loss": lambda: v.ctc_loss(steps, words, reduction="sum"),
         "ctc_loss_and_grad": lambda: v.ctc_loss_and_grad(steps, words),
         "ctc_beams": lambda: v.ctc_beams(steps),
+        "masks_from_prototypes": lambda: v.masks_from_prototypes(features[0], logits, boxes,
+                                                                 (16, 16)),
         "ctc_greedy": lambda: v.ctc_greedy(steps),
         "distribution_focal_loss": lambda: v.distribution_focal_loss(rows, places, "sum"),
         "distribution_focal_loss_and_grad": lambda: v.distribution_focal_loss_and_grad(

@@ -945,6 +945,58 @@ vecdet_status vecdet_letterbox(const vecdet_byte_image* images, int64_t count, v
     vecdet_letterbox_transform* transforms);
 
 // ------------------------------------------------------------------------------------------------
+// Masks of objects: rectangles of pixels.
+
+/// How the pixels of a mask are stored: row by row, from the rectangle's left side on.
+typedef enum vecdet_mask_pixels {
+  /// one bit each, the lowest of a byte first; rows are padded with zeros to whole bytes
+  VECDET_MASK_PIXELS_BITS,
+  VECDET_MASK_PIXELS_BYTES  ///< one byte each, 1 or 0
+} vecdet_mask_pixels;
+
+/// Masks: rectangles of a picture's pixels, and which of them belong to the object. Pixels outside
+/// the rectangle do not. A mask has the pixels in columns [x1, x2) and rows [y1, y2), row by row; a
+/// row of bits, the lowest bit of a byte first, is padded with zeros to whole bytes.
+typedef struct vecdet_masks {
+  int64_t count;
+  const int64_t* boxes;    ///< count x 4: x1 y1 x2 y2
+  const int64_t* offsets;  ///< count + 1: where the pixels of each mask begin
+  const uint8_t* pixels;   ///< of all masks
+  vecdet_mask_pixels kind;
+} vecdet_masks;
+
+/// Which comes first: the cropping of logits to the object's box, or their enlargement. The names
+/// in parentheses are ultralytics' functions.
+typedef enum vecdet_mask_rule {
+  /// enlarged to the picture, without a letterbox's padding, then cropped (process_mask_native)
+  VECDET_MASK_RULE_NATIVE,
+  /// cropped, then enlarged (process_mask with upsample=True): a mask may reach beyond its box
+  VECDET_MASK_RULE_UPSAMPLED,
+  VECDET_MASK_RULE_CROPPED  ///< cropped only (process_mask): masks have the size of the prototypes
+} vecdet_mask_rule;
+
+/// Parameters of vecdet_masks_from_prototypes().
+typedef struct vecdet_prototype_masks_params {
+  vecdet_mask_rule rule;      ///< the order of steps; default VECDET_MASK_RULE_NATIVE
+  vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS
+} vecdet_prototype_masks_params;
+
+/// The defaults of vecdet_prototype_masks_params.
+vecdet_prototype_masks_params vecdet_prototype_masks_params_default(void);
+
+/// The masks of `count` objects, from prototypes (images x channels x height x width of float or
+/// bfloat16, NCHW) and each object's coefficients: row i begins at i * coefficient_stride. `boxes`
+/// are x1 y1 x2 y2 in pixels of the object's picture. The objects of image k are [image_offsets[k],
+/// image_offsets[k + 1]); null: there is one image. `sizes` are those of the pictures, one per
+/// image, or one for all (`size_count` 1). `params` null: the defaults. The memory of `masks`
+/// belongs to `workspace`, which must not be null, and is valid until its next use.
+vecdet_status vecdet_masks_from_prototypes(vecdet_dtype type, const void* prototypes, int64_t
+    images, int64_t channels, int64_t height, int64_t width, const float* coefficients, int64_t
+    coefficient_stride, const float* boxes, int64_t count, const int64_t* image_offsets, const
+    vecdet_grid_size* sizes, int64_t size_count, const vecdet_prototype_masks_params* params,
+    vecdet_workspace* workspace, vecdet_masks* masks);
+
+// ------------------------------------------------------------------------------------------------
 // Non-maximum suppression, soft-NMS and merging. Boxes are count x 4, scores have one number per
 // box.
 

@@ -38,6 +38,9 @@
 #include <vecdet/labels.hpp>
 #include <vecdet/letterbox.hpp>
 #include <vecdet/letterbox_transform.hpp>
+#include <vecdet/masks.hpp>
+#include <vecdet/masks_params.hpp>
+#include <vecdet/masks_view.hpp>
 #include <vecdet/matching.hpp>
 #include <vecdet/max_pool.hpp>
 #include <vecdet/max_pool_params.hpp>

@@ -26,6 +26,8 @@ YOLO_CLASSES, YOLO_OBJECTNESS, YOLO_SCORE_AND_CLASS = range(3)
 NCHW, NHWC = range(2)
 CONV3X3_FORWARD, CONV3X3_INPUT_GRAD = range(2)
 F4X4, F2X2 = range(2)
+MASK_PIXELS_BITS, MASK_PIXELS_BYTES = range(2)
+MASK_RULE_NATIVE, MASK_RULE_UPSAMPLED, MASK_RULE_CROPPED = range(3)
 NMS_CORNERS, NMS_ANY_CORNERS, NMS_CENTRE = range(3)
 NMS_PLAIN, NMS_POSITIVE_AREA, NMS_SMALLER_AREA, NMS_JACCARD = range(4)
 NMS_BY_SCORE, NMS_BY_INDEX, NMS_BY_IMAGE, NMS_BY_IMAGE_AND_CLASS = range(4)
@@ -52,6 +54,8 @@ yolo_scores = ("classes", "objectness", "score_and_class")
 feature_layout = ("nchw", "nhwc")
 conv3x3_use = ("forward", "input_grad")
 conv3x3_tile = ("f4x4", "f2x2")
+mask_pixels = ("bits", "bytes")
+mask_rule = ("native", "upsampled", "cropped")
 nms_format = ("corners", "any_corners", "centre")
 nms_overlap = ("plain", "positive_area", "smaller_area", "jaccard")
 nms_order = ("score", "index", "image_score", "image_class_score")
@@ -322,6 +326,23 @@ class letterbox_params(Structure):
         ("scale", c_double),
         ("mean", c_double * 3),
         ("deviation", c_double * 3),
+    ]
+
+
+class masks(Structure):
+    _fields_ = [
+        ("count", c_int64),
+        ("boxes", c_void_p),
+        ("offsets", c_void_p),
+        ("pixels", c_void_p),
+        ("kind", c_int),
+    ]
+
+
+class prototype_masks_params(Structure):
+    _fields_ = [
+        ("rule", c_int),
+        ("pixels", c_int),
     ]
 
 
@@ -692,6 +713,10 @@ FUNCTIONS = {
     "vecdet_letterbox_params_yolox": (letterbox_params, []),
     "vecdet_letterbox": (c_int, [
         c_void_p, c_int64, grid_size, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_prototype_masks_params_default": (prototype_masks_params, []),
+    "vecdet_masks_from_prototypes": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p, c_int64, c_void_p,
+        c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
     "vecdet_nms_params_default": (nms_params, []),
     "vecdet_nms_params_torchvision": (nms_params, [
         c_double]),

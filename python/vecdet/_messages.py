@@ -53,6 +53,8 @@ _SAID: Any = [(re.compile(function), re.compile(pattern), text) for function, pa
     ("LetterboxTransform", "(image|input) is", r"\1_size is"),
     ("letterbox", r"input\.(height|width) is (.*)", r"input_size has the \1 \2"),
     ("letterbox", r"(images\[\d+\]) is (.*)", r"\1 has a side of \2 pixels"),
+    ("masks", r"sizes\[\d+\] is (.*)", r"size has a side of \1 pixels"),
+    ("masks", r"sizes\.size\(\) is (.*)", r"size has \1 pictures"),
     ("make", r"features\[(\d+)\]\.(height|width) is (.*)", r"level_sizes[\1] has the \2 \3"),
     ("make", r"features\[(\d+)\] is", r"level_sizes[\1] is"),
     ("make", r"features\.size\(\) is (.*)", r"level_sizes has \1 levels"),

@@ -150,12 +150,13 @@ def image_sizes_of(function: str, sizes: Any, images: int,
     return array.tobytes()
 
 
-def grid_sizes_of(function: str, sizes: Any) -> tuple[bytes, int]:
+def grid_sizes_of(function: str, sizes: Any, argument: str = "level_sizes",
+                  of: str = "level") -> tuple[bytes, int]:
     """[levels, 2] of int64: (height, width) of each level; and the number of levels."""
     packed = packed_rows(sizes, 2, "q")
     if packed:
         return packed, len(packed) // 16
-    array = integers(function, "level_sizes", sizes)
+    array = integers(function, argument, sizes)
     if array.ndim != 2 or array.shape[1] != 2:
-        raise wrong_shape(function, "level_sizes", array, "[levels, 2]: (height, width) per level")
+        raise wrong_shape(function, argument, array, f"[{of}s, 2]: (height, width) per {of}")
     return array.tobytes(), len(array)

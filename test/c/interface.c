@@ -247,6 +247,18 @@ static void test_losses(void) {
                             text_offsets, &log_chance, sample_offsets));
   CHECK(sample_offsets[1] == 1 && text_offsets[1] == 1 && text[0] == 1 && text_steps[0] == 0);
   CHECK(log_chance < 0 && log_chance > -1);
+  const float prototypes[] = {1, 1, -1, -1}, factor = 1, object[] = {1, 0, 8, 2};
+  const vecdet_grid_size picture = {2, 8};
+  vecdet_masks masks;
+  vecdet_workspace* const of_masks = vecdet_workspace_create();
+  SUCCEEDS(vecdet_masks_from_prototypes(VECDET_FLOAT32, prototypes, 1, 1, 1, 4, &factor, 1, object,
+                                        1, NULL, &picture, 1, NULL, of_masks, &masks));
+  CHECK(masks.count == 1 && masks.boxes[0] == 1 && masks.boxes[2] == 8 && masks.boxes[3] == 2);
+  CHECK(masks.offsets[1] == 2 && masks.pixels[0] == 7 && masks.pixels[1] == 7);
+  FAILS("workspace is null",
+        vecdet_masks_from_prototypes(VECDET_FLOAT32, prototypes, 1, 1, 1, 4, &factor, 1, object, 1,
+                                     NULL, &picture, 1, NULL, NULL, &masks));
+  vecdet_workspace_free(of_masks);
   const float bins[] = {0.5f, 1};
   SUCCEEDS(vecdet_distribution_focal_loss(logits, 2, 2, 2, bins, NULL, 1, &loss));
   CHECK(near(loss, 2 * log(2)));

@@ -107,6 +107,8 @@ def calls():
     return {
         **both, "softmax_cross_entropy_loss_and_grad": mined,
         "ctc_greedy": {"inputs": bins}, "ctc_beams": {"inputs": bins},
+        "masks_from_prototypes": {"prototypes": maps[0], "coefficients": logits, "boxes": boxes,
+                                  "size": (16, 16)},
         "nms": {"boxes": boxes, "scores": scores, "iou_threshold": 0.5},
         "batched_nms": {"boxes": boxes, "scores": scores, "idxs": labels, "iou_threshold": 0.5},
         "soft_nms": {"boxes": boxes, "scores": scores},

@@ -518,6 +518,74 @@ class Losses(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, message):
                 call()
 
+    def test_masks_from_prototypes(self):
+        def enlarged(maps, height, width):
+            for axis, size in ((1, height), (2, width)):
+                count = maps.shape[axis]
+                at = np.maximum((np.arange(size) + 0.5) * (count / size) - 0.5, 0)
+                first = at.astype(int)
+                weight = (at - first).reshape((-1, 1) if axis == 1 else -1)
+                after = np.take(maps, np.minimum(first + 1, count - 1), axis)
+                maps = np.take(maps, first, axis) * (1 - weight) + after * weight
+            return maps
+
+        def inside(boxes, height, width):
+            x, y = np.arange(width), np.arange(height)[:, None]
+            return np.array([(x >= x1) & (x < x2) & (y >= y1) & (y < y2)
+                             for x1, y1, x2, y2 in boxes])
+
+        prototypes = generator.normal(size=(7, 20, 30)).astype(np.float32)
+        coefficients = generator.normal(size=(5, 7)).astype(np.float32)
+        boxes = some_boxes(5, 70)
+        height, width = 80, 120
+        logits = np.einsum("nc,chw->nhw", coefficients.astype(np.float64), prototypes)
+        small = logits * inside(boxes * np.float32(0.25), 20, 30)
+        native = enlarged(logits, height, width) * inside(boxes, height, width)
+        for rule, exact in (("native", native), ("upsampled", enlarged(small, height, width)),
+                            ("cropped", small)):
+            for pixels in ("bits", "bytes"):
+                masks = vecdet.masks_from_prototypes(prototypes, coefficients, boxes,
+                                                     (height, width), rule=rule, pixels=pixels)
+                differ = masks.full(*exact.shape[1:]) != (exact > 0)
+                self.assertLess(np.abs(exact[differ]).max(initial=0), 1e-5)
+                x1, y1, x2, y2 = masks.boxes[3]
+                np.testing.assert_array_equal(masks.rectangle(3),
+                                              masks.full(*exact.shape[1:])[3, y1:y2, x1:x2])
+        single = vecdet.masks_from_prototypes(prototypes, coefficients, boxes, (height, width))
+        # Rows of bits are those of packbits.
+        first = single.offsets.item(2)
+        np.testing.assert_array_equal(
+            np.packbits(single.rectangle(2), axis=1, bitorder="little").ravel(),
+            single.pixels[first:single.offsets.item(3)])
+        batch = vecdet.masks_from_prototypes(
+            np.stack([prototypes, prototypes]), coefficients, boxes,
+            [(height, width), (height, width)], [0, 2, 5])
+        for a, b in zip(single, batch):
+            np.testing.assert_array_equal(a, b)
+        none = vecdet.masks_from_prototypes(prototypes, np.zeros((0, 7), np.float32),
+                                            np.zeros((0, 4), np.float32), (height, width))
+        self.assertEqual([part.shape for part in none[:3]], [(0, 4), (1,), (0,)])
+        self.assertEqual(none.full(3, 4).shape, (0, 3, 4))
+        for text, change in {
+            r"prototypes.shape is \[20, 30\], expected \[prototypes, height, width\] or ":
+                {"prototypes": prototypes[0]},
+            "image_offsets.* expected one more than there are images":
+                {"prototypes": np.stack([prototypes, prototypes])},
+            r"coefficients.shape is \[5, 6\], expected \[N, 7\]":
+                {"coefficients": coefficients[:, 1:]},
+            r"coefficients.shape is \[4, 7\], expected \[5, 7\]":
+                {"coefficients": coefficients[1:]},
+            r"size is \(1, 2, 3\), expected \(height, width\)": {"size": (1, 2, 3)},
+            "rule is 'small', expected 'native', 'upsampled', 'cropped'": {"rule": "small"},
+            "pixels is 'rle', expected 'bits', 'bytes'": {"pixels": "rle"},
+            r"size has a side of -1 pixels, expected sides of 0 to 2\^20": {"size": (3, -1)},
+            "size has 2 pictures, expected 1, the number of images": {"size": [(3, 4), (3, 4)]},
+        }.items():
+            arguments = {"prototypes": prototypes, "coefficients": coefficients, "boxes": boxes,
+                         "size": (height, width), **change}
+            with self.assertRaisesRegex(ValueError, text):
+                vecdet.masks_from_prototypes(**arguments)
+
     def test_ctc_greedy(self):
         logits = generator.normal(0, 2, (30, 4, 3)).astype(np.float32)
         lengths = np.array([30, 0, 17, 1])

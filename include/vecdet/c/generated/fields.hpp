@@ -250,6 +250,22 @@ struct fields_of<vecdet_letterbox_params> {
 };
 
 template <>
+inline constexpr int enumerators<vecdet_mask_pixels> = 2;
+
+template <>
+inline constexpr int enumerators<vecdet_mask_rule> = 3;
+
+template <>
+struct fields_of<vecdet_prototype_masks_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.rule, c.rule, "params.rule");
+    copy(p.pixels, c.pixels, "params.pixels");
+  }
+};
+
+template <>
 inline constexpr int enumerators<vecdet_nms_format> = 3;
 
 template <>

@@ -307,6 +307,29 @@ typedef struct vecdet_letterbox_params {
   double deviation[3];  ///< per channel of the input; default 1, 1, 1
 } vecdet_letterbox_params;
 
+/// How the pixels of a mask are stored: row by row, from the rectangle's left side on.
+typedef enum vecdet_mask_pixels {
+  /// one bit each, the lowest of a byte first; rows are padded with zeros to whole bytes
+  VECDET_MASK_PIXELS_BITS,
+  VECDET_MASK_PIXELS_BYTES  ///< one byte each, 1 or 0
+} vecdet_mask_pixels;
+
+/// Which comes first: the cropping of logits to the object's box, or their enlargement. The names
+/// in parentheses are ultralytics' functions.
+typedef enum vecdet_mask_rule {
+  /// enlarged to the picture, without a letterbox's padding, then cropped (process_mask_native)
+  VECDET_MASK_RULE_NATIVE,
+  /// cropped, then enlarged (process_mask with upsample=True): a mask may reach beyond its box
+  VECDET_MASK_RULE_UPSAMPLED,
+  VECDET_MASK_RULE_CROPPED  ///< cropped only (process_mask): masks have the size of the prototypes
+} vecdet_mask_rule;
+
+/// Parameters of vecdet_masks_from_prototypes().
+typedef struct vecdet_prototype_masks_params {
+  vecdet_mask_rule rule;      ///< the order of steps; default VECDET_MASK_RULE_NATIVE
+  vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS
+} vecdet_prototype_masks_params;
+
 /// The meaning of a box's four numbers.
 typedef enum vecdet_nms_format {
   VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered

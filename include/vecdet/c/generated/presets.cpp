@@ -12,6 +12,7 @@
 #include <vecdet/detr_postprocess.hpp>
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/letterbox.hpp>
+#include <vecdet/masks_params.hpp>
 #include <vecdet/matching.hpp>
 #include <vecdet/merging.hpp>
 #include <vecdet/nms_params.hpp>
@@ -140,6 +141,11 @@ VECDET_C vecdet_letterbox_params vecdet_letterbox_params_yolo(void) {
 /// YOLOX: BGR input of 0 to 255, the image in the upper left corner.
 VECDET_C vecdet_letterbox_params vecdet_letterbox_params_yolox(void) {
   return c_params_of<vecdet_letterbox_params>(letterbox_params::yolox());
+}
+
+/// The defaults of vecdet_prototype_masks_params.
+VECDET_C vecdet_prototype_masks_params vecdet_prototype_masks_params_default(void) {
+  return c_params_of<vecdet_prototype_masks_params>(prototype_masks_params());
 }
 
 /// The defaults of vecdet_nms_params.

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Masks of objects: rectangles of pixels."""
+
+from __future__ import annotations
+
+import threading
+from ctypes import byref, c_void_p, memmove
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+
+import numpy as np
+
+from . import _c
+from ._arrays import (TYPES, address, box_rows, choice, empty, float32s, int64, integers, optional,
+                      shape_of, small_floats, uint8, wrong_shape)
+from ._c import mask_pixels, mask_rule
+from ._library import Handle, check, library
+from ._packed import grid_sizes_of, integers_packed
+from ._parameters import integer, pair, params_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+class Masks(NamedTuple):
+    """The masks of N objects: rectangles of a picture's pixels."""
+
+    boxes: NDArray[np.int64]
+    """[N, 4]: x1, y1, x2, y2. The mask has the pixels in columns [x1, x2) and rows [y1, y2)."""
+    offsets: NDArray[np.int64]
+    """[N + 1]: where the pixels of each mask begin."""
+    pixels: NDArray[np.uint8]
+    """Of all masks, row by row. A row of bits, as in ``np.packbits(row, bitorder="little")``, is
+    padded to whole bytes."""
+    kind: str
+    """``"bits"`` or ``"bytes"``."""
+
+    def rectangle(self, index: int) -> NDArray[np.bool_]:
+        """The pixels [y2 - y1, x2 - x1] of one mask."""
+        x1, y1, x2, y2 = self.boxes[index].tolist()
+        first, last = self.offsets[:-1][index], self.offsets[1:][index]
+        width = x2 - x1
+        own = self.pixels[first:last].reshape(y2 - y1, (width + 7) // 8 if self.kind == "bits"
+                                              else width)
+        if self.kind == "bits" and own.size:
+            own = np.unpackbits(own, axis=1, bitorder="little")[:, :width]
+        return own.astype(np.bool_)
+
+    def full(self, height: int, width: int) -> NDArray[np.bool_]:
+        """All masks in pictures of this size: [N, height, width]."""
+        pictures = np.zeros((len(self.boxes), height, width), np.bool_)
+        for index, (x1, y1, x2, y2) in enumerate(self.boxes.tolist()):
+            pictures[index, y1:y2, x1:x2] = self.rectangle(index)[:max(height - y1, 0),
+                                                                  :max(width - x1, 0)]
+        return pictures
+
+
+class _Workspace(threading.local):
+    """A workspace of the calling thread. It owns the masks until they are copied."""
+
+    def __init__(self) -> None:
+        made = c_void_p(library.vecdet_workspace_create())
+        if not made:
+            raise MemoryError("vecdet: not enough memory")
+        self.handle = Handle(made, library.vecdet_workspace_free)
+
+
+_workspace = _Workspace()
+_masks_from_prototypes = library.vecdet_masks_from_prototypes
+_masks_params = params_of(_c.prototype_masks_params)
+
+
+def _copied(found: Any) -> Masks:
+    """The masks in memory of their own."""
+    def array(start: int | None, shape: Any, dtype: Any) -> Any:
+        own = empty(shape, dtype)
+        if start and own.size:
+            memmove(address(own), start, own.nbytes)
+        return own
+
+    offsets = array(found.offsets, found.count + 1, int64)
+    return Masks(array(found.boxes, (found.count, 4), int64), offsets,
+                 array(found.pixels, offsets.item(found.count), uint8), mask_pixels[found.kind])
+
+
+# Keywords of prototype_masks_params
+def masks_from_prototypes(
+    prototypes: ArrayLike,
+    coefficients: ArrayLike,
+    boxes: ArrayLike,
+    size: Sequence[Any],
+    image_offsets: ArrayLike | None = None,
+    *,
+    rule: str = "native",
+    pixels: str = "bits",
+) -> Masks:
+    """The masks of objects of a YOLO model for segmentation, or of YOLACT
+    (https://arxiv.org/abs/1904.02689): the pixels in an object's box where the sum of prototypes
+    times the object's coefficients is above 0.
+
+    Args:
+        prototypes: [P, H, W], or [images, P, H, W]; float32 or bfloat16.
+        coefficients: [N, P].
+        boxes: [N, 4], x1, y1, x2, y2 in pixels of the picture.
+        size: (height, width) of the picture, or one for each image.
+        image_offsets: [images + 1]: where the objects of each image begin, and the last ones end.
+            None: there is one image.
+        rule: the order of steps: "native" (enlarged to the picture, without a letterbox's padding,
+            then cropped (process_mask_native)), "upsampled" (cropped, then enlarged (process_mask
+            with upsample=True): a mask may reach beyond its box) or "cropped" (cropped only
+            (process_mask): masks have the size of the prototypes). Default "native".
+        pixels: how the result is stored: "bits" (one bit each, the lowest of a byte first; rows are
+            padded with zeros to whole bytes) or "bytes" (one byte each, 1 or 0). Default "bits".
+
+    >>> masks_from_prototypes([[[1.0, -1.0]]], [[1.0]], [[0, 0, 4, 2]], (2, 4)).full(2, 4).tolist()
+    [[[True, True, False, False], [True, True, False, False]]]
+    """
+    function = "masks_from_prototypes"
+    maps = small_floats(function, "prototypes", prototypes)
+    if maps.ndim not in (3, 4):
+        raise wrong_shape(function, "prototypes", maps,
+                          "[prototypes, height, width] or [images, prototypes, height, width]")
+    images, count, height, width = maps.shape if maps.ndim == 4 else (1, *maps.shape)
+    rows = float32s(function, "coefficients", coefficients, f"[N, {count}]", count)
+    corners = box_rows(function, "boxes", float32s(function, "boxes", boxes))
+    if rows.shape != (len(corners), count):
+        raise wrong_shape(function, "coefficients", rows,
+                          f"[{len(corners)}, {count}], one row per box")
+    offsets = None
+    if image_offsets is not None:
+        offsets = integers(function, "image_offsets", image_offsets, images + 1)
+    if len(shape_of(size)) == 2:
+        sizes, size_count = grid_sizes_of(function, size, "size", "image")
+    else:
+        sizes, size_count = integers_packed(*pair(function, "size", size, integer)), 1
+    params = _masks_params(
+        function, choice(mask_rule, function, "rule", rule),
+        choice(mask_pixels, function, "pixels", pixels))
+    found = _c.masks()
+    check(_masks_from_prototypes(
+        TYPES[maps.dtype], address(maps), images, count, height, width, address(rows), count,
+        address(corners), len(corners), optional(offsets), sizes, size_count, params,
+        _workspace.handle.address, byref(found)), function)
+    return _copied(found)

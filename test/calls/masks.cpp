@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalogue.hpp"
+#include <vecdet/masks.hpp>
+
+#include <string>
+#include <tuple>
+
+namespace vecdet::test {
+namespace {
+
+/// Shapes are objects x prototypes x height x width of the prototypes x the side of the picture.
+template <class T>
+struct masks_calls {
+  static constexpr index_t images = 2;
+  index_t objects, channels, height, width, side;
+  placed<T> prototypes;
+  placed_matrix<float> coefficients;
+  placed_boxes<float> boxes;
+  placed<index_t> image_offsets;
+  std::vector<grid_size> one_size, sizes;
+  masks_workspace workspace;
+
+  static std::vector<shape> sweep(index_t length) {
+    return {{3, 5, 4, length, 2 * length + 1}, {2, length, 5, 7, 20}};
+  }
+  static shape sized(index_t rows) { return {rows / 100 + 4, 9, rows / 50 + 20, 37, 150}; }
+  static bool takes(const problem& p) { return p.shape[4] <= 1 << 20; }
+
+  /// A recorded number is rounded; the exact one is that of the coefficients and boxes in the
+  /// bytes.
+  static index_t objects_of(const problem& p) {
+    problem without = p;
+    without.bytes -= static_cast<double>(p.shape[1] * p.shape[2] * p.shape[3]) * sizeof(T);
+    return without.exact_count(p.shape[0],
+                               static_cast<std::size_t>(p.shape[1] + 4) * sizeof(float));
+  }
+
+  masks_calls(operands& make, const problem& p)
+      : objects(objects_of(p)),
+        channels(p.shape[1]),
+        height(p.shape[2]),
+        width(p.shape[3]),
+        side(p.shape[4]),
+        prototypes(make.numbers<T>(images * channels * height * width, -1, 1)),
+        coefficients(make.matrix<float>(objects, channels, -1, 1)),
+        boxes(make.rois<float>(objects, 80, 80)),
+        image_offsets(make.copy(std::vector<index_t>{0, objects / 3, objects})),
+        one_size{{side, side}},
+        sizes{{side, side}, {side / 2 + 1, side}} {
+    for (float& x : boxes) x *= static_cast<float>(side) / 80;
+  }
+
+  static auto parts(const masks_view& masks) {
+    return std::make_tuple(boxes_view<const index_t>(masks.boxes),
+                           vector_view<const index_t>(masks.offsets),
+                           vector_view<const std::uint8_t>(masks.pixels));
+  }
+
+  void list(call_list& c) {
+    add(c, "native", mask_rule::native);
+    add(c, "upsampled", mask_rule::upsampled);
+    add(c, "cropped", mask_rule::cropped);
+  }
+
+  void add(call_list& c, const std::string& variant, mask_rule rule) {
+    prototype_masks_params params;
+    params.rule = rule;
+    const std::string name = "masks_from_prototypes/" + variant;
+    c.add(name, reads(prototypes, coefficients, boxes), [=](threading policy) {
+      const feature_view<const T> maps(prototypes.data(), 1, channels, height, width,
+                                       feature_layout::nchw);
+      return parts(masks_from_prototypes(maps, coefficients.in(), boxes.in(), {}, one_size, params,
+                                         workspace, policy));
+    });
+    params.pixels = mask_pixels::bytes;
+    c.add(
+        name + "/bytes_of_a_batch", reads(prototypes, coefficients, boxes, image_offsets),
+        [=](threading policy) {
+          const feature_view<const T> maps(prototypes.data(), images, channels, height, width,
+                                           feature_layout::nchw);
+          return parts(masks_from_prototypes(maps, coefficients.in(), boxes.in(),
+                                             image_offsets.in(), sizes, params, workspace, policy));
+        });
+  }
+};
+
+const registered_family registered = calls_of<masks_calls, float, bfloat16>("masks");
+
+}  // namespace
+}  // namespace vecdet::test
