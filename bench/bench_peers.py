@@ -3,7 +3,8 @@
 NonMaxSuppression, in alternating calls in one process. Writes a run file for bench/plot_peers.py.
 
     PYTHONPATH=<build tree>/python python3 bench/bench_peers.py [--json FILE] [--threads 1 2]
-        [--allocator installed tuned] [--rounds N] [--families operators queries attention convolutions]
+        [--allocator installed tuned] [--rounds N]
+        [--families operators queries attention convolutions sequences]
 
 Needs PyTorch, torchvision, onnx and onnxruntime (Debian's newest suite: python3-torchvision python3-onnx
 python3-onnxruntime); bench/peers.sh creates such a root directory, builds there, and runs this.
@@ -325,8 +326,31 @@ def convolution_problems(torch, threads):
         yield f"3x3 convolution and gradients, {what} x 256", calls
 
 
+def sequence_problems(torch, threads):
+    """CTC of text and speech recognisers: log_softmax, ctc_loss and their gradient in PyTorch."""
+    from torch.nn import functional
+    from vecdet.torch import ops as ours
+
+    for steps, samples, classes, labels in ((26, 64, 97, 12), (40, 64, 6625, 20), (40, 32, 18385, 20),
+                                            (500, 16, 29, 120), (400, 16, 1024, 60)):
+        logits = (torch.rand(steps, samples, classes) * 6 - 3).requires_grad_()
+        targets = torch.randint(1, classes, (samples, labels))
+        lengths = torch.full((samples,), steps), torch.full((samples,), labels)
+
+        def by_vecdet(x, targets=targets, lengths=lengths):
+            return ours.ctc_loss(x, targets, *lengths, reduction="sum")
+
+        def by_torch(x, targets=targets, lengths=lengths):
+            return functional.ctc_loss(x.log_softmax(2), targets, *lengths, reduction="sum")
+
+        calls = {"vecdet": gradient_step(torch, by_vecdet, logits), "PyTorch": gradient_step(torch, by_torch, logits)}
+        expected = calls["PyTorch"]().clone()
+        check_same(torch, calls["vecdet"](), expected, 1e-3, 1e-4)
+        yield f"CTC and gradient, {steps} x {samples} x {classes}, {labels} labels", calls
+
+
 FAMILIES = {"operators": operator_problems, "queries": query_problems, "attention": attention_problems,
-            "convolutions": convolution_problems}
+            "convolutions": convolution_problems, "sequences": sequence_problems}
 
 
 def measure(threads, allocator, rounds, families):

@@ -88,6 +88,11 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
                  defaults=declared("softmax_cross_entropy.hpp",
                                    "negatives_per_foreground background")),
     ]),
+    "ctc_loss": (["ctc_loss.hpp", "loss_tensors.hpp"], [
+        Operator("ctc_loss", loss="samples", order=(
+            "logits targets input_lengths target_lengths blank reduction zero_infinity scale "
+            "sample_weights")),
+    ]),
     "box_losses": (["box_losses.hpp", "loss_tensors.hpp"], [
         Operator("smooth_l1_loss", loss="elements", order=(
             "predictions targets beta reduction labels scale box_weights background ignore"),

@@ -70,11 +70,11 @@ struct ctc_targets {
   index_t stride = 0;
 };
 
-/// Scratch memory for CTC. It grows to the needs of the largest call and is reused. A call needs 16
-/// steps x samples bytes. With the longest target's labels + 1, rounded up to 16, as s, a gradient
-/// also needs 4 steps x samples x s bytes (8 in double) and, per thread, 200 KB or 480 s bytes, and
-/// at most 4 steps x s bytes; in bfloat16, 4 more for each class. Only one call at a time may use
-/// it.
+/// Scratch memory for CTC. It grows to the needs of the largest call and is reused. With the
+/// longest target's labels + 1, rounded up to 16, as s, a call needs 16 steps x samples bytes and,
+/// per thread, 200 KB or 480 s bytes, and at most 4 steps x s bytes. A gradient also needs
+/// 4 steps x samples x s bytes (8 in double); in bfloat16, 4 for each class per thread. Only one
+/// call at a time may use it.
 class ctc_workspace {
   friend detail::workspace_access;
   detail::ctc_buffers buffers_;

@@ -44,6 +44,7 @@
 #include <vecdet/torch/generated/box_losses.hpp>
 #include <vecdet/torch/generated/boxes.hpp>
 #include <vecdet/torch/generated/class_losses.hpp>
+#include <vecdet/torch/generated/ctc_loss.hpp>
 #include <vecdet/torch/generated/detections.hpp>
 #include <vecdet/torch/generated/head_losses.hpp>
 #include <vecdet/torch/generated/normalization.hpp>

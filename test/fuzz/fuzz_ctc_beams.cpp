@@ -2,7 +2,7 @@
 // Prefix beam search of any logits, lengths, strides and limits: probabilities against the
 // reference where logits are finite and moderate; texts have no blanks, ascending steps and
 // descending probabilities.
-#include "fuzz_input.hpp"
+#include "sequence_input.hpp"
 #include <vecdet/ctc_beams.hpp>
 #include <vecdet/reference/ctc_beams.hpp>
 
@@ -19,31 +19,21 @@ namespace {
 
 template <class T>
 void fuzz_type(fuzz::input& in) {
-  const index_t steps = in.integer(0, 10), samples = in.integer(0, 3);
-  const index_t classes = in.flag() ? in.integer(1, 5) : in.integer(6, 40);
-  const index_t stride = classes + in.one_of<index_t>({0, 1, 5});
-  const bool steps_first = in.flag();
-  const threading policy = in.flag() ? threading::parallel : threading::sequential;
+  const fuzz::sequence_shape given(in, 10, 3, 5, 40);
   ctc_beams_params params;
-  params.blank = in.integer(0, classes - 1);
+  params.blank = in.integer(0, given.classes - 1);
   params.width = in.integer(1, 9);
   params.texts = in.integer(1, params.width);
   params.max_classes = in.one_of<index_t>({0, 1, 3, 1000});
   params.min_probability = in.one_of({0.0, 0.05, 1e-4, 1.0});
-  std::vector<index_t> lengths;
-  for (index_t n = 0; n < samples; ++n) lengths.push_back(in.integer(0, steps));
-  const index_t rows = steps * samples;
-  const auto logits = in.numbers<T>(rows == 0 ? 0 : (rows - 1) * stride + classes);
-  const index_t step_stride = steps_first ? stride * samples : stride;
-  const index_t sample_stride = steps_first ? stride : stride * steps;
-  const sequences_view<const T> view(logits.data(), steps, samples, classes, step_stride,
-                                     sample_stride);
+  const auto logits = in.numbers<T>(given.size);
+  const auto view = given.view(static_cast<const T*>(logits.data()));
   constexpr double infinity = std::numeric_limits<double>::infinity();
   ctc_beams_workspace workspace;
   fuzz::on_every_isa("CTC's beams", [&](fuzz::results& results) {
-    const ctc_beam_results found = ctc_beams(view, lengths, params, workspace, policy);
-    for (index_t n = 0; n < samples; ++n) {
-      const index_t length = lengths[static_cast<std::size_t>(n)];
+    const ctc_beam_results found = ctc_beams(view, given.lengths, params, workspace, given.policy);
+    for (index_t n = 0; n < given.samples; ++n) {
+      const index_t length = given.lengths[static_cast<std::size_t>(n)];
       const index_t first = found.sample_offsets[n], last = found.sample_offsets[n + 1];
       if (last - first > params.texts) fuzz::fail("there are too many texts");
       for (index_t k = first; k < last; ++k) {
@@ -53,7 +43,7 @@ void fuzz_type(fuzz::input& in) {
         for (index_t i = found.offsets[k]; i < found.offsets[k + 1]; ++i) {
           results.add(static_cast<double>(found.classes[i]));
           results.add(static_cast<double>(found.steps[i]));
-          if (found.classes[i] < 0 || found.classes[i] >= classes ||
+          if (found.classes[i] < 0 || found.classes[i] >= given.classes ||
               found.classes[i] == params.blank)
             fuzz::fail("a text has no class");
           if (found.steps[i] < 0 || found.steps[i] >= length ||
@@ -64,14 +54,12 @@ void fuzz_type(fuzz::input& in) {
       double most = 0;
       std::vector<std::vector<double>> log_p;
       for (index_t t = 0; t < length; ++t) {
-        std::vector<double> x(view.row(t, n), view.row(t, n) + classes);
-        for (const double number : x)
+        const T* const x = view.row(t, n);
+        for (index_t c = 0; c < given.classes; ++c) {
+          const double number = static_cast<double>(x[c]);
           most = std::max(most, std::isfinite(number) ? std::abs(number) : infinity);
-        const double greatest = *std::max_element(x.begin(), x.end());
-        double sum = 0;
-        for (const double number : x) sum += std::exp(number - greatest);
-        for (double& number : x) number = number - greatest - std::log(sum);
-        log_p.push_back(x);
+        }
+        log_p.push_back(fuzz::log_softmax(x, given.classes));
       }
       // Rounding decides which classes are as probable as the limit.
       if (most > 1000 || params.min_probability > 0) continue;
@@ -80,14 +68,14 @@ void fuzz_type(fuzz::input& in) {
           [&](index_t t, index_t c) {
             return log_p[static_cast<std::size_t>(t)][static_cast<std::size_t>(c)];
           },
-          length, classes, params.blank, params.width,
-          params.max_classes == 0 ? classes : params.max_classes, -infinity, &margin);
+          length, given.classes, params.blank, params.width,
+          params.max_classes == 0 ? given.classes : params.max_classes, -infinity, &margin);
       if (last - first != std::min(params.texts, static_cast<index_t>(exact.size())))
         fuzz::fail("there are other texts");
       if (last > first && margin > 1e-4)
         fuzz::expect_near([] { return "the best text's probability"; },
                           found.log_probabilities[first], exact[0].all(), 1e-5,
-                          1e-5 * static_cast<double>(steps));
+                          1e-5 * static_cast<double>(given.steps));
     }
   });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The best path of any logits under any strides and lengths: classes and steps must be those of a
 // plain loop, on every instruction set.
-#include "fuzz_input.hpp"
+#include "sequence_input.hpp"
 #include <vecdet/ctc_decoding.hpp>
 
 #include <cmath>
@@ -14,23 +14,15 @@ namespace {
 
 template <class T>
 void fuzz_type(fuzz::input& in) {
-  const index_t steps = in.integer(0, 60), samples = in.integer(0, 4);
-  const index_t classes = in.flag() ? in.integer(1, 9) : in.integer(10, 150);
-  const index_t stride = classes + in.one_of<index_t>({0, 0, 1, 5});
-  const bool steps_first = in.flag();
-  const threading policy = in.flag() ? threading::parallel : threading::sequential;
+  const fuzz::sequence_shape given(in, 60, 4, 9, 150);
+  const index_t samples = given.samples, classes = given.classes;
+  const std::vector<index_t>& lengths = given.lengths;
   const index_t blank = in.integer(0, classes - 1);
-  std::vector<index_t> lengths;
-  for (index_t n = 0; n < samples; ++n) lengths.push_back(in.integer(0, steps));
-  const index_t rows = steps * samples;
-  const auto logits = in.numbers<T>(rows == 0 ? 0 : (rows - 1) * stride + classes);
-  const index_t step_stride = steps_first ? stride * samples : stride;
-  const index_t sample_stride = steps_first ? stride : stride * steps;
-  const sequences_view<const T> view(logits.data(), steps, samples, classes, step_stride,
-                                     sample_stride);
+  const auto logits = in.numbers<T>(given.size);
+  const auto view = given.view(static_cast<const T*>(logits.data()));
   ctc_decoding_workspace workspace;
   fuzz::on_every_isa("CTC's best path", [&](fuzz::results& results) {
-    const ctc_texts found = ctc_greedy(view, lengths, blank, workspace, policy);
+    const ctc_texts found = ctc_greedy(view, lengths, blank, workspace, given.policy);
     index_t i = 0;
     for (index_t n = 0; n < samples; ++n) {
       if (found.offsets[n] != i) fuzz::fail("a text begins elsewhere");

@@ -2,7 +2,7 @@
 // CTC of any logits, targets, lengths, strides and weights, against the reference where logits are
 // finite and moderate; the gradient in the logits' memory; and bad targets, which must throw on
 // every instruction set.
-#include "fuzz_input.hpp"
+#include "sequence_input.hpp"
 #include <vecdet/ctc_loss.hpp>
 #include <vecdet/reference/ctc_loss.hpp>
 
@@ -19,34 +19,22 @@ using namespace vecdet;
 namespace {
 
 template <class T>
-std::vector<double> log_softmax(const T* x, index_t classes) {
-  std::vector<double> log_p(x, x + classes);
-  const double greatest = *std::max_element(log_p.begin(), log_p.end());
-  double sum = 0;
-  for (const double logit : log_p) sum += std::exp(logit - greatest);
-  for (double& logit : log_p) logit = logit - greatest - std::log(sum);
-  return log_p;
-}
-
-template <class T>
 void fuzz_type(fuzz::input& in) {
   using real = compute_type<T>;
-  const index_t steps = in.integer(0, in.flag() ? 12 : 90), samples = in.integer(0, 4);
-  const index_t classes = in.flag() ? in.integer(1, 9) : in.integer(10, 70);
-  const index_t stride = classes + in.one_of<index_t>({0, 0, 1, 5});
-  const bool steps_first = in.flag(), are_padded = in.flag();
-  const threading policy = in.flag() ? threading::parallel : threading::sequential;
+  const fuzz::sequence_shape given(in, in.flag() ? 12 : 90, 4, 9, 70);
+  const index_t steps = given.steps, samples = given.samples, classes = given.classes;
+  const std::vector<index_t>& input_lengths = given.lengths;
+  const bool are_padded = in.flag();
   ctc_params params;
   params.blank = in.one_of<index_t>({0, classes - 1, classes / 2});
   params.scale = in.one_of({1.0, 1.0 / 37, -2.0, 0.0});
   params.zero_infinity = in.flag();
   const fuzz::tensor<float> weights = fuzz::some_weights(in, samples);
   params.sample_weights = vector_view<const float>(weights.data(), weights.size());
-  std::vector<index_t> lengths, input_lengths, labels;
+  std::vector<index_t> lengths, labels;
   const index_t longest = in.integer(0, 40);
   for (index_t n = 0; n < samples; ++n) {
     lengths.push_back(in.integer(0, longest));
-    input_lengths.push_back(in.integer(0, steps));
     const index_t padding = are_padded ? longest - lengths.back() : 0;
     for (index_t s = 0; s < lengths.back(); ++s) {
       // A few bad ones.
@@ -64,29 +52,24 @@ void fuzz_type(fuzz::input& in) {
   targets.classes = labels_view(classes_given.data(), classes_given.size());
   targets.lengths = lengths;
   targets.stride = are_padded ? longest : 0;
-  const index_t rows = steps * samples;
-  const auto logits = in.numbers<T>(rows == 0 ? 0 : (rows - 1) * stride + classes);
+  const auto logits = in.numbers<T>(given.size);
   const fuzz::tensor<T> grad(logits.size());
   const fuzz::tensor<real> losses(samples);
-  const index_t step_stride = steps_first ? stride * samples : stride;
-  const index_t sample_stride = steps_first ? stride : stride * steps;
-  const auto view = [&](auto* data) {
-    return sequences_view<std::remove_pointer_t<decltype(data)>>(data, steps, samples, classes,
-                                                                 step_stride, sample_stride);
+  const auto at = [&](index_t t, index_t n) {
+    return t * given.step_stride + n * given.sample_stride;
   };
-  const auto at = [&](index_t t, index_t n) { return t * step_stride + n * sample_stride; };
   ctc_workspace workspace;
   fuzz::on_every_isa("CTC", [&](fuzz::results& results) {
-    const sequences_view<const T> x = view(static_cast<const T*>(logits.data()));
+    const sequences_view<const T> x = given.view(static_cast<const T*>(logits.data()));
     const vector_view<const index_t> input_view(input_lengths.data(), samples);
-    results.add(
-        ctc_loss_and_grad(x, targets, input_view, view(grad.data()), params, workspace, policy));
+    results.add(ctc_loss_and_grad(x, targets, input_view, given.view(grad.data()), params,
+                                  workspace, given.policy));
     ctc_loss_unreduced(x, targets, input_view, vector_view<real>(losses.data(), samples), params,
-                       workspace, policy);
+                       workspace, given.policy);
     results.add(losses);
     const fuzz::tensor<T> memory(std::vector<T>(logits.begin(), logits.end()));
-    ctc_loss_and_grad(view(static_cast<const T*>(memory.data())), targets, input_view,
-                      view(memory.data()), params, workspace, threading::sequential);
+    ctc_loss_and_grad(given.view(static_cast<const T*>(memory.data())), targets, input_view,
+                      given.view(memory.data()), params, workspace, threading::sequential);
     const double error = std::is_same<T, double>::value ? 1e-11 : 2e-6;
     index_t first_label = 0;
     for (index_t n = 0; n < samples; ++n) {
@@ -100,7 +83,7 @@ void fuzz_type(fuzz::input& in) {
           most = std::isfinite(number) ? std::max(most, std::abs(number)) : 1e300;
           if (most > 1e200) break;
         }
-        log_p.push_back(log_softmax(row, classes));
+        log_p.push_back(fuzz::log_softmax(row, classes));
         extent += 2 * most + 10;
       }
       const std::vector<index_t> target(labels.begin() + first_label,

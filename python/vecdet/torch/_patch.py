@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs torchvision.ops on vecdet within a block."""
+"""Runs torchvision.ops and torch's CTC on vecdet within a block."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any, Callable, Iterable, Iterator
 import torch
 import torchvision
 from torch import Tensor
+from torch.nn import functional
 
 from . import ops
 from ._transforms import is_transformed
@@ -26,7 +27,7 @@ _OTHERS = ("nms", "batched_nms", "box_iou", "generalized_box_iou", "distance_box
 
 _lock = threading.Lock()
 _blocks = 0  # blocks running now
-_replaced: list[tuple[ModuleType, str, Callable]] = []  # what torchvision's modules had before
+_replaced: list[tuple[ModuleType, str, Callable]] = []  # what the modules had before
 
 
 def _tensors(values: Iterable[Any]) -> list[Tensor]:
@@ -41,8 +42,8 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
 
 
 def _guarded(ours: Callable, theirs: Callable, is_of_first: bool) -> Callable:
-    """Calls vecdet's function, or torchvision's for keywords and shapes that vecdet's does not
-    have, tensors not on the CPU, quantized tensors, gradients that only torchvision supports,
+    """Calls vecdet's function, or theirs for keywords and shapes that vecdet's does not
+    have, tensors not on the CPU, quantized tensors, gradients that only they support,
     forward-mode differentiation and torch.func."""
     signature = inspect.signature(theirs)
     known = inspect.signature(ours).parameters.keys()
@@ -59,7 +60,7 @@ def _guarded(ours: Callable, theirs: Callable, is_of_first: bool) -> Callable:
                 or torch.is_grad_enabled() and any(tensor.requires_grad for tensor in held_constant)
                 or any(is_transformed(tensor) for tensor in tensors)):
             return theirs(*args, **kwargs)
-        # torchvision's names and defaults, if vecdet's are others.
+        # Their names and defaults, if vecdet's are others.
         bound.apply_defaults()
         return ours(**{name: value for name, value in bound.arguments.items() if name in known})
 
@@ -72,8 +73,11 @@ def _replace_all() -> None:
         theirs = getattr(torchvision.ops, name, None)
         if theirs is not None:
             replacements[theirs] = _guarded(getattr(ops, name), theirs, name in _OF_FIRST)
+    ctc_loss = functional.ctc_loss
+    replacements[ctc_loss] = _guarded(ops.ctc_loss, ctc_loss, True)
     for module_name, module in list(sys.modules.items()):
-        if module is None or module_name.partition(".")[0] != "torchvision":
+        if module is None or not (module is functional
+                                  or module_name.partition(".")[0] == "torchvision"):
             continue
         for name, value in list(vars(module).items()):
             if inspect.isfunction(value) and value in replacements:
@@ -84,11 +88,12 @@ def _replace_all() -> None:
 @contextlib.contextmanager
 def patched() -> Iterator[None]:
     """Inside the block, torchvision.ops' losses, overlaps, NMS and RoIAlign run on vecdet, in the
-    whole process and wherever torchvision uses them. Arguments that vecdet.torch.ops does not have,
-    such as formats of rotated boxes and overlaps of batches, tensors not on the CPU, quantized
-    tensors, overlaps whose gradient is needed, forward-mode differentiation and the transforms of
-    torch.func go to torchvision's own functions. Blocks may overlap, also on several threads; the
-    end of the last one restores torchvision."""
+    whole process and wherever torchvision uses them, and so does torch.nn.functional.ctc_loss,
+    which torch.nn.CTCLoss calls. Arguments that vecdet.torch.ops does not have, such as formats of
+    rotated boxes and overlaps of batches, tensors not on the CPU, quantized tensors, overlaps whose
+    gradient is needed, forward-mode differentiation and the transforms of torch.func go to the
+    replaced functions. Blocks may overlap, also on several threads; the end of the last one
+    restores torchvision and torch."""
     global _blocks
     with _lock:
         if _blocks == 0:

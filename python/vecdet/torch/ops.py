@@ -27,6 +27,7 @@ from ._normalization import batch_norm
 from ._pooling import max_pool2d
 from ._rotated import (elementwise_rotated_iou, rotated_box_area, rotated_box_convert,
                        rotated_box_iou, rotated_nms)
+from ._sequences import ctc_loss
 from ._set_loss import (HungarianMatcher, SetCriterion, assign_least_cost, match_queries,
                         set_loss)
 from ._two_stage import (MultiScaleRoIAlign, multiscale_roi_align, postprocess_box_head, roi_align,
@@ -36,15 +37,15 @@ __all__ = [
     "HungarianMatcher", "MultiScaleRoIAlign", "SetCriterion", "assign_atss", "assign_fcos",
     "assign_least_cost", "assign_task_aligned", "batch_norm", "batched_nms", "bce_loss", "box_area",
     "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou", "complete_box_iou_loss",
-    "conv3x3", "conv3x3_levels", "decode_boxes", "decode_distances", "decode_distribution_boxes",
-    "decode_distributions", "deformable_attention", "deformable_attention_core_func_v2",
-    "distance_box_iou", "distance_box_iou_loss", "distribution_focal_loss",
-    "elementwise_rotated_iou", "encode_boxes", "encode_distances", "filter_topk",
-    "generalized_box_iou", "generalized_box_iou_loss", "match_anchors", "match_queries",
-    "max_pool2d", "mined_cross_entropy_loss", "ms_deform_attn_core_pytorch", "multiscale_roi_align",
-    "nms", "postprocess", "postprocess_box_head", "quality_focal_loss", "regression_loss",
-    "remove_small_boxes", "retinanet_loss", "roi_align", "rotated_box_area", "rotated_box_convert",
-    "rotated_box_iou", "rotated_nms", "rpn_postprocess", "sample_balanced", "set_loss",
-    "sigmoid_focal_loss", "sigmoid_focal_loss_levels", "smooth_l1_loss", "soft_nms",
+    "conv3x3", "conv3x3_levels", "ctc_loss", "decode_boxes", "decode_distances",
+    "decode_distribution_boxes", "decode_distributions", "deformable_attention",
+    "deformable_attention_core_func_v2", "distance_box_iou", "distance_box_iou_loss",
+    "distribution_focal_loss", "elementwise_rotated_iou", "encode_boxes", "encode_distances",
+    "filter_topk", "generalized_box_iou", "generalized_box_iou_loss", "match_anchors",
+    "match_queries", "max_pool2d", "mined_cross_entropy_loss", "ms_deform_attn_core_pytorch",
+    "multiscale_roi_align", "nms", "postprocess", "postprocess_box_head", "quality_focal_loss",
+    "regression_loss", "remove_small_boxes", "retinanet_loss", "roi_align", "rotated_box_area",
+    "rotated_box_convert", "rotated_box_iou", "rotated_nms", "rpn_postprocess", "sample_balanced",
+    "set_loss", "sigmoid_focal_loss", "sigmoid_focal_loss_levels", "smooth_l1_loss", "soft_nms",
     "softmax_cross_entropy_loss", "varifocal_loss",
 ]

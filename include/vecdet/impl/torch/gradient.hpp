@@ -94,9 +94,9 @@ struct precomputed : torch::autograd::Function<precomputed> {
         is_last && is_plain(upstream) && upstream.dim() == 0 && upstream.item<double>() == 1;
     for (std::size_t i = 0; i < grads.size(); ++i) {
       at::Tensor& grad = grads[i];
-      // The upstream gradient has one element per box.
-      const bool is_one_per_row = upstream.dim() == grad.dim() - 1 && upstream.dim() > 0;
-      const at::Tensor factor = is_one_per_row ? upstream.unsqueeze(-1) : upstream;
+      // The upstream gradient has one element per box, or per sample of steps x samples x classes.
+      const bool has_no_last = upstream.dim() < grad.dim() && upstream.dim() > 0;
+      const at::Tensor factor = has_no_last ? upstream.unsqueeze(-1) : upstream;
       if (at::GradMode::is_enabled())
         grad = scaled(refusing(ctx, i, grad), factor);
       else if (!is_last || !is_plain(grad) || !is_plain(upstream))

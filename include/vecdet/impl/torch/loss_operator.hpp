@@ -71,16 +71,18 @@ struct loss_shapes {
   bool is_reduced, needs_grad, float_loss;
 
   at::Tensor loss(const at::Tensor& input) const {
-    const at::Tensor loss = is_reduced                  ? at::empty({}, input.options())
-                            : shape == loss_shape::rows ? new_without_last(input)
-                                                        : new_like(input);
+    const at::Tensor loss = is_reduced                     ? at::empty({}, input.options())
+                            : shape == loss_shape::rows    ? new_without_last(input)
+                            : shape == loss_shape::samples ? new_without_ends(input)
+                                                           : new_like(input);
     return loss.to(loss_type(input, float_loss));
   }
   at::Tensor loss(at::TensorList levels) const { return loss(levels[0]); }
 
   at::Tensor gradient(const at::Tensor& input) const {
-    return shape == loss_shape::matrix ? new_gradient_like(input, needs_grad)
-                                       : new_gradient(input, needs_grad);
+    return shape == loss_shape::matrix || shape == loss_shape::samples
+               ? new_gradient_like(input, needs_grad)
+               : new_gradient(input, needs_grad);
   }
   std::vector<at::Tensor> gradient(at::TensorList levels) const {
     std::vector<at::Tensor> grads;

@@ -23,9 +23,10 @@ enum class loss_reduction : std::int64_t {
 };
 
 /// The shape of unreduced losses. There is one per element of the input, with a gradient in the
-/// input's memory format (matrix) or contiguous (elements); or one per row, with a contiguous
-/// gradient.
-enum class loss_shape { matrix, elements, rows };
+/// input's memory format (matrix) or contiguous (elements); one per row, with a contiguous
+/// gradient; or one per sample of steps x samples x classes, or of steps x classes, with a gradient
+/// in the input's memory format.
+enum class loss_shape { matrix, elements, rows, samples };
 
 inline void check_reduction(const char* function, loss_reduction reduction) {
   check(reduction >= loss_reduction::none && reduction <= loss_reduction::sum, function,

@@ -294,6 +294,11 @@ inline at::Tensor new_without_last(const at::Tensor& tensor) {
   const auto sizes = tensor.sym_sizes();
   return tensor.new_empty_symint(sizes.slice(0, sizes.empty() ? 0 : sizes.size() - 1));
 }
+/// Without the first and the last dimension.
+inline at::Tensor new_without_ends(const at::Tensor& tensor) {
+  const auto sizes = tensor.sym_sizes();
+  return tensor.new_empty_symint(sizes.slice(1, std::max<std::size_t>(2, sizes.size()) - 2));
+}
 /// A gradient with the memory format of `input`, so that it passes back through a transposition, or
 /// to channels last, without a copy. It has no elements if it is not needed.
 inline at::Tensor new_gradient_like(const at::Tensor& input, bool is_needed) {

@@ -14,7 +14,7 @@ namespace VECDET_TARGET {
 
 template <class T>
 index_t ctc_paths_scratch_size(const ctc_args<T>& args) {
-  return ctc_scratch::size(args.grad != nullptr ? args.steps : 1, args.lanes);
+  return ctc_scratch::size(args.steps, args.lanes);
 }
 template <class T>
 index_t ctc_rows_scratch_size(const ctc_args<T>& args) {

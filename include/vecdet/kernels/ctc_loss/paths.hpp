@@ -13,10 +13,12 @@
 //
 // skips[s]: label s differs from label s - 1, so that no blank is needed between them. Potentials
 // are exp(x - offset), where the offset of a step is its largest logit of the labels and the blank.
-// No other logit is read: the divisor of a step's softmax is the same for all paths.
+// No other logit is read: the divisor of a step's softmax is the same for all paths. Lanes that no
+// path can be in, because it has not come so far or cannot end in time, are not computed.
 #pragma once
 
 #include <vecdet/args/ctc_loss.hpp>
+#include <vecdet/kernels/ctc_loss/scratch.hpp>
 #include <vecdet/kernels/ctc_loss/wide_numbers.hpp>
 #include <vecdet/simd/bits.hpp>
 
@@ -26,99 +28,6 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 using detail::ctc_args;
-
-/// Consecutive wide numbers.
-struct wide_array {
-  double *v, *k;
-
-  VECDET_INLINE wide_row load(index_t i) const {
-    return {load_pack<double_row::batches>(v + i), load_pack<double_row::batches>(k + i)};
-  }
-  VECDET_INLINE void store(index_t i, const wide_row& x) const {
-    store_pack<double_row::batches>(v + i, x.v);
-    store_pack<double_row::batches>(k + i, x.k);
-  }
-  VECDET_INLINE void fill_zero(index_t size) const {
-    for (index_t i = 0; i < size; ++i) v[i] = 0, k[i] = exponent_of_zero;
-  }
-  VECDET_INLINE void set_one(index_t i) const { v[i] = 1, k[i] = 0; }
-};
-
-/// The variables of one step, with 16 zeros before and after the lanes.
-struct ctc_states {
-  wide_array blanks, labels;
-};
-
-/// The scratch memory of a sample with this many lanes. The forward variables of all steps would
-/// leave the cache. Only those at the beginning of each block are kept; the steps of a block are
-/// computed again when the backward variables come to it.
-struct ctc_scratch {
-  ctc_states forward, backward;
-  double *skips, *is_label;           ///< 1 or 0; skips[lanes] is 0
-  double* logits;                     ///< of the labels and of the blank
-  wide_array blanks, labels;          ///< the forward variables of a block: its steps x lanes
-  wide_array potentials;              ///< likewise: those of labels
-  wide_array blank_potentials;        ///< the block's steps
-  wide_array old_blanks, old_labels;  ///< blocks x lanes: the variables before each block
-
-  ctc_scratch(void* memory, index_t steps, index_t lanes) : at_(static_cast<double*>(memory)) {
-    forward = states(lanes);
-    backward = states(lanes);
-    skips = take(lanes + row_lanes);
-    is_label = take(lanes);
-    logits = take(lanes);
-    const index_t block = block_of(steps, lanes);
-    blanks = array(block * lanes);
-    labels = array(block * lanes);
-    potentials = array(block * lanes);
-    blank_potentials = array(whole_rows(block));
-    const index_t blocks = steps > 0 ? (steps + block - 1) / block : 0;
-    old_blanks = array(blocks * lanes);
-    old_labels = array(blocks * lanes);
-  }
-  /// The bytes that suffice for up to so many lanes. Blocks of fewer lanes have more steps.
-  static index_t size(index_t steps, index_t lanes) {
-    const index_t padded = lanes + 2 * row_lanes, most = steps < block_lanes ? steps : block_lanes;
-    const index_t some = block_of(steps, lanes) * lanes;
-    const index_t block = steps * lanes < block_lanes ? steps * lanes
-                          : some < block_lanes        ? block_lanes
-                                                      : some;
-    const index_t blocks = steps / block_of(steps, lanes) + 1;
-    return (8 * padded + 3 * lanes + row_lanes + 6 * block + 2 * whole_rows(most) +
-            4 * blocks * lanes) *
-           index_t{sizeof(double)};
-  }
-  /// The steps of a block: 200 KB of variables and potentials, at least 8 steps.
-  static index_t block_of(index_t steps, index_t lanes) {
-    const index_t block = lanes * 8 > block_lanes ? 8 : block_lanes / lanes;
-    return steps < block ? (steps > 0 ? steps : 1) : block;
-  }
-  static index_t whole_rows(index_t size) { return (size + row_lanes - 1) / row_lanes * row_lanes; }
-
- private:
-  static constexpr index_t block_lanes = 4096;
-
-  double* take(index_t count) {
-    double* const begin = at_;
-    at_ += count;
-    return begin;
-  }
-  wide_array array(index_t size) {
-    double* const v = take(size);
-    return {v, take(size)};
-  }
-  wide_array padded(index_t lanes) {
-    const wide_array whole = array(lanes + 2 * row_lanes);
-    whole.fill_zero(lanes + 2 * row_lanes);
-    return {whole.v + row_lanes, whole.k + row_lanes};
-  }
-  ctc_states states(index_t lanes) {
-    const wide_array first = padded(lanes);
-    return {first, padded(lanes)};
-  }
-
-  double* at_;
-};
 
 /// x, where `mask` (1 or 0) is 1, and otherwise y.
 VECDET_INLINE wide_row choose(const double_row& mask, const wide_row& x, const wide_row& y) {
@@ -140,23 +49,25 @@ class ctc_paths {
         steps_(args.input_lengths[sample]),
         lanes_(ctc_scratch::whole_rows(count_ + 1)),
         has_grad_(args.grad != nullptr),
-        block_(has_grad_ ? ctc_scratch::block_of(steps_, lanes_) : 1),
+        block_(ctc_scratch::block_of(steps_, lanes_)),
         label_(args.labels + args.first_label[sample]),
-        s_(scratch, has_grad_ ? steps_ : 1, lanes_) {}
+        s_(scratch, steps_, lanes_) {}
 
   void run() {
     if (!set_labels()) {
       args_.log_paths[sample_] = -infinity<double>();
       return;
     }
+    set_classes();
     s_.forward.blanks.set_one(0);
+    const index_t last = steps_ > 0 ? (steps_ - 1) / block_ * block_ : 0;
     for (index_t first = 0; first < steps_; first += block_) {
       if (has_grad_) {
         const index_t at = first / block_ * lanes_;
         copy(s_.forward.blanks, 0, s_.old_blanks, at);
         copy(s_.forward.labels, 0, s_.old_labels, at);
       }
-      step_forward(first, end_of_block(first));
+      step_forward(first, end_of_block(first), has_grad_ && first == last);
     }
     wide_pack<1> all = at(s_.forward.blanks, count_);
     if (count_ > 0) all = all + at(s_.forward.labels, count_ - 1);
@@ -170,14 +81,13 @@ class ctc_paths {
                                             : -infinity<double>();
     if (!has_grad_ || !is_valid || !(sum[0] > 0) || steps_ == 0) return;
     s_.backward.blanks.set_one(count_);
-    const index_t last = (steps_ - 1) / block_ * block_;
     for (index_t first = last; first >= 0; first -= block_) {
       const index_t end = end_of_block(first);
       if (first < last) {
         const index_t at = first / block_ * lanes_;
         copy(s_.old_blanks, at, s_.forward.blanks, 0);
         copy(s_.old_labels, at, s_.forward.labels, 0);
-        step_forward(first, end);
+        step_forward(first, end, true);
       }
       for (index_t t = end - 1; t >= first; --t)
         step_backward(t, t - first, 1 / sum[0], exponent[0]);
@@ -208,46 +118,95 @@ class ctc_paths {
       least += static_cast<index_t>(is_repeated);
       s_.skips[s] = s > 0 && s < count_ && !is_repeated ? 1 : 0;
     }
-    for (index_t s = 0; s < lanes_; ++s) s_.is_label[s] = s < count_ ? 1 : 0;
     return least <= steps_;
   }
 
-  /// Steps [first, last) of one block.
-  void step_forward(index_t first, index_t last) {
-    for (index_t t = first; t < last; ++t) {
-      set_potentials(t, t - first);
-      step_forward(t - first);
+  /// Each class of the target has one exponential per step if that saves rows, as for 120 letters
+  /// of 29 classes; otherwise each label has one.
+  void set_classes() {
+    index_t* const classes = s_.classes;
+    for (index_t s = 0; s < count_; ++s) {
+      index_t c = 0;
+      while (c < classes_ && classes[c] != label_[s]) ++c;
+      if (c == classes_) classes[classes_++] = label_[s];
+      s_.class_of[s] = c;
     }
+    class_lanes_ = ctc_scratch::whole_rows(classes_ + 1);
+    if (class_lanes_ == lanes_) {
+      classes_ = count_;
+      for (index_t s = 0; s < count_; ++s) classes[s] = label_[s];
+    }
+    for (index_t s = count_; s < lanes_; ++s) s_.class_of[s] = classes_;
+    for (index_t s = 0; s < class_lanes_; ++s) s_.is_class[s] = s < classes_ ? 1 : 0;
   }
 
-  /// The offset of step t; its potentials, as those of step i of the block.
-  void set_potentials(index_t t, index_t i) {
-    const index_t at = i * lanes_;
+  /// The lanes that paths can have reached in step t, and from which they can still end in time.
+  index_t first_lane(index_t t) const {
+    const index_t s = count_ - (steps_ - t);
+    return s > 0 ? s / row_lanes * row_lanes : 0;
+  }
+  index_t end_of_lanes(index_t t) const {
+    return t + 1 < lanes_ ? ctc_scratch::whole_rows(t + 1) : lanes_;
+  }
+
+  /// Steps [first, last) of one block. What a loop writes in single numbers is read in rows only by
+  /// the next loop, because processors wait for such numbers to reach the cache.
+  void step_forward(index_t first, index_t last, bool is_kept) {
+    for (index_t t = first; t < last; ++t) gather_logits(t, t - first);
+    const bool is_expanded = class_lanes_ < lanes_;
+    // The forward variables are written last: their memory has the potentials of the classes.
+    const wide_array& potentials = is_expanded ? s_.blanks : s_.potentials;
+    for (index_t t = first; t < last; ++t) set_potentials(t, t - first, potentials);
+    for (index_t t = first; is_expanded && t < last; ++t) expand(t, (t - first) * lanes_);
+    for (index_t t = first; t < last; ++t) advance(t, t - first, is_kept);
+  }
+
+  /// The logits of the classes and of the blank, until the forward variables of labels take their
+  /// memory.
+  real* logits_of(index_t i) const { return reinterpret_cast<real*>(s_.labels.v) + i * lanes_; }
+
+  void gather_logits(index_t t, index_t i) {
     const T* const x = args_.logits + t * args_.step_stride + sample_ * args_.sample_stride;
-    real* const logits = reinterpret_cast<real*>(s_.logits);
+    real* const logits = logits_of(i);
     fetch_row(x, t);
-    for (index_t s = 0; s < count_; ++s) logits[s] = static_cast<real>(x[label_[s]]);
-    for (index_t s = count_; s < lanes_; ++s) logits[s] = static_cast<real>(x[args_.blank]);
+    for (index_t c = 0; c < classes_; ++c) logits[c] = static_cast<real>(x[s_.classes[c]]);
+    const real blank = static_cast<real>(x[args_.blank]);
+    for (index_t c = classes_; c < class_lanes_; ++c) logits[c] = blank;
+  }
+
+  /// The offset of step t, which is step i of its block, and the potentials of its classes.
+  void set_potentials(index_t t, index_t i, const wide_array& potentials) {
+    const real* const logits = logits_of(i);
     row_pack<real> greatest = -largest<real>;
-    for (index_t s = 0; s < lanes_; s += row_lanes)
-      greatest = max(load_pack<row_pack<real>::batches>(logits + s), greatest);
+    for (index_t c = 0; c < class_lanes_; c += row_lanes)
+      greatest = max(load_pack<row_pack<real>::batches>(logits + c), greatest);
     alignas(64) real lane[row_lanes];
     store_pack<row_pack<real>::batches>(lane, greatest);
     const double offset = static_cast<double>(greatest16(lane));
     args_.offsets[args_.row_number(sample_, t)] = offset;
-    for (index_t s = 0; s < lanes_; s += row_lanes) {
-      const double_row d = load_double(logits + s) - double_row(offset);
+    for (index_t c = 0; c < class_lanes_; c += row_lanes) {
+      const double_row d = load_double(logits + c) - double_row(offset);
       differences_ = differences_ + d;  // NaN if a logit is NaN or +infinity
       const wide_row p = wide_exp(d);
-      s_.potentials.store(at + s, choose(load_pack<N>(s_.is_label + s), p, zero()));
-      // The last lane is that of the blank, after all labels.
-      if (s + row_lanes == lanes_) {
+      potentials.store(i * lanes_ + c, choose(load_pack<N>(s_.is_class + c), p, zero()));
+      // The last lane is that of the blank, after all classes.
+      if (c + row_lanes == class_lanes_) {
         alignas(64) double v[row_lanes], k[row_lanes];
         store_pack<N>(v, p.v);
         store_pack<N>(k, p.k);
         s_.blank_potentials.v[i] = v[row_lanes - 1];
         s_.blank_potentials.k[i] = k[row_lanes - 1];
       }
+    }
+  }
+
+  /// The potentials of labels from those of their classes.
+  void expand(index_t t, index_t at) {
+    const double *const v = s_.blanks.v + at, *const k = s_.blanks.k + at;
+    for (index_t s = first_lane(t), end = end_of_lanes(t); s < end; ++s) {
+      const index_t c = s_.class_of[s];
+      s_.potentials.v[at + s] = v[c];
+      s_.potentials.k[at + s] = k[c];
     }
   }
 
@@ -261,11 +220,12 @@ class ctc_paths {
   }
 
   /// From the last lanes to the first: these still read the labels of the step before.
-  void step_forward(index_t i) {
+  void advance(index_t t, index_t i, bool is_kept) {
     const index_t at = i * lanes_;
     const ctc_states& now = s_.forward;
     const wide_row p_blank = same_number(s_.blank_potentials, i);
-    for (index_t s = lanes_ - row_lanes; s >= 0; s -= row_lanes) {
+    const index_t first = first_lane(t);
+    for (index_t s = end_of_lanes(t) - row_lanes; s >= first; s -= row_lanes) {
       const wide_row blank = now.blanks.load(s), label = now.labels.load(s);
       const wide_row both = blank + now.labels.load(s - 1);
       const wide_row from = choose(load_pack<N>(s_.skips + s), both, blank);
@@ -273,7 +233,7 @@ class ctc_paths {
       const wide_row new_label = (label + from) * s_.potentials.load(at + s);
       now.blanks.store(s, new_blank);
       now.labels.store(s, new_label);
-      if (has_grad_) {
+      if (is_kept) {
         s_.blanks.store(at + s, new_blank);
         s_.labels.store(at + s, new_label);
       }
@@ -287,7 +247,10 @@ class ctc_paths {
     const wide_row p_blank = same_number(s_.blank_potentials, i);
     real* const to = args_.occupancies + args_.row_number(sample_, t) * args_.lanes;
     double_row in_blanks = 0.0;
-    for (index_t s = 0; s < lanes_; s += row_lanes) {
+    const index_t first = first_lane(t), end = end_of_lanes(t);
+    for (index_t s = 0; s < first; ++s) to[s] = 0;
+    for (index_t s = end; s < lanes_; ++s) to[s] = 0;
+    for (index_t s = first; s < end; s += row_lanes) {
       const wide_row blank = now.blanks.load(s), label = now.labels.load(s);
       const wide_row next_blank = now.blanks.load(s + 1);
       const wide_row both = blank + label, next = next_blank + now.labels.load(s + 1);
@@ -339,6 +302,7 @@ class ctc_paths {
 
   const ctc_args<T>& args_;
   index_t sample_, count_, steps_, lanes_;
+  index_t classes_ = 0, class_lanes_ = 0;
   bool has_grad_;
   index_t block_;
   const index_t* label_;

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CTC, the loss of text and speech recognisers."""
+
+from __future__ import annotations
+
+from typing import Sequence, Union
+
+import torch
+from torch import Tensor
+
+from ._names import REDUCTIONS, number
+
+_ops = torch.ops.vecdet
+
+# The lengths of all samples.
+Lengths = Union[Tensor, Sequence[int]]
+
+
+def _integers(lengths: Lengths) -> Tensor:
+    return lengths if isinstance(lengths, Tensor) else torch.tensor(lengths, dtype=torch.int64)
+
+
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths,
+             blank: int = 0, reduction: str = "mean", zero_infinity: bool = False, *,
+             scale: float = 1.0, sample_weights: Tensor | None = None) -> Tensor:
+    """Connectionist temporal classification, like torch.nn.functional.ctc_loss. The softmax is part
+    of the loss, so ``log_probs`` may be the logits themselves.
+
+    Args:
+        log_probs: logits or log probabilities [steps, samples, classes], or [steps, classes] of one
+            sample. Those of samples first, transposed, are not copied.
+        targets: classes other than ``blank``, [samples, labels], or [labels of all samples].
+        input_lengths: the steps of each sample.
+        target_lengths: the labels of each sample.
+        blank: the class that stands for no label.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``. For the mean, each loss is divided by its
+            target's length, at least 1, and the sum by the number of samples. The divisors are
+            float32.
+        zero_infinity: whether infinite losses become 0. Their gradient always is 0.
+        scale: a factor on losses and gradient.
+        sample_weights: a further factor for each sample, [samples].
+
+    Raises:
+        ValueError: an unknown reduction.
+        RuntimeError: different shapes, a length out of range, or a target with the blank or
+            something that is no class.
+    """
+    return _ops.ctc_loss(log_probs, targets, _integers(input_lengths), _integers(target_lengths),
+                         blank, number(REDUCTIONS, "reduction", reduction), zero_infinity, scale,
+                         sample_weights)
