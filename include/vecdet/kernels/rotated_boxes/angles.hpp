@@ -26,10 +26,10 @@ VECDET_INLINE directions<N> directions_of(const pack<double, N>& angle, detail::
   using real = pack<double, N>;
   // The nearest multiple of a quarter turn: from 2^52 on, the last bit of a double counts ones.
   const real shift = 0x1.8p52, per_quarter = rule.degrees ? 1.0 / 90 : 0.6366197723675814;
-  const real quarters = VECDET_ORDERED(angle * per_quarter + shift) - shift;
+  const real quarters = VECDET_ORDERED(VECDET_ORDERED(angle * per_quarter + shift) - shift);
   real rest;
   if (rule.degrees) {
-    rest = (angle - quarters * real(90.0)) * real(0.017453292519943295);
+    rest = VECDET_ORDERED(angle - quarters * real(90.0)) * real(0.017453292519943295);
   } else {
     // pi / 2 in three parts: the products with the first two are exact.
     rest = VECDET_ORDERED(angle - quarters * real(0x1.921fb544p+0));
@@ -53,7 +53,7 @@ VECDET_INLINE directions<N> directions_of(const pack<double, N>& angle, detail::
                              -2.755731922398589e-07, 2.48015873015873e-05, -0.001388888888888889,
                              0.041666666666666664, -0.5);
   // The quarter, from -2 to 2.
-  const real turns = VECDET_ORDERED(quarters * real(0.25) + shift) - shift;
+  const real turns = VECDET_ORDERED(VECDET_ORDERED(quarters * real(0.25) + shift) - shift);
   const real quarter = quarters - turns * real(4.0);
   const auto is_odd = abs(quarter) == real(1.0), is_half = abs(quarter) == real(2.0);
   const real zero = 0.0;
