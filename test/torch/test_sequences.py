@@ -18,8 +18,8 @@ from torch import nn
 from torch.nn import functional
 from vecdet.torch import ops
 
-# Of torch in double: its own float losses of hundreds have gradients that are wrong by 1e-3.
-WITHIN = {torch.float32: dict(rtol=1e-4, atol=1e-4), torch.float64: dict(rtol=1e-7, atol=1e-9)}
+# Of torch in double: its float gradients are wrong by up to 8e-4 in these problems.
+WITHIN = {torch.float32: dict(rtol=1e-5, atol=1e-5), torch.float64: dict(rtol=1e-7, atol=1e-9)}
 
 
 class Problem:
