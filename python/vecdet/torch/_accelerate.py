@@ -17,7 +17,7 @@ from . import _fcos, _rcnn, _retinanet, _ssd  # noqa: F401 (fills ORIGINALS)
 from ._convolutions import (SEQUENCES, Conv2d, free_transformed_weights, has_fusible_activation,
                             is_3x3)
 from ._detr import replace_attention, restore_attention
-from ._normalization import BatchNorm2d, replace_conv_norm, restore_conv_norm
+from ._normalization import BatchNorm2d, replace_conv_norm
 from ._parts import ORIGINALS, is_a, is_own
 from ._pooling import MaxPool2d
 
@@ -139,7 +139,6 @@ def restore(model: _Model) -> _Model:
     convolutions. A model that was not accelerated does not change."""
     for module in model.modules():
         restore_attention(module)
-        restore_conv_norm(module)
         if type(module) is Conv2d:
             free_transformed_weights(module)
     _replace(model.modules(), ORIGINALS)
