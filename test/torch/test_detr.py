@@ -3,9 +3,11 @@
 Needs torch, torchvision and vecdet on PYTHONPATH."""
 
 import copy
+import gc
 import io
 import sys
 import unittest
+import weakref
 
 try:
     import torch
@@ -84,6 +86,7 @@ class Forms(unittest.TestCase):
                 expected, own = self.step(model)
                 self.assertEqual(own, 2)
                 keys, attributes = list(model.state_dict()), dict(vars(model.layers[0]))
+                kinds = [type(module) for module in model.modules()]
 
                 self.assertIs(vecdet.torch.accelerate(model, convolutions=False), model)
                 results, own = self.step(model)
@@ -101,6 +104,7 @@ class Forms(unittest.TestCase):
 
                 vecdet.torch.restore(model)
                 self.assertEqual(dict(vars(model.layers[0])), attributes)
+                self.assertEqual([type(module) for module in model.modules()], kinds)
                 results, own = self.step(model)
                 self.assertEqual(own, 2)
                 self.assertTrue(all(map(torch.equal, results, expected)))
@@ -122,6 +126,35 @@ class Forms(unittest.TestCase):
                 other = self.model(form)
                 vecdet.torch.accelerate(self.model(form))
                 self.assertEqual(self.step(other)[1], 2)
+
+    def test_replicas_have_their_own_parts_and_models_are_freed_at_once(self):
+        for name, form in FORMS.items():
+            with self.subTest(name):
+                model = self.model(form)
+                vecdet.torch.accelerate(model, convolutions=False)
+                layer = model.layers[0]
+                replica = layer._replicate_for_data_parallel()
+                forward = replica.forward
+                self.assertIs(getattr(forward, "__self__", None), replica)
+                freed = weakref.ref(model)
+                del layer, replica, forward
+                gc.disable()
+                try:
+                    parts = [weakref.ref(module) for module in model.modules()]
+                    del model
+                    self.assertIsNone(freed())
+                    self.assertEqual([part() for part in parts], [None] * len(parts))
+                finally:
+                    gc.enable()
+
+    def test_traced_parts(self):
+        model = self.model(FORMS["Deformable DETR"])
+        expected, _ = self.step(model)
+        model.traced = torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2))
+        vecdet.torch.accelerate(model, convolutions=False)
+        results, own = self.step(model)
+        self.assertEqual(own, 0)
+        self.assert_near(results[:1], expected[:1])
 
     def test_unknown_is_left_alone(self):
         for name, form in UNKNOWN.items():

@@ -2,9 +2,11 @@
 """Batch normalisation, against torch. Needs torch, torchvision and vecdet on PYTHONPATH."""
 
 import copy
+import gc
 import pickle
 import sys
 import unittest
+import weakref
 from unittest import mock
 
 try:
@@ -18,6 +20,7 @@ import vecdet.torch
 from torch import nn
 from torch.autograd import forward_ad
 from torch.nn import functional
+from torchvision.models import feature_extraction
 from vecdet.torch import _normalization
 
 FORMATS = (torch.contiguous_format, torch.channels_last)
@@ -63,6 +66,16 @@ class Conv(nn.Module):
 class ConvTwice(Conv):
     def forward(self, x):
         return self.act(self.bn(self.conv(self.conv(x))))
+
+
+class NamedConv(Conv):
+    def forward(self, inputs):
+        return self.act(self.bn(self.conv(inputs)))
+
+
+class ScaledConv(Conv):
+    def forward(self, x, scale=None):
+        return self.act(self.bn(self.conv(x)))
 
 
 class Normalization(unittest.TestCase):
@@ -205,13 +218,32 @@ class Normalization(unittest.TestCase):
             (lambda: norm(x[:1, :, :1, :1], None, None, training=True),
              "images . height . width of input is 1, expected 2 or more"),
             (lambda: norm(x, None, None), "batch_norm: running_mean or running_var is None"),
-            (lambda: norm(x, torch.ones(3), torch.ones(3)), "statistics.shape"),
+            (lambda: norm(x, torch.ones(3), torch.ones(3)),
+             r"batch_norm: running_mean.shape is \[3\], expected \[19\]"),
+            (lambda: norm(x, torch.ones(19), torch.ones(3)), "batch_norm: running_var.shape"),
+            (lambda: norm(x, torch.ones(1, 19), None, training=True),
+             r"running_mean.shape is \[1, 19\]"),
+            (lambda: norm(x, torch.ones(19).long(), torch.ones(19), training=True),
+             "running_mean.dtype is torch.int64"),
+            (lambda: norm(x[0], torch.ones(19), torch.ones(19)),
+             "batch_norm_inference: input.shape"),
             (lambda: norm(x, None, None, training=True, eps=-1.0), "params.epsilon is -1"),
         ):
             with self.subTest(text), self.assertRaisesRegex(RuntimeError, text):
                 call()
         with self.assertRaisesRegex(ValueError, "activation"):
             norm(x, None, None, training=True, activation="gelu")
+
+    def test_an_error_leaves_the_running_statistics(self):
+        running_mean = torch.zeros(19)
+        with self.assertRaisesRegex(RuntimeError, "running_var.shape"):
+            vecdet.torch.ops.batch_norm(some_map(), running_mean, torch.ones(3), training=True)
+        self.assertFalse(running_mean.any())
+
+    def test_no_channels(self):
+        nothing = torch.ones(0)
+        y = vecdet.torch.ops.batch_norm(some_map()[:, :0], nothing, nothing, training=True)
+        self.assertEqual(y.shape, (3, 0, 11, 13))
 
 
 class Modules(unittest.TestCase):
@@ -294,7 +326,6 @@ class Modules(unittest.TestCase):
             vecdet.torch.accelerate_convolutions(net)
             vecdet.torch.restore(net)
             self.assertEqual([type(m) for m in net.modules()], types)
-            self.assertFalse(any("forward" in vars(m) for m in net.modules()))
 
     def test_copies_and_pickles(self):
         x = some_map(shape=(2, 3, 12, 14))
@@ -332,7 +363,87 @@ class Modules(unittest.TestCase):
         self.assertLess(float(net(x).min()), 0)
         twice = ConvTwice(3, 3)
         vecdet.torch.accelerate_convolutions(twice)
-        self.assertNotIn("forward", vars(twice))
+        self.assertIs(type(twice), ConvTwice)
+
+    def test_scripted_and_traced_parts(self):
+        x, part = some_map(shape=(2, 3, 5, 6)), nn.Conv2d(4, 3, 1)
+        for compiled in (torch.jit.script(part), torch.jit.trace(part, torch.ones(1, 4, 2, 2))):
+            net = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), compiled)
+            expected = net(x)
+            names, y = operators_of(lambda: vecdet.torch.accelerate_convolutions(net)(x))
+            self.assertIn(OURS, names)
+            torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-4)
+
+    def test_the_form_includes_the_arguments(self):
+        x = some_map(shape=(2, 3, 5, 6))
+        for kind, call in ((Conv, lambda net: net(x=x)), (NamedConv, lambda net: net(inputs=x)),
+                           (ScaledConv, lambda net: net(x, None))):
+            with self.subTest(kind=kind.__name__):
+                net = kind(3, 3)
+                expected = call(copy.deepcopy(net))
+                vecdet.torch.accelerate_convolutions(net)
+                torch.testing.assert_close(call(net), expected, rtol=1e-4, atol=1e-4)
+
+    def test_other_normalisation_leaves_the_form_alone(self):
+        net = Conv(4, 4)
+        net.bn = nn.GroupNorm(2, 4)
+        vecdet.torch.accelerate_convolutions(net)
+        self.assertIs(type(net), Conv)
+        self.assertNotIn("forward", vars(net))
+
+    def test_scripting_is_refused(self):
+        net = Conv(3, 3)
+        vecdet.torch.accelerate_convolutions(net)
+        with self.assertRaisesRegex(RuntimeError, "an accelerated model cannot be scripted"):
+            torch.jit.script(net)
+
+    def test_replicas_and_shallow_copies_have_their_own_parts(self):
+        x, net = some_map(shape=(2, 3, 5, 6)), vecdet.torch.accelerate_convolutions(Conv(3, 3))
+        for make in (lambda: net._replicate_for_data_parallel(), lambda: copy.copy(net)):
+            other = make()
+            vars(other)["_modules"] = {"conv": net.conv, "bn": nn.Identity(), "act": nn.Identity()}
+            self.assertIsInstance(other, Conv)
+            self.assertTrue(torch.equal(other(x), net.conv(x)))
+
+    def test_models_are_freed_at_once(self):
+        for kind in (Conv, lambda *sizes: nn.Sequential(nn.BatchNorm2d(3), nn.SiLU())):
+            net = vecdet.torch.accelerate_convolutions(kind(3, 3))
+            net(some_map(shape=(2, 3, 5, 6)))
+            freed = weakref.ref(net)
+            gc.disable()
+            try:
+                del net
+                self.assertIsNone(freed())
+            finally:
+                gc.enable()
+
+    def test_symbolic_tracing(self):
+        """A normalisation is a leaf of torch.fx's graph, as without vecdet."""
+        x = some_map(shape=(2, 3, 12, 14))
+        for name, net in self.networks().items():
+            ours = vecdet.torch.accelerate_convolutions(copy.deepcopy(net))
+            last = feature_extraction.get_graph_node_names(ours)[0][-1]
+            for trace in (torch.fx.symbolic_trace,
+                          lambda net: feature_extraction.create_feature_extractor(net, [last])):
+                with self.subTest(network=name):
+                    expected_net, traced = copy.deepcopy(net), trace(copy.deepcopy(ours))
+                    norms = sum(type(m) is nn.BatchNorm2d for m in net.modules())
+                    for _ in range(2):
+                        names, y = operators_of(lambda: traced(x))
+                        self.assertEqual(names.count(OURS), norms)
+                        y = y[last] if isinstance(y, dict) else y
+                        torch.testing.assert_close(y, expected_net(x), rtol=1e-4, atol=1e-4)
+                    expected = expected_net.state_dict()
+                    for key, found in traced.state_dict().items():
+                        torch.testing.assert_close(found, expected[key], rtol=1e-4, atol=1e-4)
+
+    def test_epsilons_that_only_torch_takes(self):
+        x = some_map(shape=(2, 3, 5, 6))
+        for eps in (-1e-9, float("inf")):
+            net = nn.BatchNorm2d(3, eps=eps)
+            ours = vecdet.torch.accelerate_convolutions(copy.deepcopy(net))
+            torch.testing.assert_close(ours(x), net(x))
+            self.assertEqual(int(ours.num_batches_tracked), 1)
 
     def test_what_torch_computes(self):
         norm = vecdet.torch.accelerate_convolutions(nn.BatchNorm2d(4))

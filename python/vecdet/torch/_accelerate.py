@@ -17,7 +17,7 @@ from . import _fcos, _rcnn, _retinanet, _ssd  # noqa: F401 (fills ORIGINALS)
 from ._convolutions import (SEQUENCES, Conv2d, free_transformed_weights, has_fusible_activation,
                             is_3x3)
 from ._detr import replace_attention, restore_attention
-from ._normalization import BatchNorm2d, replace_conv_norm, restore_conv_norm
+from ._normalization import BatchNorm2d, replace_conv_norm
 from ._parts import ORIGINALS, is_a, is_own
 from ._pooling import MaxPool2d
 
@@ -47,22 +47,27 @@ def accelerate_convolutions(module: _Model) -> _Model:
     """Switches the 3x3 convolutions in ``module``, itself included, to vecdet, in place: nn.Conv2d
     with stride 1, padding 1, no dilation and one group. Classes derived from nn.Conv2d and objects
     with their own forward() are left unchanged. A ReLU that follows such a convolution in an
-    nn.Sequential is computed in the same pass. Every call chooses between vecdet and PyTorch.
-    PyTorch computes types other than float32 and bfloat16, tensors that are not on the CPU,
-    forward-mode differentiation and the transforms of torch.func, second derivatives, and shapes
-    for which it is faster. In bfloat16, also under autocast, this includes all shapes on processors
-    with AMX: docs/pytorch.md has the rule.
+    nn.Sequential, or in torchvision's ConvNormActivation or Conv2dNormActivation, is computed in
+    the same pass. Every call chooses between vecdet and PyTorch. PyTorch computes types other than
+    float32 and bfloat16, tensors that are not on the CPU, forward-mode differentiation and the
+    transforms of torch.func, second derivatives, and shapes for which it is faster. In bfloat16,
+    also under autocast, this includes all shapes on processors with AMX: docs/pytorch.md has the
+    rule.
 
     nn.MaxPool2d is replaced, too, with the same outputs and positions, bit by bit. PyTorch computes
-    maps in channels_last, windows of more than 256 positions, return_indices, and the other cases
-    above.
+    maps that are not contiguous, windows of more than 256 positions, return_indices, types other
+    than float32, bfloat16 and float64, tensors that are not on the CPU, forward-mode
+    differentiation and the transforms of torch.func.
 
     nn.BatchNorm2d is replaced, too, together with an nn.ReLU or nn.SiLU that directly follows it in
     an nn.Sequential, in torchvision's ConvNormActivation or Conv2dNormActivation, or in a module
     whose forward() is act(bn(conv(x))), as ultralytics' Conv. Running statistics,
     num_batches_tracked, momentum=None and eval() stay as they are. PyTorch computes normalisation
-    with running statistics if a gradient is wanted, maps for which it is faster, and the other
-    cases above. Modules with hooks are called one by one.
+    with running statistics if a gradient is wanted, maps for which it is faster, types other than
+    float32 and bfloat16, parameters of another type than the input (float32 ones for bfloat16 are
+    vecdet's), maps that are neither contiguous nor channels_last, tensors that are not on the CPU,
+    forward-mode differentiation and the transforms of torch.func. Modules with hooks are called one
+    by one.
 
     Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. Those in
     bfloat16 are computed in float32 and rounded once. restore() undoes this.
@@ -139,7 +144,6 @@ def restore(model: _Model) -> _Model:
     convolutions. A model that was not accelerated does not change."""
     for module in model.modules():
         restore_attention(module)
-        restore_conv_norm(module)
         if type(module) is Conv2d:
             free_transformed_weights(module)
     _replace(model.modules(), ORIGINALS)

@@ -18,10 +18,6 @@ from ._transforms import is_transformed
 
 _ops = torch.ops.vecdet
 
-# Containers that call their modules one after the other.
-_SEQUENCES = tuple(each for each in (nn.Sequential, getattr(misc, "ConvNormActivation", None),
-                                     getattr(misc, "Conv2dNormActivation", None)) if each)
-
 # What the operators compute. They, and autocast, choose between combinations.
 _TYPES = (torch.float32, torch.bfloat16)
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ._attention import LevelSizes, flat_sizes
+from ._parts import forward_of, with_forward
 from ._transforms import is_transformed
 
 _ops = torch.ops.vecdet
@@ -91,41 +92,18 @@ class _Core:
         return self.theirs(*arguments, num_points_list, method=method)
 
 
-class _Forward:
-    """Takes the place of a module's forward()."""
+def _with_attention(theirs: Any) -> Any:
+    """Hugging Face's forward(), with deformable_attention for its function."""
+    parameters = _parameters(theirs.forward)[1:]
 
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-
-
-class _HuggingFaceForward(_Forward):
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__(module)
-        self.parameters = _parameters(type(module).forward)[1:]
-
-    def __call__(self, *args, **kwargs):
-        given = {**dict(zip(self.parameters, args)), **kwargs}
+    def forward(self, *args, **kwargs):
+        given = {**dict(zip(parameters, args)), **kwargs}
         sizes = given.get("value_spatial_shapes_list", given["value_spatial_shapes"])
         out = _attend(given["value"], sizes, given["sampling_locations"],
                       given["attention_weights"])
-        return type(self.module).forward(self.module, *args, **kwargs) if out is None else out
+        return theirs.forward(self, *args, **kwargs) if out is None else out
 
-
-class _ForwardWithCore(_Forward):
-    """The module's own forward(), for which the function has been replaced."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__(module)
-        self.function = _with_core(type(module).forward)
-
-    def __call__(self, *args, **kwargs):
-        return self.function(self.module, *args, **kwargs)
-
-    def __reduce__(self):  # the function has no name by which it could be stored
-        return type(self).__new__, (type(self),), {"module": self.module}
-
-    def __setstate__(self, state: dict[str, nn.Module]) -> None:
-        self.__init__(state["module"])  # type: ignore[misc]
+    return forward
 
 
 def _cores_in(forward: Any) -> dict[str, Callable[..., Tensor]]:
@@ -136,10 +114,11 @@ def _cores_in(forward: Any) -> dict[str, Callable[..., Tensor]]:
             if _is_core(forward.__globals__.get(name))}
 
 
-def _with_core(forward: types.FunctionType) -> types.FunctionType:
-    """A copy of the method that finds vecdet under the name of the model's function. The model's
-    file keeps its function, so that other models do not change."""
-    cores = {name: _Core(theirs) for name, theirs in _cores_in(forward).items()}
+def _with_core(theirs: Any) -> Any:
+    """A copy of the class's forward() that finds vecdet under the name of the model's function. The
+    model's file keeps its function, so that other models do not change."""
+    forward = theirs.forward
+    cores = {name: _Core(core) for name, core in _cores_in(forward).items()}
     copy = types.FunctionType(forward.__code__, {**forward.__globals__, **cores}, forward.__name__,
                               forward.__defaults__, forward.__closure__)
     copy.__kwdefaults__ = forward.__kwdefaults__
@@ -155,19 +134,18 @@ def _keeps_core(module: nn.Module) -> bool:
     name = getattr(core, "func", core).__name__
     return name == "multi_scale_deformable_attention_v2" or (
         type(module).__name__ == "MSDeformableAttention"
-        and _parameters(type(module).forward) == _OF_RT_DETR)
+        and _parameters(forward_of(module)) == _OF_RT_DETR)
 
 
 def _is_hugging_face(module: nn.Module) -> bool:
     """Deformable DETR, RT-DETR, Grounding DINO and others of Hugging Face's transformers."""
     return (type(module).__name__ == "MultiScaleDeformableAttention"
-            and _parameters(type(module).forward) in _OF_HUGGING_FACE)
+            and _parameters(forward_of(module)) in _OF_HUGGING_FACE)
 
 
 def _is_replaced(module: nn.Module) -> bool:
-    attributes = vars(module)
-    return (isinstance(attributes.get("forward"), _Forward)
-            or isinstance(attributes.get(_ATTRIBUTE), _Core))
+    return (getattr(type(module), "made_by", None) in (_with_attention, _with_core)
+            or isinstance(vars(module).get(_ATTRIBUTE), _Core))
 
 
 def _is_bilinear(module: nn.Module) -> bool:
@@ -186,20 +164,16 @@ def replace_attention(module: nn.Module) -> bool:
     if _keeps_core(module):
         setattr(module, _ATTRIBUTE, _Core(vars(module)[_ATTRIBUTE]))
     elif _is_hugging_face(module):
-        setattr(module, "forward", _HuggingFaceForward(module))
-    elif _cores_in(type(module).forward):
-        setattr(module, "forward", _ForwardWithCore(module))
+        module.__class__ = with_forward(module.__class__, _with_attention)
+    elif _cores_in(forward_of(module)):
+        module.__class__ = with_forward(module.__class__, _with_core)
     else:
         return False
     return True
 
 
 def restore_attention(module: nn.Module) -> None:
-    """Undoes replace_attention()."""
-    if not _is_replaced(module):
-        return
+    """Undoes replace_attention(), except for the class: ORIGINALS has the module's own."""
     core = vars(module).get(_ATTRIBUTE)
     if isinstance(core, _Core):
         setattr(module, _ATTRIBUTE, core.theirs)
-    else:
-        delattr(module, "forward")

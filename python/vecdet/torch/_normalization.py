@@ -7,10 +7,10 @@ import types
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from ._names import number
-from ._parts import are_watched, is_own, replaces
+from ._parts import are_watched, forward_of, is_own, replaces, with_forward
 from ._transforms import is_transformed
 
 _ops = torch.ops.vecdet
@@ -29,19 +29,21 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         input: [N, C, H, W], contiguous or channels_last: neither is copied, and result and gradient
             have the same layout and type.
         running_mean, running_var: [C]; without training, what the input is normalised with. In
-            training, they may be None, and move towards the batch's mean and unbiased variance.
+            training, they are moved towards the mean and the unbiased variance of the batch. None:
+            they are not kept.
         weight, bias: [C]; None: 1 and 0.
         training: whether the input is normalised with its own statistics.
-        momentum: of the batch in the running statistics.
-        eps: is added to the variance.
+        momentum: the weight of the batch in the new running statistics, 0 to 1.
+        eps: is added to the variance; 0 or more.
         activation: "none", "relu" or "silu".
 
     Raises:
-        RuntimeError: shapes that differ, fewer than two numbers per channel in training, or running
-            statistics missing without training. Without training there is no gradient:
-            backward() raises.
+        RuntimeError: shapes or types that do not fit, fewer than two numbers per channel in
+            training, or running statistics missing without training. Without training there is no
+            gradient: backward() raises.
     """
     kind = number(ACTIVATIONS, "activation", activation)
+    _check_running(input, running_mean, running_var)
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError("vecdet::batch_norm: running_mean or running_var is None, expected "
@@ -51,7 +53,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     output, statistics = _ops.batch_norm(input, weight, bias, eps, kind)
     if running_mean is not None or running_var is not None:
         with torch.no_grad():
-            count = input.numel() // input.shape[1]
+            count = input.shape[0] * input.shape[2] * input.shape[3]
             unbiased = statistics[1] * (count / (count - 1))
             for running, batch in ((running_mean, statistics[0]), (running_var, unbiased)):
                 if running is not None:
@@ -59,9 +61,25 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     return output
 
 
+def _check_running(input: Tensor, mean: Tensor | None, var: Tensor | None) -> None:
+    """Checks running statistics for the channels of an input [N, C, H, W]."""
+    for name, running in (("running_mean", mean), ("running_var", var)):
+        if running is None or input.dim() != 4:
+            continue
+        if running.shape != input.shape[1:2]:
+            raise RuntimeError(f"vecdet::batch_norm: {name}.shape is {list(running.shape)}, "
+                               f"expected {list(input.shape[1:2])}, one number per channel")
+        if not running.is_floating_point():
+            raise RuntimeError(f"vecdet::batch_norm: {name}.dtype is {running.dtype}, expected "
+                               "floating-point numbers")
+
+
 @replaces(nn.BatchNorm2d)
 class BatchNorm2d(nn.BatchNorm2d):
     def forward(self, input):
+        if isinstance(input, fx.Proxy):  # a leaf of the graph, as nn.BatchNorm2d is
+            path = input.tracer.path_of_module(self)
+            return input.tracer.create_proxy("call_module", path, (input,), {})
         if not _fits(self, input, "none"):
             return super().forward(input)
         return _normalize(self, input, "none")
@@ -109,7 +127,7 @@ def _fits(module: nn.BatchNorm2d, input: Any, activation: str) -> bool:
             and input.shape[1] == module.num_features
             and (input.is_contiguous()
                  or input.is_contiguous(memory_format=torch.channels_last))
-            and input.numel() >= 2 * input.shape[1] > 0
+            and input.numel() >= 2 * input.shape[1] > 0 and 0 <= module.eps <= 1e30
             and _is_faster(input, activation, _uses_batch(module)) and not is_transformed(input)):
         return False
     parameters = [module.weight, module.bias]
@@ -124,7 +142,7 @@ def _fits(module: nn.BatchNorm2d, input: Any, activation: str) -> bool:
         return True
     needs_gradient = torch.is_grad_enabled() and any(
         tensor is not None and tensor.requires_grad for tensor in (input, *parameters))
-    return not needs_gradient and None not in buffers
+    return not needs_gradient and all(each is not None for each in buffers)
 
 
 def _normalize(module: nn.BatchNorm2d, input: Tensor, activation: str) -> Tensor:
@@ -146,34 +164,25 @@ def _template(self, x):
 
 
 def _is_conv_norm(module: nn.Module) -> bool:
-    """Whether the module's forward() is that of _template: the Conv of ultralytics' YOLOs, and
-    others' of the same form."""
-    forward = type(module).forward
+    """Whether the class of the module has the forward() of _template: ultralytics' Conv, and
+    classes of other projects that are written the same way."""
+    forward = forward_of(module)
     return (isinstance(forward, types.FunctionType)
-            and forward.__code__.co_code == _template.__code__.co_code
-            and forward.__code__.co_names == _template.__code__.co_names
+            and all(getattr(forward.__code__, name) == getattr(_template.__code__, name)
+                    for name in ("co_code", "co_names", "co_varnames", "co_argcount"))
             and all(isinstance(module._modules.get(name), nn.Module)
                     for name in ("conv", "bn", "act")))
 
 
-class _Forward:
-    """Takes the place of such a module's forward()."""
+def _forward_of_conv_norm(_: Any) -> Any:
+    def forward(self, x):
+        return run_both(self.bn, self.act, self.conv(x))
 
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-
-    def __call__(self, x):
-        module = self.module
-        return run_both(module.bn, module.act, module.conv(x))
+    return forward
 
 
 def replace_conv_norm(module: nn.Module) -> None:
     """Computes normalisation and activation of a module of that form in one call."""
-    if "forward" not in vars(module) and _is_conv_norm(module):
-        setattr(module, "forward", _Forward(module))
-
-
-def restore_conv_norm(module: nn.Module) -> None:
-    """Undoes replace_conv_norm()."""
-    if isinstance(vars(module).get("forward"), _Forward):
-        delattr(module, "forward")
+    if ("forward" not in vars(module) and _is_conv_norm(module)
+            and type(module.bn) is BatchNorm2d):
+        module.__class__ = with_forward(module.__class__, _forward_of_conv_norm)

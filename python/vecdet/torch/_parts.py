@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from typing import Any, Callable, TypeVar, Union
 
 import torch
@@ -34,6 +36,30 @@ def replaces(theirs: type) -> Callable[[_Class], _Class]:
         return ours
 
     return register
+
+
+def forward_of(module: nn.Module) -> Any:
+    """The forward() of the module's class. type(module).forward raises if the module was traced or
+    scripted."""
+    return inspect.getattr_static(type(module), "forward", None)
+
+
+@functools.lru_cache(maxsize=None)
+def with_forward(theirs: Any, make: Callable[[Any], Any]) -> Any:
+    """The replacement of a class of which only the form is known: a class derived from it with the
+    forward() that make(theirs) returns. Pickles and copies name ``theirs`` and ``make``."""
+    return replaces(theirs)(type(theirs.__name__, (theirs,), {
+        "__module__": theirs.__module__, "__qualname__": theirs.__qualname__,
+        "forward": make(theirs), "made_by": staticmethod(make), "__reduce_ex__": _reduce}))
+
+
+def _reduce(self: Any, protocol: int) -> tuple[Any, ...]:
+    get_state = getattr(self, "__getstate__", lambda: vars(self))
+    return _new_with_forward, (ORIGINALS[type(self)], self.made_by), get_state()
+
+
+def _new_with_forward(theirs: Any, make: Callable[[Any], Any]) -> object:
+    return theirs.__new__(with_forward(theirs, make))
 
 
 def is_a(part: object, *classes: type) -> bool:
