@@ -190,6 +190,15 @@ class Normalization(unittest.TestCase):
                 for a, b in zip(ours, theirs):
                     torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
 
+    def test_a_large_mean_takes_no_digits_of_a_gradient(self):
+        x = (some_map() + 1e6).requires_grad_()
+        exact, upstream = copied(x.double()), torch.randn(x.shape)
+        functional.batch_norm(exact, None, None, training=True).backward(upstream.double())
+        for create_graph in (False, True):
+            y = vecdet.torch.ops.batch_norm(x, None, None, training=True)
+            found, = torch.autograd.grad(y, x, upstream, create_graph=create_graph)
+            torch.testing.assert_close(found.double(), exact.grad, rtol=0, atol=1e-5)
+
     def test_only_what_needs_a_gradient_has_one(self):
         x, (weight, bias) = some_map(), parameters()
         for needed in range(1, 8):
@@ -227,6 +236,14 @@ class Normalization(unittest.TestCase):
              "running_mean.dtype is torch.int64"),
             (lambda: norm(x[0], torch.ones(19), torch.ones(19)),
              "batch_norm_inference: input.shape"),
+            (lambda: torch.ops.vecdet.batch_norm_inference(x[0].to("meta"), torch.ones(2, 19)),
+             "batch_norm_inference: input.shape"),
+            (lambda: norm(x, None, None, 1j * torch.ones(19), training=True),
+             "batch_norm: weight.dtype"),
+            (lambda: norm(x, None, None, None, torch.ones(19).long(), training=True),
+             "batch_norm: bias.dtype"),
+            (lambda: torch.ops.vecdet.batch_norm_inference(x, torch.ones(2, 19).long()),
+             "batch_norm_inference: statistics.dtype"),
             (lambda: norm(x, None, None, training=True, eps=-1.0), "params.epsilon is -1"),
         ):
             with self.subTest(text), self.assertRaisesRegex(RuntimeError, text):

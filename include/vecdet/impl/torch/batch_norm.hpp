@@ -41,6 +41,7 @@ class batch_norm_operands {
     check_dense(function_, "statistics", given);
     check_shape(given.dim() == 2 && given.size(0) == 2 && given.size(1) == maps.size(1), function_,
                 "statistics", given, "[2, channels]");
+    check_floating_point("statistics", given);
     return contiguous("statistics", given, at::kDouble);
   }
 
@@ -62,11 +63,15 @@ class batch_norm_operands {
   at::Tensor maps, weights, biases;
 
  private:
+  void check_floating_point(const char* argument, const at::Tensor& tensor) const {
+    computed_type(function_, argument, tensor);
+  }
   at::Tensor parameter(const char* argument, const optional_tensor& tensor) const {
     if (!tensor.has_value() || !tensor->defined()) return {};
     check_dense(function_, argument, *tensor);
     check_shape(tensor->dim() == 1 && tensor->size(0) == maps.size(1), function_, argument, *tensor,
                 "[channels]");
+    check_floating_point(argument, *tensor);
     return contiguous(argument, *tensor, type == at::kDouble ? at::kDouble : at::kFloat);
   }
   template <class Real>
@@ -160,22 +165,24 @@ inline batch_norm_grads batch_norm_grad(const at::Tensor& upstream, const at::Te
 // The same for tensors without data.
 namespace meta {
 
-inline at::Tensor batch_norm_inference(const at::Tensor& input, const at::Tensor&,
-                                       const optional_tensor&, const optional_tensor&,
-                                       const batch_norm_params&) {
+inline at::Tensor normalized_like(const char* function, const at::Tensor& input) {
   return translated([&] {
-    check_shape(input.dim() == 4, "batch_norm", "input", input,
-                "[images, channels, height, width]");
+    check_shape(input.dim() == 4, function, "input", input, "[images, channels, height, width]");
     return at::empty_symint(input.sym_sizes(), input.options(),
                             feature_format(are_channels_last(input)));
   });
 }
 
+inline at::Tensor batch_norm_inference(const at::Tensor& input, const at::Tensor&,
+                                       const optional_tensor&, const optional_tensor&,
+                                       const batch_norm_params&) {
+  return normalized_like("batch_norm_inference", input);
+}
+
 inline std::tuple<at::Tensor, at::Tensor> batch_norm(const at::Tensor& input,
-                                                     const optional_tensor& weight,
-                                                     const optional_tensor& bias,
-                                                     const batch_norm_params& params) {
-  const at::Tensor output = batch_norm_inference(input, at::Tensor(), weight, bias, params);
+                                                     const optional_tensor&, const optional_tensor&,
+                                                     const batch_norm_params&) {
+  const at::Tensor output = normalized_like("batch_norm", input);
   const std::vector<c10::SymInt> sizes{2, input.sym_size(1)};
   return std::make_tuple(output, at::empty_symint(sizes, input.options().dtype(at::kDouble)));
 }

@@ -62,11 +62,9 @@ inline cpu::batch_norm_grads flat_batch_norm_grad(const at::Tensor&, const at::T
 }  // namespace meta
 
 /// The same gradients by ATen's operators, which can be differentiated again.
-inline cpu::batch_norm_grads aten_batch_norm_grad(const at::Tensor& upstream,
-                                                  const at::Tensor& input,
-                                                  const optional_tensor& weight,
-                                                  const optional_tensor& bias,
-                                                  const batch_norm_params& params) {
+inline cpu::batch_norm_grads aten_batch_norm_grad(
+    const at::Tensor& upstream, const at::Tensor& input, const optional_tensor& weight,
+    const optional_tensor& bias, const at::Tensor& statistics, const batch_norm_params& params) {
   const at::ScalarType type = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const std::vector<std::int64_t> all{0, 2, 3};
   const auto mean_of = [&](const at::Tensor& numbers) { return numbers.mean(all, true); };
@@ -74,7 +72,10 @@ inline cpu::batch_norm_grads aten_batch_norm_grad(const at::Tensor& upstream,
   const auto factor = [&](const optional_tensor& tensor) {
     return tensor->to(type).view({1, -1, 1, 1});
   };
-  const at::Tensor x = input.to(type), d = x - mean_of(x);
+  // The result does not depend on what is subtracted from all numbers of a channel. Without a large
+  // common part, their mean in float has all its digits.
+  const at::Tensor x = input.to(type) - statistics.select(0, 0).to(type).view({1, -1, 1, 1});
+  const at::Tensor d = x - mean_of(x);
   const at::Tensor inverse = (mean_of(d * d) + params.epsilon).rsqrt();
   const at::Tensor normal = d * inverse;
   const bool has_weight = weight.has_value() && weight->defined();
@@ -94,7 +95,7 @@ inline cpu::batch_norm_grads aten_batch_norm_grad(const at::Tensor& upstream,
 
 /// What a call's gradient needs.
 struct batch_norm_context : torch::CustomClassHolder {
-  at::Tensor output, statistics, input, weight, bias;  ///< undefined after forward()
+  at::Tensor output, statistics;  ///< undefined after forward()
   batch_norm_params params;
 };
 
@@ -103,12 +104,12 @@ struct batch_normalized : torch::autograd::Function<batch_normalized> {
   using context = torch::autograd::AutogradContext;
   using list = torch::autograd::variable_list;
 
-  static list forward(context* ctx, const at::Tensor& /*input*/, const optional_tensor& /*weight*/,
-                      const optional_tensor& /*bias*/,
+  static list forward(context* ctx, const at::Tensor& input, const optional_tensor& weight,
+                      const optional_tensor& bias,
                       const c10::intrusive_ptr<batch_norm_context>& call) {
     list results{std::move(call->output), std::move(call->statistics)};
     ctx->save_for_backward(
-        {std::move(call->input), std::move(call->weight), std::move(call->bias), results[1]});
+        {input, weight.value_or(at::Tensor()), bias.value_or(at::Tensor()), results[1]});
     ctx->mark_non_differentiable({results[1]});
     ctx->saved_data["call"] = c10::IValue::make_capsule(call);
     return results;
@@ -126,7 +127,8 @@ struct batch_normalized : torch::autograd::Function<batch_normalized> {
     const bool needs_bias = has_bias && ctx->needs_input_grad(has_weight ? 2 : 1);
     const auto [grad, weight_grad, bias_grad] =
         at::GradMode::is_enabled() || is_transformed(upstreams[0])
-            ? aten_batch_norm_grad(upstreams[0], saved[0], optional(1), optional(2), params)
+            ? aten_batch_norm_grad(upstreams[0], saved[0], optional(1), optional(2), saved[3],
+                                   params)
             : op.call(upstreams[0], saved[0], optional(1), optional(2), saved[3], params.epsilon,
                       static_cast<std::int64_t>(params.activation), needs_weight, needs_bias);
     return {ctx->needs_input_grad(0) ? grad : at::Tensor(),
@@ -154,9 +156,6 @@ inline std::tuple<at::Tensor, at::Tensor> batch_norm(const at::Tensor& input,
   if (!needs_gradient(input) && !needs_gradient(weight) && !needs_gradient(bias)) return results;
   auto call = c10::make_intrusive<batch_norm_context>();
   std::tie(call->output, call->statistics) = results;
-  call->input = input;
-  if (weight.has_value()) call->weight = *weight;
-  if (bias.has_value()) call->bias = *bias;
   call->params = params;
   const auto tracked = batch_normalized::apply(input, weight, bias, call);
   return {tracked[0], tracked[1]};
