@@ -11,6 +11,6 @@ vecdet::match_anchors: truth.boxes: 1 of 2 boxes have x2 < x1 or y2 < y1, first 
 vecdet::nms: boxes: 1 of 2 boxes have x2 < x1 or y2 < y1, first 0: 100 100 20 30; are they x, y, width, height? Convert them with convert_boxes() (VECDET_CHECK)
 vecdet::nms: boxes: 1 of 2 boxes have x2 < x1 or y2 < y1, first 0: 100 100 20 30; are they x, y, width, height? Convert them with convert_boxes() (VECDET_CHECK)
 vecdet::nms: scores: 2 of 2 scores are outside [0, 1], first 0: 2.5; are they logits? (VECDET_CHECK)
-vecdet::postprocess_yolo: params.extras: not given, and the boxes have 33 scores, as those of models with 32 extras seem to have; pass extras=32, or classes=33 if all are scores (VECDET_CHECK)
+vecdet::postprocess_yolo: params.extras: not given, and the boxes have 33 scores, as those of models with 32 extras seem to have; pass extras=32, or class_count=33 if all are scores (VECDET_CHECK)
 vecdet::sigmoid_focal_loss: scores: 1 of 2 scores are outside [0, 1], first 0: 1.5; are they logits? (VECDET_CHECK)'
 diff <(echo "$expected") <(VECDET_CHECK=1 "$1" 2>&1 | LC_ALL=C sort)

@@ -665,11 +665,11 @@ typedef struct vecdet_yolo_postprocess_params {
   /// The number of classes that the model must have; 0: any. Not with VECDET_YOLO_SCORE_AND_CLASS.
   /// Default 0.
   int64_t class_count;
-  /// The wanted classes; empty: all. Classes that are not wanted compete all the same: a box whose
-  /// best class is not wanted gives no detection.
+  /// The wanted classes; empty: all. Without multi_label, a box whose best class of all is not
+  /// wanted gives no detection.
   vecdet_integer_list classes;
-  /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. The best class of a
-  /// box is chosen before its threshold is applied.
+  /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. Without
+  /// multi_label, the best class of a box is chosen before its threshold is applied.
   vecdet_number_list class_thresholds;
   /// a group per class, any integer: boxes of classes with the same group suppress each other;
   /// empty: each class is a group of its own
@@ -1033,7 +1033,7 @@ typedef enum vecdet_nms_order {
 typedef struct vecdet_nms_params {
   double iou_threshold;  ///< in [0, 1]; default 0.5
   int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
-  int float_threshold;   ///< rounds both thresholds to the type they are compared in; default 0
+  int float_threshold;   ///< rounds thresholds to the type they are compared in; default 0
   int plus_one;          ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
   int drop_nan_scores;   ///< drops NaN scores; else they come first and are kept; default 0
   int drop_degenerate;   ///< drops boxes with NaN or without area; default 0
@@ -1046,7 +1046,8 @@ typedef struct vecdet_nms_params {
   int64_t max_per_image;        ///< default INT64_MAX
   int64_t max_total;            ///< default INT64_MAX
   vecdet_integer_list classes;  ///< only boxes of these classes take part; empty: all
-  /// a score threshold per class, in place of the common one; empty: none
+  /// a score threshold per class, used instead of score_threshold: only boxes with scores above it
+  /// take part; empty: none
   vecdet_number_list class_thresholds;
   /// a group per class, any integer: boxes of classes with the same group suppress each other;
   /// empty: each class is a group of its own

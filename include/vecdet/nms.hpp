@@ -25,7 +25,8 @@
 //
 // Every function throws std::invalid_argument, and changes nothing, if sizes differ, iou_threshold
 // is outside [0, 1], another threshold is NaN, a limit is negative, a list per class is given and
-// the boxes have no classes, or a box's class has no element in class_thresholds or class_groups.
+// the boxes have no classes, or a box takes part whose class has no element in class_thresholds or
+// class_groups.
 #pragma once
 
 #include <vecdet/impl/nms_buffers.hpp>

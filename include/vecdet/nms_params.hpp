@@ -58,7 +58,7 @@ struct nms_params {
 
   double iou_threshold = 0.5;    ///< In [0, 1].
   bool suppress_equal = false;   ///< Suppresses if overlap >= threshold instead of >.
-  bool float_threshold = false;  ///< Rounds both thresholds to the type they are compared in.
+  bool float_threshold = false;  ///< Rounds thresholds to the type they are compared in.
   bool plus_one = false;         ///< Pixel convention: a box is x2 - x1 + 1 wide.
   bool drop_nan_scores = false;  ///< Drops NaN scores; else they come first and are kept.
   bool drop_degenerate = false;  ///< Drops boxes with NaN or without area.
@@ -72,7 +72,8 @@ struct nms_params {
   index_t max_total = no_limit;
   /// Only boxes of these classes take part; empty: all.
   lasting<vector_view<const index_t>> classes;
-  /// A score threshold per class, in place of the common one; empty: none.
+  /// A score threshold per class, used instead of score_threshold: only boxes with scores above it
+  /// take part; empty: none.
   lasting<vector_view<const double>> class_thresholds;
   /// A group per class, any integer: boxes of classes with the same group suppress each other;
   /// empty: each class is a group of its own.

@@ -12,8 +12,8 @@
 //
 // Boxes (cxcywhr) and scores are float or double, at most 2^32 - 1 of them.
 //
-// Every function throws std::invalid_argument, and changes nothing, if sizes differ, a threshold is
-// outside [0, 1], a limit is negative, or params.format, overlap or plus_one is not the default.
+// Every function throws std::invalid_argument, and changes nothing, for the reasons that nms.hpp
+// lists, or if params.format, overlap or plus_one is not the default.
 #pragma once
 
 #include <vecdet/angle_convention.hpp>

@@ -89,11 +89,11 @@ struct yolo_postprocess_params {
   index_t extras = unknown_extras;
   /// The number of classes that the model must have; 0: any. Not with score_and_class.
   index_t class_count = 0;
-  /// The wanted classes; empty: all. Classes that are not wanted compete all the same: a box whose
-  /// best class is not wanted gives no detection.
+  /// The wanted classes; empty: all. Without multi_label, a box whose best class of all is not
+  /// wanted gives no detection.
   lasting<vector_view<const index_t>> classes;
-  /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. The best class of a
-  /// box is chosen before its threshold is applied.
+  /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. Without
+  /// multi_label, the best class of a box is chosen before its threshold is applied.
   lasting<vector_view<const double>> class_thresholds;
   /// A group per class, any integer: boxes of classes with the same group suppress each other;
   /// empty: each class is a group of its own.

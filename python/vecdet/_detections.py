@@ -476,10 +476,10 @@ def postprocess_yolo(
             Default 0.7; YOLOv5 and YOLOX: 0.45. An error for models without NMS.
         max_candidates: per image: only the best go to NMS. Default 30000.
         max_detections: per image. Default 300.
-        classes: the wanted classes; None: all. Classes that are not wanted compete all the same: a
-            box whose best class is not wanted gives no detection.
+        classes: the wanted classes; None: all. Without multi_label, a box whose best class of all
+            is not wanted gives no detection.
         class_thresholds: a threshold per class, in [0, 1], instead of score_threshold; None: none.
-            The best class of a box is chosen before its threshold is applied.
+            Without multi_label, the best class of a box is chosen before its threshold is applied.
         class_groups: a group per class, any integer: boxes of classes with the same group suppress
             each other; None: each class is a group of its own.
         keypoint_size: 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in

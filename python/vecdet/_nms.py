@@ -129,7 +129,8 @@ def batched_nms(
         boxes, scores, iou_threshold, overlap: as in nms.
         idxs: the class of each box.
         classes: only boxes of these classes take part; None: all.
-        class_thresholds: a score threshold per class, in place of the common one; None: none.
+        class_thresholds: a score threshold per class, used instead of score_threshold: only boxes
+            with scores above it take part; None: none.
         class_groups: a group per class, any integer: boxes of classes with the same group suppress
             each other; None: each class is a group of its own.
 

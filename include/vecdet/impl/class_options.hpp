@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wanted classes and thresholds per class, of the functions that turn a network's output into
 // detections. Both become one limit per class, which kernels compare with the scores that are above
-// the lowest limit: the limit of a class that is not wanted is infinity.
+// the lowest limit.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -66,15 +66,17 @@ double lowest_threshold(const Params& params) {
   return lowest;
 }
 
-/// The limits of `count` classes in the unit of convert(threshold); null if all are the same.
+/// The limits of `count` classes in the unit of convert(threshold), and `unwanted` for classes that
+/// are not wanted; null if there are no lists.
 template <class Params, class Convert>
 const float* class_limits(const Params& params, index_t count, std::vector<float>& buffer,
-                          const Convert& convert) {
+                          const Convert& convert,
+                          float unwanted = std::numeric_limits<float>::infinity()) {
   if (!has_class_limits(params)) return nullptr;
   const vector_view<const double>& thresholds = params.class_thresholds;
   count = std::max(count, index_t{0});
   float* const limits = grown(buffer, count);
-  std::fill(limits, limits + count, std::numeric_limits<float>::infinity());
+  std::fill(limits, limits + count, unwanted);
   // Without logits, the size of the list is not checked.
   for_each_wanted(
       params, thresholds.empty() ? count : std::min(count, thresholds.size()), [&](index_t c) {

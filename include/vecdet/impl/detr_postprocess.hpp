@@ -56,9 +56,10 @@ class detr_call {
   /// Sets the limits of classes; `buffer` keeps them.
   void set_class_limits(std::vector<float>& buffer) {
     threshold_ = lowest_threshold(params_);
-    class_limits_ = class_limits(params_, class_count(), buffer, [&](double score) {
-      return params_.softmax ? static_cast<float>(score) : logit_limit(score);
-    });
+    class_limits_ = class_limits(
+        params_, outputs_.logits.empty() ? 0 : class_count(), buffer, [&](double score) {
+          return params_.softmax ? static_cast<float>(score) : logit_limit(score);
+        });
   }
 
   profile::problem problem(threading policy) const {

@@ -6,6 +6,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/class_options.hpp>
 #include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/nms_classes.hpp>
 #include <vecdet/impl/nms_groups.hpp>
@@ -173,7 +174,7 @@ class nms_call {
 
   vector_view<const index_t> run(const nms_groups& given) {
     index_t count = select();
-    if (!params_.classes.empty() || !params_.class_thresholds.empty())
+    if (has_class_limits(params_))
       count = select_by_class(given.classes, scores_, params_, buffers_, count);
     const nms_groups groups = by_class_group(given, params_, buffers_);
     const bool grouped =

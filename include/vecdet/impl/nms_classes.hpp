@@ -83,9 +83,9 @@ index_t select_by_class(const labels_view& classes, const vector_view<const S>& 
   const auto is_high_enough = [&](index_t i) {
     if (params.class_thresholds.empty()) return true;
     const auto score = static_cast<double>(static_cast<compute_type<S>>(scores[i]));
-    const double threshold = params.class_thresholds[classes[i]];
-    return is_nan(score) || is_minus_infinity(threshold) ||
-           is_above(score, threshold_for<compute_type<S>>(params, threshold));
+    const double threshold =
+        threshold_for<compute_type<S>>(params, params.class_thresholds[classes[i]]);
+    return is_nan(score) || is_minus_infinity(threshold) || is_above(score, threshold);
   };
   nms_record* const records = buffers.records.data();
   index_t left = 0;

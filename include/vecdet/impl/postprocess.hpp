@@ -330,7 +330,8 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
         outputs.logits.size() * index_t{sizeof(T)}};
   });
 
-  const detail::score_limits limits(params, outputs.logits.cols(), buffers.class_limits);
+  const detail::score_limits limits(params, outputs.logits.empty() ? 0 : outputs.logits.cols(),
+                                    buffers.class_limits);
   return detail::run_postprocess(
       detail::image_postprocess<T>(target, outputs, anchors, level_sizes, params, limits),
       image_sizes, images, target, params, buffers, policy);

@@ -166,7 +166,8 @@ detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<con
         outputs.logits.size() * index_t{sizeof(T)}};
   });
   detail::postprocess_buffers& buffers = detail::workspace_access::buffers(workspace);
-  const detail::score_limits limits(params, outputs.logits.classes(), buffers.class_limits);
+  const detail::score_limits limits(
+      params, outputs.logits.size() > 0 ? outputs.logits.classes() : 0, buffers.class_limits);
   return detail::run_postprocess(
       detail::levels_postprocess<T>(target, outputs, anchors, params, limits), image_sizes,
       outputs.logits.images(), target, params, buffers, policy);

@@ -101,14 +101,13 @@ class yolo_call {
     const index_t numbers = by_rows_ ? cols : rows_per_image;
     boxes_ = by_rows_ ? rows_per_image : cols;
     const index_t before = first_score() + extras();
-    const bool is_scored = params_.scores == yolo_scores::score_and_class;
-    classes_ = is_scored ? 1 : numbers - before;
+    classes_ = scored() ? 1 : numbers - before;
     if (images_ > 0 && boxes_ > 0) {
-      check(is_scored ? numbers == before + 2 : numbers > before, function,
+      check(scored() ? numbers == before + 2 : numbers > before, function,
             by_rows_ ? "outputs.numbers.cols()" : "outputs.numbers.rows() / outputs.images",
             numbers,
-            is_scored ? "4 + score + class + params.extras"
-                      : "4, 1 for the objectness if any, at least 1 class, and params.extras");
+            scored() ? "4 + score + class + params.extras"
+                     : "4, 1 for the objectness if any, at least 1 class, and params.extras");
       if (params_.class_count != 0)
         check_size(function, "params.class_count", params_.class_count, classes_,
                    is_unknown() ? "the number of scores of a box, if params.extras is not given"
@@ -121,12 +120,15 @@ class yolo_call {
     check_transforms(function, transforms_, images_);
   }
 
-  /// Sets the limits of classes; `buffer` keeps them.
+  /// Sets the limits of classes; `buffer` keeps them. A score that is no probability is an error in
+  /// any class, so it is found in classes that are not wanted as well.
   void set_class_limits(std::vector<float>& buffer) {
     threshold_ = static_cast<float>(lowest_threshold(params_));  // compared in float, as elsewhere
     if (!scored())
-      class_limits_ = class_limits(params_, classes_, buffer,
-                                   [](double score) { return static_cast<float>(score); });
+      class_limits_ = class_limits(
+          params_, images_ > 0 && boxes_ > 0 ? classes_ : 0, buffer,
+          [](double score) { return static_cast<float>(score); },
+          is_unknown() ? greatest_probability : std::numeric_limits<float>::infinity());
   }
 
   profile::problem problem(threading policy) const {
@@ -146,10 +148,7 @@ class yolo_call {
   void collect(index_t image, yolo_buffers::candidates& out, threading policy) const {
     out.count = 0;
     if (boxes_ == 0 || params_.max_candidates == 0) return;
-    if (params_.scores == yolo_scores::score_and_class) {
-      collect_scored(image, out);
-      return;
-    }
+    if (scored()) return collect_scored(image, out);
     const bool is_multi = params_.multi_label;
     const chunking chunks = search_chunks(boxes_, classes_, policy);
     yolo_search_args<T> args{};
@@ -250,9 +249,7 @@ class yolo_call {
               function,
               "the class of box " + std::to_string(box) + " of image " + std::to_string(image),
               label,
-              "a class that has an element in params.class_thresholds and class_groups, of which "
-              "there are " +
-                  std::to_string(lists_.size()));
+              index_range(lists_.size(), "classes in params.class_thresholds or class_groups"));
       }
   }
 

@@ -220,9 +220,13 @@ struct class_lists {
 
   template <class Params>
   void read(const attributes& node, Params& params) {
-    node.read("classes", classes);
-    node.read("class_thresholds", thresholds);
-    node.read("class_groups", groups);
+    const auto read_list = [&](const char* name, auto& list) {
+      if (node.read(name, list) && list.empty())
+        detail::throw_invalid_argument(node.op(), name, "empty", "one element or more");
+    };
+    read_list("classes", classes);
+    read_list("class_thresholds", thresholds);
+    read_list("class_groups", groups);
     params.classes = classes;
     params.class_thresholds = thresholds;
     params.class_groups = groups;
