@@ -344,8 +344,9 @@ def sequence_problems(torch, threads):
             return functional.ctc_loss(x.log_softmax(2), targets, *lengths, reduction="sum")
 
         calls = {"vecdet": gradient_step(torch, by_vecdet, logits), "PyTorch": gradient_step(torch, by_torch, logits)}
-        expected = calls["PyTorch"]().clone()
-        check_same(torch, calls["vecdet"](), expected, 1e-3, 1e-4)
+        # PyTorch's gradient in float32 is wrong by up to 3e-3.
+        exact = gradient_step(torch, by_torch, logits.detach().double().requires_grad_())
+        check_same(torch, calls["vecdet"]().double(), exact(), 1e-5, 2e-6)
         yield f"CTC and gradient, {steps} x {samples} x {classes}, {labels} labels", calls
 
 

@@ -355,3 +355,21 @@ TEST_CASE("masks: documented errors") {
       std::invalid_argument);
   CHECK((owned_masks(p.run(workspace)) == before));
 }
+
+TEST_CASE("masks: maps wider than float's whole numbers") {
+  constexpr index_t width = (index_t{1} << 24) + 3;
+  const std::vector<bfloat16> prototypes(static_cast<std::size_t>(width), to<bfloat16>(1.0));
+  const std::vector<float> coefficients{1}, boxes{0, 0, infinity, 1};
+  const std::vector<grid_size> sizes{{1, index_t{1} << 20}};
+  const feature_view<const bfloat16> maps(prototypes.data(), 1, 1, 1, width, feature_layout::nchw);
+  masks_workspace workspace;
+  for (const mask_rule rule : {mask_rule::upsampled, mask_rule::cropped}) {
+    prototype_masks_params params;
+    params.rule = rule;
+    const masks_view found = masks_from_prototypes(maps, {coefficients.data(), 1, 1}, boxes, {},
+                                                   sizes, params, workspace);
+    CHECK(found.boxes(0, 2) == (rule == mask_rule::cropped ? width : sizes[0].width));
+    CHECK(found.has(0, 0, 0));
+    CHECK(found.has(0, found.boxes(0, 2) - 1, 0));
+  }
+}

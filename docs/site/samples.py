@@ -126,6 +126,8 @@ def main():
     if sys.argv[1] == "--opencv":
         write_program(sys.argv[2], sys.argv[3:], opencv=True)
         return
+    if sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
     write_program(sys.argv[1], sys.argv[2:])
 
 

@@ -14,7 +14,7 @@
 // probability above 0.5. mask_rule says what comes first.
 //
 // A pixel i lies in a box if x1 <= i and i < x2, and rows likewise, in float. Boxes that are NaN,
-// inverted or outside have an empty mask, 0 0 0 0. With the rule native, boxes are in the picture.
+// inverted, outside or without a pixel have an empty mask, 0 0 0 0. With the rule native, boxes are in the picture.
 // The picture was scaled to fit the network's input and centred: rows and columns of prototypes
 // that have only padding are left out, by ultralytics' rounding; at least one remains. With the
 // other rules, the picture is the network's input. Boxes are multiplied by locations / pixels, in
@@ -22,8 +22,9 @@
 //
 // The logits are computed in float, also for prototypes of bfloat16. Pixels are those of exact
 // arithmetic, unless the logit is within (P + 16) 2^-24 times the sum of the products' magnitudes
-// of 0. A logit that is NaN belongs to no object; where logits are infinite, neighbouring pixels
-// may be either. Results are bit-identical on any number of threads.
+// of 0. This holds if no product, sum or difference of neighbouring logits overflows or underflows.
+// A logit that is NaN belongs to no object; pixels between infinite logits may be either. Results
+// are bit-identical on any number of threads.
 //
 // No map of logits is stored: a call needs memory for some rows of prototypes, and for the results.
 #pragma once

@@ -101,7 +101,7 @@ def masks_from_prototypes(
         prototypes: [P, H, W], or [images, P, H, W]; float32 or bfloat16.
         coefficients: [N, P].
         boxes: [N, 4], x1, y1, x2, y2 in pixels of the picture.
-        size: (height, width) of the picture, or one for each image.
+        size: (height, width) of the picture, or one for each image; sides of 0 to 2^20.
         image_offsets: [images + 1]: where the objects of each image begin, and the last ones end.
             None: there is one image.
         rule: the order of steps: "native" (enlarged to the picture, without a letterbox's padding,

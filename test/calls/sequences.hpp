@@ -18,7 +18,7 @@ struct sequence_operands {
   static std::vector<shape> sweep(index_t length) { return {{5, 2, 1 + length}, {length, 3, 6}}; }
   static shape sized(index_t rows) { return {25, rows / 1000 + 4, 40}; }
 
-  /// @param are_whole whether each sample has all steps; otherwise, one has half of them
+  /// @param are_whole whether each sample has all steps; otherwise, some have fewer, at least half
   sequence_operands(operands& make, const problem& p, bool are_whole = false)
       : steps(p.shape[0]),
         samples(p.shape[1]),

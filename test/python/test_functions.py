@@ -569,7 +569,7 @@ class Losses(unittest.TestCase):
         for text, change in {
             r"prototypes.shape is \[20, 30\], expected \[prototypes, height, width\] or ":
                 {"prototypes": prototypes[0]},
-            "image_offsets.* expected one more than there are images":
+            "image_offsets is None, expected one more than there are images":
                 {"prototypes": np.stack([prototypes, prototypes])},
             r"coefficients.shape is \[5, 6\], expected \[N, 7\]":
                 {"coefficients": coefficients[:, 1:]},
@@ -578,7 +578,8 @@ class Losses(unittest.TestCase):
             r"size is \(1, 2, 3\), expected \(height, width\)": {"size": (1, 2, 3)},
             "rule is 'small', expected 'native', 'upsampled', 'cropped'": {"rule": "small"},
             "pixels is 'rle', expected 'bits', 'bytes'": {"pixels": "rle"},
-            r"size has a side of -1 pixels, expected sides of 0 to 2\^20": {"size": (3, -1)},
+            r"size has a side of -1 pixels for image 0, expected sides of 0 to 2\^20":
+                {"size": (3, -1)},
             "size has 2 pictures, expected 1, the number of images": {"size": [(3, 4), (3, 4)]},
         }.items():
             arguments = {"prototypes": prototypes, "coefficients": coefficients, "boxes": boxes,

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional
 from vecdet.torch import ops
 
-# Of torch in double: its float gradients are wrong by up to 8e-4 in these problems.
+# The reference is torch in double: its float gradients are wrong by up to 8e-4 in these problems.
 WITHIN = {torch.float32: dict(rtol=1e-5, atol=1e-5), torch.float64: dict(rtol=1e-7, atol=1e-9)}
 
 
@@ -158,6 +158,8 @@ class Hostile(unittest.TestCase):
         self.refused("targets.shape", [[1], [1], [1]])
         self.refused("targets.dtype", [[1.0], [1.0]])
         self.refused("target_lengths.dtype", [[1], [1]], (4, 4), torch.tensor([1.0, 1.0]))
+        self.refused("input_lengths.dtype", [[1], [1]], (3.5, 4))
+        self.refused("target_lengths.dtype", [[1], [1]], (4, 4), (1.0, 1.0))
         self.refused("params.blank", [[1], [1]], blank=3)
         self.refused("params.blank", [[1], [1]], blank=-1)
         for reduction in ("none", "mean", "sum"):

@@ -42,6 +42,7 @@ VECDET_C vecdet_status vecdet_masks_from_prototypes(
   return guarded([&] {
     check_pointer(workspace, function, "workspace");
     check_pointer(masks, function, "masks");
+    detail::check(size_count >= 0, function, "size_count", size_count, "0 or more");
     check_pointer(sizes, function, "sizes", size_count);
     const auto p = params_of<prototype_masks_params>(params, function);
     std::vector<grid_size> all;

@@ -44,14 +44,16 @@ inline void check_mask_pixels(const char* function, mask_pixels kind) {
                "pixels", static_cast<int>(kind), "a mask_pixels");
 }
 
-/// The whole numbers i with begin <= i and i < end, of those in [0, size).
+/// The whole numbers i with begin <= i and i < end, of those in [0, size). In double, which holds
+/// every size.
 inline mask_span mask_span_of(float begin, float end, index_t size) {
-  const auto most = static_cast<float>(size);
-  if (is_nan(begin) || is_nan(end) || begin >= end || begin >= most || end <= 0) return {0, 0};
-  const auto whole = [&](float x) {
-    return static_cast<std::int32_t>(std::ceil(std::min(std::max(x, 0.0f), most)));
+  const auto most = static_cast<double>(size);
+  const auto first = static_cast<double>(begin), last = static_cast<double>(end);
+  if (is_nan(begin) || is_nan(end) || first >= last || first >= most || last <= 0) return {0, 0};
+  const auto whole = [&](double x) {
+    return static_cast<std::int32_t>(std::ceil(std::min(std::max(x, 0.0), most)));
   };
-  return {whole(begin), whole(end)};
+  return {whole(first), whole(last)};
 }
 
 /// The locations of a map of which a picture's side, scaled to fit and centred, covers `covered`.

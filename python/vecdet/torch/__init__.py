@@ -5,7 +5,7 @@
     vecdet.torch.accelerate(model)  switches a torchvision detector or a public DETR to vecdet
     vecdet.torch.accelerate_convolutions(module)  switches the 3x3 convolutions of any module
     vecdet.torch.restore(model)     switches it back
-    with vecdet.torch.patched():    torchvision.ops runs on vecdet inside
+    with vecdet.torch.patched():    torchvision.ops and torch's CTC run on vecdet inside
     vecdet.torch.keep_memory()      keeps freed memory in the process: fewer page faults
     vecdet.torch.profile            where the time goes
 

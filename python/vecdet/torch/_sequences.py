@@ -17,7 +17,10 @@ Lengths = Union[Tensor, Sequence[int]]
 
 
 def _integers(lengths: Lengths) -> Tensor:
-    return lengths if isinstance(lengths, Tensor) else torch.tensor(lengths, dtype=torch.int64)
+    if isinstance(lengths, Tensor):
+        return lengths
+    tensor = torch.tensor(lengths)  # the operator rejects other types
+    return tensor if tensor.numel() > 0 else tensor.long()  # no lengths are float32
 
 
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths,
@@ -29,9 +32,10 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_
     Args:
         log_probs: logits or log probabilities [steps, samples, classes], or [steps, classes] of one
             sample. Those of samples first, transposed, are not copied.
-        targets: classes other than ``blank``, [samples, labels], or [labels of all samples].
-        input_lengths: the steps of each sample.
-        target_lengths: the labels of each sample.
+        targets: classes other than ``blank``, [samples, labels], or [labels of all samples];
+            integers.
+        input_lengths: the steps of each sample, integers.
+        target_lengths: the number of labels of each sample, integers.
         blank: the class that stands for no label.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``. For the mean, each loss is divided by its
             target's length, at least 1, and the sum by the number of samples. The divisors are
@@ -42,8 +46,8 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_
 
     Raises:
         ValueError: an unknown reduction.
-        RuntimeError: different shapes, a length out of range, or a target with the blank or
-            something that is no class.
+        RuntimeError: different shapes or types, a length or ``blank`` out of range, a scale that is
+            not a finite float, or a target with the blank or something that is no class.
     """
     return _ops.ctc_loss(log_probs, targets, _integers(input_lengths), _integers(target_lengths),
                          blank, number(REDUCTIONS, "reduction", reduction), zero_infinity, scale,
