@@ -476,7 +476,11 @@ class Errors(unittest.TestCase):
                  "boxes], and more boxes than numbers per box: is it transposed?",
                  good.transpose(0, 2, 1).copy(), {}),
                 ("PostprocessYolo: output.shape is [1, 8, 100], expected [images, 4 + classes, "
-                 "boxes] with 80 classes", good, {"classes": 80}),
+                 "boxes] with 80 classes", good, {"class_count": 80}),
+                ("PostprocessYolo: classes is 80, expected a list of integers", good,
+                 {"classes": 80}),
+                ("PostprocessYolo: class_thresholds is 0.5, expected a list of floats", good,
+                 {"class_thresholds": 0.5}),
                 ("PostprocessYolo: output.shape is [1, 8, 100], expected [images, boxes, 6]", good,
                  {"model": "yolov10"}),
                 ("postprocess_yolo: number 4 of box 0 of image 0 of outputs.numbers is ", good + 2,

@@ -133,6 +133,9 @@ bool attributes::read(const char* name, std::string& value) const {
 }
 
 bool attributes::read(const char* name, std::vector<double>& value) const {
+  float number = 0;  // which ONNX Runtime would read as a list without elements
+  if (succeeds(Ort::GetApi().KernelInfoGetAttribute_float(info_, name, &number)))
+    detail::throw_invalid_argument(op_, name, as_written(number), "a list of floats");
   std::size_t size = 0;
   if (!succeeds(Ort::GetApi().KernelInfoGetAttributeArray_float(info_, name, nullptr, &size))) {
     check_absent(name, "a list of floats");
@@ -146,6 +149,9 @@ bool attributes::read(const char* name, std::vector<double>& value) const {
 }
 
 bool attributes::read(const char* name, std::vector<index_t>& value) const {
+  std::int64_t number = 0;  // as for a float
+  if (succeeds(Ort::GetApi().KernelInfoGetAttribute_int64(info_, name, &number)))
+    detail::throw_invalid_argument(op_, name, number, "a list of integers");
   std::size_t size = 0;
   if (!succeeds(Ort::GetApi().KernelInfoGetAttributeArray_int64(info_, name, nullptr, &size))) {
     check_absent(name, "a list of integers");
