@@ -14,11 +14,11 @@
 // probability above 0.5. mask_rule says what comes first.
 //
 // A pixel i lies in a box if x1 <= i and i < x2, and rows likewise, in float. Boxes that are NaN,
-// inverted, outside or without a pixel have an empty mask, 0 0 0 0. With the rule native, boxes are in the picture.
-// The picture was scaled to fit the network's input and centred: rows and columns of prototypes
-// that have only padding are left out, by ultralytics' rounding; at least one remains. With the
-// other rules, the picture is the network's input. Boxes are multiplied by locations / pixels, in
-// float, and logits outside are 0.
+// inverted, outside or without a pixel have an empty mask, 0 0 0 0. With the rule native, boxes are
+// in the picture. The picture was scaled to fit the network's input and centred: rows and columns
+// of prototypes that have only padding are left out, by ultralytics' rounding; at least one
+// remains. With the other rules, the picture is the network's input. Boxes are multiplied by
+// locations / pixels, in float, and logits outside are 0.
 //
 // The logits are computed in float, also for prototypes of bfloat16. Pixels are those of exact
 // arithmetic, unless the logit is within (P + 16) 2^-24 times the sum of the products' magnitudes
