@@ -50,7 +50,7 @@ def filter_topk(logits: Tensor, score_threshold: float, k: int) -> tuple[Tensor,
 def _lists(function: str, **lists: Sequence[float] | None) -> Any:
     """Lists as operators take them: without elements if they are not given."""
     for name, values in lists.items():
-        if isinstance(values, (int, float)):
+        if isinstance(values, (int, float)) or getattr(values, "ndim", 1) == 0:
             raise TypeError(f"vecdet.torch.{function}: {name} is {values}, expected a list or None")
         if values is not None and len(values) == 0:
             raise ValueError(f"vecdet.torch.{function}: {name} has no elements, expected one or "
