@@ -154,12 +154,19 @@ function(vecdet_add_targets include_dir)
   target_link_libraries(vecdet_dispatch PUBLIC vecdet)
 endfunction()
 
-# vecdet::c: libvecdet, which exports only the functions of vecdet/c.h.
+# vecdet::c: libvecdet, which exports only the functions of vecdet/c.h. With VECDET_TORCH_STABLE, it also has the
+# operators that the Python package registers in PyTorch 2.10 or newer, and exports the functions for that; neither
+# headers nor libraries of PyTorch are needed.
 function(vecdet_add_c_target include_dir)
   if(TARGET vecdet_c)
     return()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS "${include_dir}/vecdet/c/*.cpp" "${include_dir}/vecdet/c/generated/*.cpp")
+  if(VECDET_TORCH_STABLE)
+    file(GLOB operators CONFIGURE_DEPENDS "${include_dir}/vecdet/torch/stable/*.cpp"
+      "${include_dir}/vecdet/torch/stable/generated/*.cpp")
+    list(APPEND sources ${operators})
+  endif()
   add_library(vecdet_c SHARED ${sources})
   add_library(vecdet::c ALIAS vecdet_c)
   set_target_properties(vecdet_c PROPERTIES OUTPUT_NAME vecdet SOVERSION 0
@@ -171,6 +178,10 @@ function(vecdet_add_c_target include_dir)
   target_link_options(vecdet_c PRIVATE "-Wl,--version-script=${exports}" -Wl,--no-undefined)
   target_include_directories(vecdet_c INTERFACE "${include_dir}")
   target_link_libraries(vecdet_c PRIVATE vecdet_dispatch)
+  if(VECDET_TORCH_STABLE)
+    target_compile_definitions(vecdet_c PRIVATE VECDET_TORCH_STABLE)
+    target_link_libraries(vecdet_c PRIVATE ${CMAKE_DL_LIBS})
+  endif()
 endfunction()
 
 # vecdet::onnxruntime: libvecdet_onnxruntime.so, which a session loads. It exports only RegisterCustomOps, and gets

@@ -6,6 +6,10 @@ parameters as a struct; the operator has one argument for each field. Written ar
     include/vecdet/torch/generated/F.hpp        the public declarations, with defaults and comments
     include/vecdet/torch/generated/F.cpp        their definitions and the operators, with schemas
     include/vecdet/impl/torch/generated/F.hpp   what converts between arguments and structs
+    include/vecdet/torch/stable/generated/F.cpp  the same operators on PyTorch's stable ABI, for
+                                                which the Python package adds gradients and autocast
+
+Written is also python/vecdet/torch/_table.py, what the package must know of the operators there.
 
 The comment before a function in namespace cpu, or before that in namespace differentiable, becomes
 the comment of the declaration, followed by those of the fields. Fields that are views or structs,
@@ -318,6 +322,14 @@ class Function:
                      + f"={value}" * bool(value) for own, value in zip(self.arguments, values)]
         return f"{name}({', '.join(arguments)}) -> {of(self.public_result())}"
 
+    def computing_schema(self) -> str:
+        """The schema of the operator that computes a loss and its gradients."""
+        text = self.schema("_" + self.operator.name, False)
+        losses = text[text.index(" -> ") + 4:].strip("()").split(", ")
+        inputs = [TYPES[own.type][0] for own in self.arguments[:len(losses)]]
+        return (text[:text.index(") -> ")] + ", bool needs_grad, bool float_loss) -> ("
+                + ", ".join(losses + inputs) + ")")
+
     def public_result(self) -> str:
         """The result of the public operator: that of a loss has no gradients."""
         if not self.operator.loss:
@@ -439,6 +451,12 @@ def _family(family: str, structs: dict[str, Struct],
     text = "".join((TORCH / source).read_text() for source in sources)
     declared, adapters, types, defined, registered = [], [], [], [], []
     kernels: dict[str, list[str]] = {"CPU": [], "Meta": [], "Autograd": []}
+    stable: list[str] = []
+
+    def define(schema: str, function: str = "") -> None:
+        stable.append(f"  library.define(\n{_literal(schema)}"
+                      + f",\n      &boxed<{function}>::call" * bool(function) + ");\n")
+
     headers: set[str] = set()
     for operator in operators:
         name = operator.name
@@ -463,17 +481,21 @@ def _family(family: str, structs: dict[str, Struct],
                            f"  static const auto op = find_operator(\"vecdet::{name}\", &{kernel});"
                            f"\n  return op.call({values});\n}}\n")
             registered.append(f"  m.def(\n{_literal(public.schema(name))},\n      &{kernel});\n")
+            define(public.schema(name))
             if not operator.is_computed:
                 continue
             adapters += [cpu.adapter(f"compute_{name}"), cpu.call_with_struct(f"call_{name}")]
             registered.append(f"  m.def(\n{_literal(cpu.schema('_' + name, False))});\n")
             compute = flat(f"cpu::{name}", "compute_" + name)
+            define(cpu.schema("_" + name, False), compute)
             kernels["CPU"].append(f"  m.impl(\"_{name}\", &kernel<{compute}>::call);\n")
             shapes = flat(f"meta::{name}", "compute_" + name)
             kernels["Meta"].append(f"  m.impl(\"_{name}\", &kernel<{shapes}>::call);\n")
             kernels["Autograd"].append(f"  backward_only<{compute}>::define(m, \"_{name}\");\n")
             continue
         compute = flat(f"cpu::{name}", name)
+        define(public.schema(name))
+        define(cpu.computing_schema() if operator.loss else cpu.schema("_" + name, False), compute)
         types.append(f"using {name} = " + (
             f"loss_operator<{compute}, loss_shape::{operator.loss}>;\n" if operator.loss
             else f"plain_operator<{compute}>;\n"))
@@ -514,11 +536,42 @@ def _family(family: str, structs: dict[str, Struct],
            + "\nnamespace {\n\nTORCH_LIBRARY_FRAGMENT(vecdet, m) {\n"
            "  using namespace vecdet::detail::aten;\n" + "".join(registered) + "}\n"
            + implementations + "\n}  // namespace\n")
-    return [(INCLUDE / f"torch/generated/{family}.hpp", _wrapped(declarations)),
+    includes = "".join(f"#include <vecdet/impl/torch/{source}>\n" for source in sources
+                       if not source.endswith("_gradient.hpp"))
+    on_stable_abi = (about(f"The operators of impl/torch/{sources[0]} on PyTorch's stable ABI.")
+                     + f"#include <vecdet/impl/torch/generated/{family}.hpp>\n{includes}"
+                     "#include <vecdet/impl/torch/stable/kernel.hpp>\n\n"
+                     + _namespaces(f"void define_{family}(library& library) {{\n"
+                                   "  using namespace aten;\n" + "".join(stable) + "}\n",
+                                   "detail stable"))
+    return [(INCLUDE / f"torch/stable/generated/{family}.cpp", _wrapped(on_stable_abi)),
+            (INCLUDE / f"torch/generated/{family}.hpp", _wrapped(declarations)),
             (INCLUDE / f"torch/generated/{family}.cpp", _wrapped(cpp)),
             (TORCH / f"generated/{family}.hpp", _wrapped(conversions))]
 
 
+TABLE = """\
+# SPDX-License-Identifier: Apache-2.0
+\"\"\"What the stable ABI's part of the package must know of the operators.
+
+Generated by packaging/torch_operators.py.\"\"\"
+
+"""
+
+
+def _table() -> str:
+    operators = [operator for _, listed in FAMILIES.values() for operator in listed]
+    losses = [f'    "{own.name}": "{own.loss}",\n' for own in operators if own.loss]
+    cast = [f'    "{own.name}": {own.autocast},\n' for own in operators
+            if not own.loss and not own.is_differentiable and own.autocast is not None]
+    return (TABLE + "# Losses, and the shape of unreduced ones: loss_shape of loss_tensors.hpp.\n"
+            "LOSSES = {\n" + "".join(losses) + "}\n"
+            "# Operators that compute in float32 under autocast, and the arguments, outputs of a "
+            "head, that stay\n# bfloat16 if all of them are.\n"
+            "CAST = {\n" + "".join(cast) + "}\n")
+
+
 def files(structs: dict[str, Struct], enums: dict[str, Enum]) -> list[tuple[pathlib.Path, str]]:
     """The generated files and their contents."""
-    return [file for family in FAMILIES for file in _family(family, structs, enums)]
+    return ([file for family in FAMILIES for file in _family(family, structs, enums)]
+            + [(INCLUDE.parents[1] / "python/vecdet/torch/_table.py", _table())])

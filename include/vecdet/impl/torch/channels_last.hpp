@@ -4,10 +4,9 @@
 
 #include <vecdet/detail/target.hpp>
 #include <vecdet/feature_view.hpp>
+#include <vecdet/impl/torch/aten.hpp>
 
 #include <cstddef>
-
-#include <ATen/core/Tensor.h>
 
 namespace vecdet {
 inline namespace VECDET_ABI {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <vecdet/conv3x3.hpp>
+#include <vecdet/impl/torch/aten.hpp>
 #include <vecdet/impl/torch/channels_last.hpp>
 #include <vecdet/impl/torch/conv3x3_aten.hpp>
 #include <vecdet/impl/torch/conv3x3_rule.hpp>
@@ -18,8 +19,6 @@
 #include <cstdint>
 #include <type_traits>
 #include <vector>
-
-#include <ATen/ATen.h>
 
 namespace vecdet {
 inline namespace VECDET_ABI {

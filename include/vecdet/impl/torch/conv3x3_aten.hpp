@@ -3,14 +3,13 @@
 // the same arguments; this header checks them.
 #pragma once
 
+#include <vecdet/impl/torch/aten.hpp>
 #include <vecdet/impl/torch/tensor.hpp>
 
 #include <array>
 #include <cstddef>
 #include <tuple>
 #include <vector>
-
-#include <ATen/ATen.h>
 
 namespace vecdet {
 inline namespace VECDET_ABI {

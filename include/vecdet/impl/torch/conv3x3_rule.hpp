@@ -6,13 +6,12 @@
 
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/detail/cpu_features.hpp>
+#include <vecdet/impl/torch/aten.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
-
-#include <ATen/ATen.h>
 
 namespace vecdet {
 inline namespace VECDET_ABI {

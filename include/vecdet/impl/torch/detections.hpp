@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <tuple>
 #include <vector>
 
@@ -79,8 +80,15 @@ inline at::Tensor as_integers(const char* function, const char* argument,
   check_dense(function, argument, classes);
   if (classes.scalar_type() == at::kBool) return classes.to(at::kByte);
   if (!classes.is_floating_point()) return classes;
-  // The bits of the numbers; adding 0.0 turns -0.0 into 0.0.
-  return (classes.to(at::kDouble) + 0.0).view(at::kLong);
+  const at::Tensor numbers = contiguous(argument, classes, at::kDouble);
+  const at::Tensor bits = at::empty(classes.sizes(), at::kLong);
+  const double* from = static_cast<const double*>(numbers.data_ptr());
+  auto* to = static_cast<std::int64_t*>(bits.data_ptr());
+  for (index_t i = 0, count = numbers.numel(); i < count; ++i) {
+    const double number = from[i] + 0.0;  // turns -0.0 into 0.0
+    std::memcpy(to + i, &number, sizeof(number));
+  }
+  return bits;
 }
 
 /// Calls use(groups) with the classes of boxes, if there are any.

@@ -4,15 +4,13 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/impl/torch/aten.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <mutex>
 #include <utility>
-
-#include <ATen/ATen.h>
-#include <c10/util/accumulate.h>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -37,7 +35,8 @@ class gradient_buffers {
 
   /// Whether a tensor of this size gets its memory here.
   static bool keeps(std::int64_t elements, at::ScalarType type) {
-    return static_cast<std::size_t>(elements) * c10::elementSize(type) >= min_bytes;
+    return static_cast<std::size_t>(elements) * c10::elementSize(type) >= min_bytes &&
+           can_adopt_memory();
   }
 
   /// A tensor with the type, sizes and strides of `like`, which needs no data.

@@ -2,6 +2,7 @@
 // Max pooling and its gradient.
 #pragma once
 
+#include <vecdet/impl/torch/aten.hpp>
 #include <vecdet/impl/torch/channels_last.hpp>
 #include <vecdet/impl/torch/detections.hpp>
 #include <vecdet/impl/torch/gradient_memory.hpp>
@@ -11,8 +12,6 @@
 #include <cstdint>
 #include <tuple>
 #include <vector>
-
-#include <ATen/ATen.h>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -29,6 +28,28 @@ inline grid_size outputs_of(grid_size map, const max_pool_params& params) {
 inline void check_windows(const at::Tensor& input, grid_size size) {
   check_shape(size.height > 0 && size.width > 0, "max_pool", "input", input,
               "maps that are as large as a window, with their padding");
+}
+
+/// The parameters as one list, and back.
+inline std::vector<std::int64_t> listed(const max_pool_params& p) {
+  return {p.window_height,   p.window_width,   p.stride_height,
+          p.stride_width,    p.padding_height, p.padding_width,
+          p.dilation_height, p.dilation_width, p.ceil_mode ? 1 : 0};
+}
+inline max_pool_params params_of_list(at::IntArrayRef list) {
+  check_size("max_pool_grad", "params.size()", static_cast<index_t>(list.size()), 9,
+             "the number of parameters");
+  max_pool_params p;
+  p.window_height = list[0];
+  p.window_width = list[1];
+  p.stride_height = list[2];
+  p.stride_width = list[3];
+  p.padding_height = list[4];
+  p.padding_width = list[5];
+  p.dilation_height = list[6];
+  p.dilation_width = list[7];
+  p.ceil_mode = list[8] != 0;
+  return p;
 }
 
 namespace cpu {
@@ -94,6 +115,13 @@ inline at::Tensor max_pool_grad(const at::Tensor& upstream, const at::Tensor& po
   });
 }
 
+inline at::Tensor max_pool_grad_of_list(const at::Tensor& upstream, const at::Tensor& positions,
+                                        std::int64_t height, std::int64_t width,
+                                        at::IntArrayRef params, bool channels_last) {
+  return max_pool_grad(upstream, positions, height, width,
+                       translated([&] { return params_of_list(params); }), channels_last);
+}
+
 }  // namespace cpu
 
 // The same for tensors without data. Symbolic sizes become those of the example.
@@ -104,9 +132,7 @@ inline std::tuple<at::Tensor, at::Tensor> max_pool(const at::Tensor& input,
                                                    bool has_positions) {
   return translated([&] {
     check_shape(input.dim() == 4, "max_pool", "input", input, "[images, channels, height, width]");
-    const auto side = [&](int dimension) {
-      return input.sym_size(dimension).guard_int(__FILE__, __LINE__);
-    };
+    const auto side = [&](int dimension) { return known_size(input.sym_size(dimension)); };
     const grid_size size = outputs_of({side(2), side(3)}, params);
     check_windows(input, size);
     const std::vector<c10::SymInt> shape{input.sym_size(0), input.sym_size(1), size.height,
@@ -117,6 +143,13 @@ inline std::tuple<at::Tensor, at::Tensor> max_pool(const at::Tensor& input,
         at::empty_symint(shape, input.options(), format),
         has_positions ? at::empty_symint(shape, bytes, format) : at::empty({0}, bytes));
   });
+}
+
+inline at::Tensor max_pool_grad_of_list(const at::Tensor& upstream, const at::Tensor&,
+                                        std::int64_t height, std::int64_t width, at::IntArrayRef,
+                                        bool channels_last) {
+  const std::vector<c10::SymInt> sizes{upstream.sym_size(0), upstream.sym_size(1), height, width};
+  return at::empty_symint(sizes, upstream.options(), feature_format(channels_last));
 }
 
 }  // namespace meta

@@ -21,50 +21,6 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// The parameters as one list, and back.
-inline std::vector<std::int64_t> listed(const max_pool_params& p) {
-  return {p.window_height,   p.window_width,   p.stride_height,
-          p.stride_width,    p.padding_height, p.padding_width,
-          p.dilation_height, p.dilation_width, p.ceil_mode ? 1 : 0};
-}
-inline max_pool_params params_of_list(at::IntArrayRef list) {
-  check_size("max_pool_grad", "params.size()", static_cast<index_t>(list.size()), 9,
-             "the number of parameters");
-  max_pool_params p;
-  p.window_height = list[0];
-  p.window_width = list[1];
-  p.stride_height = list[2];
-  p.stride_width = list[3];
-  p.padding_height = list[4];
-  p.padding_width = list[5];
-  p.dilation_height = list[6];
-  p.dilation_width = list[7];
-  p.ceil_mode = list[8] != 0;
-  return p;
-}
-
-namespace cpu {
-
-inline at::Tensor max_pool_grad_of_list(const at::Tensor& upstream, const at::Tensor& positions,
-                                        std::int64_t height, std::int64_t width,
-                                        at::IntArrayRef params, bool channels_last) {
-  return max_pool_grad(upstream, positions, height, width,
-                       translated([&] { return params_of_list(params); }), channels_last);
-}
-
-}  // namespace cpu
-
-namespace meta {
-
-inline at::Tensor max_pool_grad_of_list(const at::Tensor& upstream, const at::Tensor&,
-                                        std::int64_t height, std::int64_t width, at::IntArrayRef,
-                                        bool channels_last) {
-  const std::vector<c10::SymInt> sizes{upstream.sym_size(0), upstream.sym_size(1), height, width};
-  return at::empty_symint(sizes, upstream.options(), feature_format(channels_last));
-}
-
-}  // namespace meta
-
 /// The same gradient by ATen's operators, which can be differentiated with respect to `upstream`.
 inline at::Tensor aten_max_pool_grad(const at::Tensor& upstream, const at::Tensor& positions,
                                      std::int64_t height, std::int64_t width,

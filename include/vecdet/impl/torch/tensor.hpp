@@ -4,6 +4,7 @@
 
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/torch/aten.hpp>
 #include <vecdet/impl/torch/translated.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
@@ -22,21 +23,10 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <ATen/core/ivalue.h>
-
-#if AT_PARALLEL_OPENMP && !defined(_OPENMP)
-#error "this libtorch has OpenMP: compile with -fopenmp, or at::parallel_for runs on one thread"
-#endif
-
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
-
-/// std::optional, or c10::optional in versions of libtorch for C++14.
-using optional_tensor = decltype(std::declval<c10::IValue>().toOptional<at::Tensor>());
 
 /// Runs chunks on ATen's threads. Each thread takes the next chunk when it is done.
 struct parallel_loop {

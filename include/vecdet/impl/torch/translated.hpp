@@ -3,10 +3,9 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/impl/torch/aten.hpp>
 
 #include <stdexcept>
-
-#include <c10/util/Exception.h>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
