@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from typing import Sequence
 
-import torch
 from torch import Tensor
 
+from ._library import ops as _ops
 from ._names import PerImage, joined, joined_if_any
-
-_ops = torch.ops.vecdet
 
 
 def _sizes(level_sizes: Sequence[tuple[int, int]]) -> list[int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Sequence, Union
 
-import torch
 from torch import Tensor
 
-_ops = torch.ops.vecdet
+from ._library import ops as _ops
+
 
 # Height and width of each level, as a tensor or as pairs.
 LevelSizes = Union[Tensor, Sequence[Sequence[int]]]

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 from torchvision.ops import boxes as _theirs
 
+from ._library import ops as _ops
 from ._names import EPS, FORMATS, OVERLAPS, SIZE_LIMIT, torchvisions
 from ._transforms import is_transformed
-
-_ops = torch.ops.vecdet
 
 
 def encode_boxes(boxes: Tensor, anchors: Tensor,

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torchvision.ops import misc
 
 from ._library import library
+from ._library import ops as _ops
 from ._normalization import BatchNorm2d, activation_of, run_both
 from ._parts import are_watched, is_own, replaces
 from ._transforms import is_transformed
 
-_ops = torch.ops.vecdet
 
 # What the operators compute. They, and autocast, choose between combinations.
 _TYPES = (torch.float32, torch.bfloat16)

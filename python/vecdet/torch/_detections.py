@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-import torch
 from torch import Tensor
 
+from ._library import ops as _ops
 from ._names import DECAYS, DETECTORS, SIZE_LIMIT, number, sizes_of, split_detections
-
-_ops = torch.ops.vecdet
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:

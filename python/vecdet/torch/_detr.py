@@ -12,14 +12,13 @@ import functools
 import types
 from typing import Any, Callable, Sequence
 
-import torch
 from torch import Tensor, nn
 
 from ._attention import LevelSizes, flat_sizes
+from ._library import ops as _ops
 from ._parts import forward_of, with_forward
 from ._transforms import is_transformed
 
-_ops = torch.ops.vecdet
 
 _ARGUMENTS = ("value", "value_spatial_shapes", "sampling_locations", "attention_weights")
 _ARGUMENTS_V2 = (*_ARGUMENTS, "num_points_list", "method")

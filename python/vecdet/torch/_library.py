@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads the operators torch.ops.vecdet.*."""
+"""Loads the operators torch.ops.vecdet.*: those that were built for one PyTorch, if they are there,
+or those of libvecdet on PyTorch's stable ABI."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+from typing import Any
+
+from .._library import library as _libvecdet
 
 try:
     import torch
@@ -22,10 +26,12 @@ except ImportError:  # older versions of PyTorch
 try:
     from ._built_for import TORCH_VERSION, VERSION  # noqa: F401 (vecdet.torch.__version__)
 except ImportError:
-    raise ImportError(
-        "vecdet.torch is not built: in vecdet's source tree, run VECDET_TORCH=1 pip install "
-        "--no-build-isolation ./python, or build the CMake target vecdet_torch and put its folder "
-        "python/ on PYTHONPATH") from None
+    from .. import __version__ as VERSION  # noqa: F401
+    TORCH_VERSION = ""
+
+# How to get operators for a PyTorch for which libvecdet has none.
+_BUILD = ("in vecdet's source tree, run VECDET_TORCH=1 pip install --no-build-isolation ./python, "
+          "or build the CMake target vecdet_torch and put its folder python/ on PYTHONPATH")
 
 # Links are not resolved: in a build tree, the modules are links, and the library is next to them.
 _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libvecdet_torch.so")
@@ -35,7 +41,28 @@ def _series(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
+def _register() -> ctypes.CDLL:
+    """Registers the operators of libvecdet."""
+    if not hasattr(_libvecdet, "vecdet_torch_register"):
+        raise ImportError(f"vecdet.torch is not built: {_BUILD}")
+    numbers = tuple(int(number) for number in _series(torch.__version__).split("."))
+    if numbers < (2, 10):
+        raise ImportError(f"vecdet.torch needs PyTorch 2.10 or newer, but this is PyTorch "
+                          f"{torch.__version__}. For this one, it must be built: {_BUILD}")
+    if any(schema.name.startswith("vecdet::") for schema in torch._C._jit_get_all_schemas()):
+        raise ImportError("vecdet.torch does not load: this process has operators torch.ops.vecdet "
+                          "of another library already, such as another vecdet")
+    register = _libvecdet.vecdet_torch_register
+    register.restype = ctypes.c_char_p
+    if failure := register():
+        raise ImportError(f"vecdet.torch does not load into PyTorch {torch.__version__}: "
+                          f"{failure.decode(errors='replace')}")
+    return _libvecdet
+
+
 def _load() -> ctypes.CDLL:
+    if not TORCH_VERSION:
+        return _register()
     if _series(TORCH_VERSION) != _series(torch.__version__):
         raise ImportError(f"vecdet.torch was built for PyTorch {TORCH_VERSION}, but this is "
                           f"PyTorch {torch.__version__}: build it again")
@@ -50,6 +77,9 @@ def _load() -> ctypes.CDLL:
 def _tell_shapes_to_compilers() -> None:
     """The number of boxes kept depends on the data: for torch.compile, it is a symbolic size."""
 
+    def fake(name: str) -> Any:
+        return torch.library.register_fake(_PREFIX + name)
+
     def unknown() -> int:
         return torch.library.get_ctx().new_dynamic_size()
 
@@ -59,46 +89,46 @@ def _tell_shapes_to_compilers() -> None:
                 like.new_empty(kept, dtype=torch.float32), like.new_empty(kept, dtype=torch.int64),
                 like.new_empty(images + 1, dtype=torch.int64))
 
-    @torch.library.register_fake("vecdet::nms")
+    @fake("nms")
     def _(boxes, scores, iou_threshold):
         return boxes.new_empty(unknown(), dtype=torch.int64)
 
-    @torch.library.register_fake("vecdet::batched_nms")
+    @fake("batched_nms")
     def _(boxes, scores, classes, iou_threshold):
         return boxes.new_empty(unknown(), dtype=torch.int64)
 
-    @torch.library.register_fake("vecdet::rotated_nms")
+    @fake("rotated_nms")
     def _(boxes, scores, angles, iou_threshold, classes=None):
         return boxes.new_empty(unknown(), dtype=torch.int64)
 
-    @torch.library.register_fake("vecdet::large_boxes")
+    @fake("large_boxes")
     def _(boxes, min_size):
         return boxes.new_empty(unknown(), dtype=torch.int64)
 
-    @torch.library.register_fake("vecdet::soft_nms")
+    @fake("soft_nms")
     def _(boxes, scores, classes=None, decay=1, iou_threshold=0.3, sigma=0.5, score_floor=1e-3):
         kept = unknown()
         return (boxes.new_empty(kept, dtype=torch.int64),
                 boxes.new_empty(kept, dtype=torch.promote_types(boxes.dtype, scores.dtype)))
 
-    @torch.library.register_fake("vecdet::filter_topk")
+    @fake("filter_topk")
     def _(logits, score_threshold, k):
         kept = unknown()
         return logits.new_empty(kept), logits.new_empty(kept, dtype=torch.int64)
 
-    @torch.library.register_fake("vecdet::postprocess")
+    @fake("postprocess")
     def _(logits, deltas, anchors, image_sizes, *options, **more_options):
         return detections(logits, logits.shape[0])
 
-    @torch.library.register_fake("vecdet::rpn_postprocess")
+    @fake("rpn_postprocess")
     def _(logits, deltas, anchors, image_sizes, *options, **more_options):
         return detections(anchors, logits[0].shape[0])
 
-    @torch.library.register_fake("vecdet::postprocess_box_head")
+    @fake("postprocess_box_head")
     def _(logits, deltas, proposals, proposal_counts, image_sizes, *options, **more_options):
         return detections(logits, len(image_sizes) // 2)
 
-    @torch.library.register_fake("vecdet::sample_balanced")
+    @fake("sample_balanced")
     def _(labels, counts=(), *options, **more_options):
         images = max(1, len(counts))
         return (labels.new_empty(unknown(), dtype=torch.int64),
@@ -125,6 +155,13 @@ def _tell_flops_to_counters() -> None:
 
 
 library = _load()
+if TORCH_VERSION:
+    ops = torch.ops.vecdet
+    _PREFIX = "vecdet::"
+else:
+    from . import _stable
+    ops = _stable.operators()
+    _PREFIX = "vecdet::_"  # of the operators that compute
 if hasattr(torch.library, "register_fake"):  # PyTorch 2.4 and newer
     _tell_shapes_to_compilers()
 if register_flop_formula is not None:

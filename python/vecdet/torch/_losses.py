@@ -8,10 +8,10 @@ from typing import Sequence
 import torch
 from torch import Tensor
 
+from ._library import ops as _ops
 from ._names import (BOX_LOSSES, EPS, OVERLAPS, REDUCTIONS, SIZE_LIMIT, PerImage, joined,
                      joined_if_any, number, torchvisions)
 
-_ops = torch.ops.vecdet
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 

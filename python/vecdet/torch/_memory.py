@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import torch
-
-_ops = torch.ops.vecdet
+from ._library import ops as _ops
 
 
 def keep_memory() -> bool:

@@ -8,11 +8,11 @@ from typing import Sequence
 import torch
 from torch import Tensor, nn
 
+from ._library import ops as _ops
 from ._names import number_pair
 from ._parts import replaces
 from ._transforms import is_transformed
 
-_ops = torch.ops.vecdet
 
 _TYPES = (torch.float32, torch.bfloat16, torch.float64)
 

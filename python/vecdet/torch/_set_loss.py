@@ -9,9 +9,9 @@ from typing import Any, Callable, Mapping, Sequence, Union
 import torch
 from torch import Tensor, nn
 
+from ._library import ops as _ops
 from ._names import CLASS_COSTS, CLASS_LOSSES, PerImage, joined, joined_if_any, number
 
-_ops = torch.ops.vecdet
 
 _LOSS_NAMES = {"focal": "loss_focal", "varifocal": "loss_vfl", "cross_entropy": "loss_ce"}
 

@@ -11,9 +11,8 @@ from torch import Tensor
 from torchvision.ops import MultiScaleRoIAlign as _TorchvisionMultiScaleRoIAlign
 from torchvision.ops import poolers
 
+from ._library import ops as _ops
 from ._names import SIZE_LIMIT, PerImage, joined, number_pair, sizes_of, split_by, split_detections
-
-_ops = torch.ops.vecdet
 
 
 # Keywords of roi_align_params, without sampling_ratio, add_to_grad

@@ -17,12 +17,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import torch
-
 from .._scope import BaseScope
-from . import _library  # noqa: F401 (loads the operators)
-
-_ops = torch.ops.vecdet
+from ._library import ops as _ops
 
 
 def enable(torch_operators: bool = False, denormals: bool = False) -> None:

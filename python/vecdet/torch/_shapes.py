@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The results' shapes of the operators on the stable ABI, for torch.compile and tensors without
+data. They are those of namespace meta in include/vecdet/impl/torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ._table import LOSSES
+
+_CHANNELS_LAST = torch.channels_last
+
+
+def _formatted(like: Any, shape: Any, is_last: bool, dtype: Any = None) -> Any:
+    return torch.empty(shape, dtype=dtype or like.dtype, device=like.device,
+                       memory_format=_CHANNELS_LAST if is_last else torch.contiguous_format)
+
+
+def _are_last(maps: Any) -> bool:
+    first = sum(each.is_contiguous() for each in maps)
+    return sum(not each.is_contiguous() and each.is_contiguous(memory_format=_CHANNELS_LAST)
+               for each in maps) > first
+
+
+def _like(tensor: Any, dtype: Any = None) -> Any:
+    """Contiguous."""
+    return tensor.new_empty(tensor.shape, dtype=dtype or tensor.dtype)
+
+
+def _like_rows(tensor: Any, dtype: Any = None) -> Any:
+    return tensor.new_empty(tensor.shape[:-1], dtype=dtype or tensor.dtype)
+
+
+def _promoted(a: Any, b: Any) -> Any:
+    return torch.promote_types(a.dtype, b.dtype)
+
+
+def _decoded(deltas: Any, anchors: Any) -> Any:
+    is_widened = deltas.dtype == torch.bfloat16 and anchors.dtype != torch.bfloat16
+    return torch.float32 if is_widened else deltas.dtype
+
+
+def _matches(anchors: Any, counts: Any, dtype: Any = torch.int64) -> Any:
+    return anchors.new_empty((*([len(counts)] if counts else []), anchors.shape[0]), dtype=dtype)
+
+
+def _match_anchors(anchors, boxes, classes, counts, *options):
+    return tuple(_matches(anchors, counts, dtype)
+                 for dtype in (torch.int64, torch.int64, torch.float32))
+
+
+def _assign_task_aligned(scores, predicted, points, sizes, boxes, classes, counts, *options):
+    return _matches(points, counts), _matches(points, counts, torch.float32)
+
+
+def _match_queries(logits, boxes, targets, classes, counts, *options):
+    return targets.new_empty((len(logits), options[-1], targets.shape[0]), dtype=torch.int64)
+
+
+def _set_loss(logits, boxes, *options):
+    needs_grad = options[-1]
+    grads = [[_like(each) for each in of] if needs_grad else [] for of in (logits, boxes, boxes)]
+    return (logits[0].new_empty((len(logits), 3), dtype=torch.float32), *grads)
+
+
+def _multiscale_roi_align(features, boxes, size, *options):
+    dtype = features[0].dtype
+    for each in features:
+        dtype = torch.promote_types(dtype, each.dtype)
+    return _formatted(features[0], (boxes.shape[0], features[0].shape[1], *size),
+                      _are_last(features), dtype)
+
+
+def _multiscale_roi_align_grad(upstream, boxes, sizes, *options):
+    return [_formatted(upstream, (*sizes[:2], *sizes[i:i + 2]), options[-1])
+            for i in range(2, len(sizes), 2)]
+
+
+def _gradient(tensor: Any, is_needed: bool) -> Any:
+    return _like(tensor) if is_needed else tensor.new_empty(0)
+
+
+def _deformable_attention(value, sizes, points, *options):
+    return value.new_empty((value.shape[0], points.shape[1], value.shape[2] * value.shape[3]))
+
+
+def _deformable_attention_grad(upstream, value, sizes, points, weights, level_points, *needs):
+    return tuple(map(_gradient, (value, points, weights), needs))
+
+
+def _max_pool(given, *options):
+    window, stride, padding, dilation = (options[i:i + 2] for i in range(0, 8, 2))
+    ceil_mode, has_positions = options[8:]
+    size = []
+    for i in range(2):
+        reach = given.shape[2 + i] + 2 * padding[i] - dilation[i] * (window[i] - 1) - 1
+        count = (-(-reach // stride[i]) if ceil_mode else reach // stride[i]) + 1
+        # As in PyTorch, the last window begins inside the map or its padding before it.
+        if ceil_mode and (count - 1) * stride[i] >= given.shape[2 + i] + padding[i]:
+            count -= 1
+        size.append(count)
+    shape, is_last = (*given.shape[:2], *size), _are_last([given])
+    return (_formatted(given, shape, is_last),
+            _formatted(given, shape, is_last, torch.uint8) if has_positions
+            else given.new_empty(0, dtype=torch.uint8))
+
+
+def _max_pool_grad(upstream, positions, height, width, options, channels_last):
+    return _formatted(upstream, (*upstream.shape[:2], height, width), channels_last)
+
+
+def _conv3x3(inputs, weight, *options):
+    return [_formatted(each, (each.shape[0], weight.shape[0], *each.shape[2:]), _are_last(inputs))
+            for each in inputs]
+
+
+def _conv3x3_grad(upstream, outputs, inputs, weight, needs_inputs, needs_weight, needs_bias):
+    is_last = _are_last(inputs)
+    is_weight_last = (not weight.is_contiguous()
+                      and weight.is_contiguous(memory_format=_CHANNELS_LAST))
+    summed = torch.float32 if weight.dtype == torch.bfloat16 else weight.dtype
+    return ([_formatted(each, each.shape, is_last) for each in inputs if needs_inputs],
+            _formatted(weight, weight.shape, is_weight_last) if needs_weight
+            else weight.new_empty(0),
+            weight.new_empty(weight.shape[0], dtype=summed) if needs_bias else weight.new_empty(0))
+
+
+def _box_areas(boxes):
+    is_narrow = boxes.dtype in (torch.bfloat16, torch.float16)
+    return _like_rows(boxes, torch.float32 if is_narrow else boxes.dtype)
+
+
+_SHAPES = {
+    "match_anchors": _match_anchors,
+    "assign_atss": lambda anchors, sizes, boxes, counts, *rest: _matches(anchors, counts),
+    "assign_fcos": lambda anchors, sizes, boxes, counts, *rest: _matches(anchors, counts),
+    "assign_task_aligned": _assign_task_aligned,
+    "match_queries": _match_queries,
+    "assign_least_cost": lambda costs: costs.new_empty(costs.shape[0], dtype=torch.int64),
+    "set_loss": _set_loss,
+    "encode_boxes": lambda targets, anchors, *rest: _like(targets, _promoted(targets, anchors)),
+    "decode_boxes": lambda deltas, anchors, *rest: _like(deltas, _decoded(deltas, anchors)),
+    "encode_distances": lambda targets, anchors, *rest: _like(targets, _promoted(targets, anchors)),
+    "decode_distances": lambda deltas, anchors, *rest: _like(deltas, _decoded(deltas, anchors)),
+    "decode_distributions": _like_rows,
+    "decode_distribution_boxes": lambda logits, *rest: _like_rows(logits, torch.float32),
+    "pairwise_iou": lambda a, b, kind: a.new_empty((a.shape[0], b.shape[0]), dtype=_promoted(a, b)),
+    "elementwise_iou": lambda a, b, kind: _like_rows(a, _promoted(a, b)),
+    "convert_boxes": lambda boxes, *rest: _like(boxes),
+    "clip_boxes": lambda boxes, size: _like(boxes),
+    "box_areas": _box_areas,
+    "multiscale_roi_align": _multiscale_roi_align,
+    "multiscale_roi_align_grad": _multiscale_roi_align_grad,
+    "deformable_attention": _deformable_attention,
+    "deformable_attention_grad": _deformable_attention_grad,
+    "max_pool": _max_pool,
+    "max_pool_grad": _max_pool_grad,
+    "conv3x3": _conv3x3,
+    "conv3x3_grad": _conv3x3_grad,
+}
+
+
+def _of_loss(name: str, shape: str) -> Any:
+    schema = getattr(torch.ops.vecdet, name).default._schema
+    losses = len(schema.returns)
+    names = [each.name for each in schema.arguments]
+    reduction = names.index("reduction") if "reduction" in names else None
+
+    def results(*arguments):
+        *given, needs_grad, float_loss = arguments
+        is_reduced = reduction is None or given[reduction] != 0
+
+        def loss(of):
+            first = of[0] if isinstance(of, (list, tuple)) else of
+            is_wider = float_loss and first.dtype != torch.float64
+            dtype = torch.float32 if is_wider else first.dtype
+            if is_reduced:
+                return first.new_empty((), dtype=dtype)
+            return _like_rows(first, dtype) if shape == "rows" else _like(first, dtype)
+
+        def gradient(of):
+            if isinstance(of, (list, tuple)):
+                return [torch.empty_like(each) for each in of if needs_grad]
+            return torch.empty_like(of) if shape == "matrix" and needs_grad else _gradient(
+                of, needs_grad)
+
+        inputs = given[:losses]
+        return (*map(loss, inputs), *map(gradient, inputs))
+
+    return results
+
+
+def register() -> None:
+    """Tells PyTorch the shapes of all operators whose results do not depend on the data."""
+    shapes = {**_SHAPES, **{name: _of_loss(name, shape) for name, shape in LOSSES.items()}}
+    for name, function in shapes.items():
+        torch.library.register_fake(f"vecdet::_{name}", function)
