@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds vecdet::torch and examples/detector in a root directory of a Debian suite, with that
 # suite's PyTorch and compiler. Runs what the system's older PyTorch does not support, opcheck,
-# torch.compile and torch.export, as well as the tests of the Python package and of the detector.
+# torch.compile and torch.export, as well as the tests of the Python package and of the detector. The
+# package's tests run twice: with the operators built for this PyTorch, and with those on the stable ABI.
 #
 #   compatibility_torch.sh [<Debian suite>]      default: sid
 #
@@ -22,11 +23,16 @@ ensure_root "$suite" \
 run g++ --version | head -n 1
 run python3 -c 'import torch, torchvision; print("PyTorch", torch.__version__, "torchvision", torchvision.__version__)'
 build=/build
-run cmake -S /src -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON \
+run cmake -S /src -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON -DVECDET_TORCH_STABLE=ON \
   -DVECDET_BUILD_TESTS=ON -DVECDET_TEST_PROJECT=ON -DVECDET_BUILD_EXAMPLES=ON
 run ninja -C $build -j "${JOBS:-$(nproc)}" vecdet_torch detector vecdet_test_detector
+run g++ -std=c++20 -fsyntax-only -I/src/include /src/test/torch/stable_abi.cpp
+run sh -c "rm -rf $build/stable && cp -r $build/python $build/stable &&
+  rm $build/stable/vecdet/torch/_built_for.py $build/stable/vecdet/torch/libvecdet_torch.so"
 for test in "$source"/test/torch/test_*.py; do
-  run env PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 python3 "/src/test/torch/$(basename "$test")"
+  for package in python stable; do
+    run env PYTHONPATH=$build/$package PYTHONDONTWRITEBYTECODE=1 python3 "/src/test/torch/$(basename "$test")"
+  done
 done
 run ctest --test-dir $build -R torch_detector --output-on-failure
 # A toolchain may link the C++ library into each module.

@@ -30,11 +30,19 @@ from torchvision import ops as theirs
 from torchvision.models import detection
 from torchvision.models.detection.anchor_utils import AnchorGenerator, DefaultBoxGenerator
 from torchvision.models.detection.ssd import SSD
-from vecdet.torch import _patch
+from vecdet.torch import _library, _patch
 from vecdet.torch import ops as ours
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from threads import run_on_threads  # noqa: E402
+
+# Whether the operators are those on PyTorch's stable ABI.
+IS_STABLE = not _library.TORCH_VERSION
+
+
+def names_in(trace):
+    """On the stable ABI, functions in Python call the operators with an underscore."""
+    return {event.name.replace("vecdet::_", "vecdet::") for event in trace.events()}
 
 
 def some_boxes(n, dtype=torch.float32):
@@ -184,7 +192,7 @@ class Functions(unittest.TestCase):
                 for size in (0.0, 1.0, 9.5):
                     self.assert_equal(ours.remove_small_boxes(boxes, size),
                                       theirs.remove_small_boxes(boxes, size))
-        calls = {event.name for event in trace.events()}
+        calls = names_in(trace)
         self.assertTrue({f"vecdet::{name}" for name in
                          ("convert_boxes", "box_areas", "clip_boxes", "large_boxes")} <= calls)
         for dtype in (torch.bfloat16, torch.float16):
@@ -480,6 +488,28 @@ class Package(unittest.TestCase):
                               "import vecdet.torch", without_torch=True)
         self.assertIn("ImportError: vecdet.torch needs PyTorch and torchvision", run.stderr)
 
+    @unittest.skipUnless(IS_STABLE, "the operators were built for this PyTorch")
+    def test_what_the_stable_abi_needs(self):
+        package = str(pathlib.Path(vecdet.__file__).parent.parent)
+        for code, said in (
+                ("torch.__version__ = '2.9.1'", "needs PyTorch 2.10 or newer, but this is PyTorch "
+                                                "2.9.1. For this one, it must be built: "),
+                ("other = torch.library.Library('vecdet', 'DEF'); "
+                 "other.define('nms(Tensor boxes) -> Tensor')",
+                 "this process has operators torch.ops.vecdet of another library already")):
+            run = self.run_python("-c", f"import sys; sys.path.insert(0, {package!r}); import torch; "
+                                  f"{code}; import vecdet.torch")
+            self.assertRegex(run.stderr, f"ImportError: vecdet.torch .*{re.escape(said)}")
+            self.assertEqual(run.returncode, 1)  # not a signal
+
+    @unittest.skipUnless(IS_STABLE, "the operators were built for this PyTorch")
+    def test_other_devices(self):
+        for name in ("nms", "sigmoid_focal_loss", "conv3x3"):
+            self.assertTrue(torch._C._dispatch_has_kernel_for_dispatch_key(f"vecdet::_{name}",
+                                                                           "CUDA"))
+        with self.assertRaisesRegex(NotImplementedError, "vecdet::nms: .* is a CUDA tensor, but"):
+            _library._stable._refuse_devices("nms")(None)
+
     def test_no_torch_is_imported(self):
         run = self.run_python("-c", "import sys; sys.path.insert(0, "
                               f"{str(pathlib.Path(vecdet.__file__).parent.parent)!r}); import vecdet; "
@@ -600,7 +630,7 @@ class Patched(unittest.TestCase):
             tracked = boxes.clone().requires_grad_()
             torchvision.ops.box_iou(tracked, boxes).sum().backward()
             self.assertIsNotNone(tracked.grad)
-            calls = {event.name for event in trace.events()}
+            calls = names_in(trace)
         self.assertTrue({"vecdet::sigmoid_focal_loss", "vecdet::nms"} <= calls)
         self.assertIs(detection.retinanet.sigmoid_focal_loss, original)
         self.assertIs(torchvision.ops.boxes.nms, nms)
@@ -736,7 +766,7 @@ class Profile(unittest.TestCase):
 
         step()  # not recorded
         vecdet.torch.profile.reset()
-        vecdet.torch.profile.enable(torch_operators=True)
+        vecdet.torch.profile.enable(torch_operators=not IS_STABLE)
         step()
         step()
         vecdet.torch.profile.disable()
@@ -744,7 +774,8 @@ class Profile(unittest.TestCase):
         rows = {row["name"]: row for row in vecdet.torch.profile.rows()}
         self.assertEqual(rows["whole"]["count"], 2)
         self.assertEqual(rows["part"]["count"], 2)
-        self.assertEqual(rows["vecdet::sigmoid_focal_loss/f32/11x3,11"]["count"], 2)
+        if not IS_STABLE:
+            self.assertEqual(rows["vecdet::sigmoid_focal_loss/f32/11x3,11"]["count"], 2)
         self.assertTrue(any(name.startswith("sigmoid_focal_loss_and_grad/labels/f32/11x3/")
                             for name in rows))
         with tempfile.TemporaryDirectory() as folder:
@@ -758,6 +789,15 @@ class Profile(unittest.TestCase):
         vecdet.torch.profile.disable()
         self.assertEqual(vecdet.torch.profile.page_faults(), "")
 
+    @unittest.skipUnless(IS_STABLE, "PyTorch's operators are recorded")
+    def test_what_the_stable_abi_lacks(self):
+        with self.assertRaisesRegex(RuntimeError, "only by a vecdet.torch that was built for this"):
+            vecdet.torch.profile.enable(torch_operators=True)
+        with self.assertRaisesRegex(RuntimeError, "torch_operators is False, expected True"):
+            vecdet.torch.profile.enable(denormals=True)
+        self.assertEqual(vecdet.torch.profile.denormals(), "")
+
+    @unittest.skipIf(IS_STABLE, "PyTorch's operators are not recorded")
     def test_denormals(self):
         vecdet.torch.profile.enable(torch_operators=True, denormals=True)
         torch.relu(torch.full([10], 1e-40))
