@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from .. import _c
+from ._library import ops as _ops
 from ._names import number, numbers
-
-_ops = torch.ops.vecdet
 
 CONVENTIONS = numbers(_c.angle_convention)
 FORMATS = numbers(_c.rotated_format)

@@ -132,6 +132,11 @@ def _box_areas(boxes):
     return _like_rows(boxes, torch.float32 if is_narrow else boxes.dtype)
 
 
+def _convert_rotated_boxes(boxes, source, target, angles):
+    numbers = {2: 8, 3: 4}.get(target, 5)  # xyxyxyxy, xyxy
+    return boxes.new_empty((boxes.shape[0], numbers))
+
+
 _SHAPES = {
     "match_anchors": _match_anchors,
     "assign_atss": lambda anchors, sizes, boxes, counts, *rest: _matches(anchors, counts),
@@ -151,6 +156,12 @@ _SHAPES = {
     "convert_boxes": lambda boxes, *rest: _like(boxes),
     "clip_boxes": lambda boxes, size: _like(boxes),
     "box_areas": _box_areas,
+    "pairwise_rotated_iou": lambda a, b, angles: a.new_empty((a.shape[0], b.shape[0]),
+                                                             dtype=_promoted(a, b)),
+    "elementwise_rotated_iou": lambda a, b, angles: _like_rows(a, _promoted(a, b)),
+    "convert_rotated_boxes": _convert_rotated_boxes,
+    "rotated_box_areas": lambda boxes: _like_rows(
+        boxes, torch.float64 if boxes.dtype == torch.float64 else torch.float32),
     "multiscale_roi_align": _multiscale_roi_align,
     "multiscale_roi_align_grad": _multiscale_roi_align_grad,
     "deformable_attention": _deformable_attention,

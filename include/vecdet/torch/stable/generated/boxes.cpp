@@ -6,6 +6,7 @@
 #include <vecdet/impl/torch/generated/boxes.hpp>
 #include <vecdet/impl/torch/boxes.hpp>
 #include <vecdet/impl/torch/box_formats.hpp>
+#include <vecdet/impl/torch/rotated_boxes.hpp>
 #include <vecdet/impl/torch/stable/kernel.hpp>
 
 namespace vecdet {
@@ -69,6 +70,26 @@ void define_boxes(library& library) {
   library.define(
       "_large_boxes(Tensor boxes, float min_size) -> Tensor",
       &boxed<&cpu::large_boxes>::call);
+  library.define(
+      "pairwise_rotated_iou(Tensor a, Tensor b, int angles) -> Tensor");
+  library.define(
+      "_pairwise_rotated_iou(Tensor a, Tensor b, int angles) -> Tensor",
+      &boxed<&cpu::pairwise_rotated_iou>::call);
+  library.define(
+      "elementwise_rotated_iou(Tensor a, Tensor b, int angles) -> Tensor");
+  library.define(
+      "_elementwise_rotated_iou(Tensor a, Tensor b, int angles) -> Tensor",
+      &boxed<&cpu::elementwise_rotated_iou>::call);
+  library.define(
+      "convert_rotated_boxes(Tensor boxes, int in_fmt, int out_fmt, int angles) -> Tensor");
+  library.define(
+      "_convert_rotated_boxes(Tensor boxes, int in_fmt, int out_fmt, int angles) -> Tensor",
+      &boxed<&cpu::convert_rotated_boxes>::call);
+  library.define(
+      "rotated_box_areas(Tensor boxes) -> Tensor");
+  library.define(
+      "_rotated_box_areas(Tensor boxes) -> Tensor",
+      &boxed<&cpu::rotated_box_areas>::call);
 }
 
 }  // namespace stable

@@ -5,6 +5,7 @@
 // clang-format off
 #include <vecdet/impl/torch/generated/detections.hpp>
 #include <vecdet/impl/torch/detections.hpp>
+#include <vecdet/impl/torch/rotated_nms.hpp>
 #include <vecdet/impl/torch/stable/kernel.hpp>
 
 namespace vecdet {
@@ -24,6 +25,13 @@ void define_detections(library& library) {
   library.define(
       "_batched_nms(Tensor boxes, Tensor scores, Tensor classes, float iou_threshold) -> Tensor",
       &boxed<&cpu::batched_nms>::call);
+  library.define(
+      "rotated_nms(Tensor boxes, Tensor scores, int angles, float iou_threshold, Tensor? "
+      "classes=None) -> Tensor");
+  library.define(
+      "_rotated_nms(Tensor boxes, Tensor scores, int angles, float iou_threshold, Tensor? "
+      "classes) -> Tensor",
+      &boxed<&cpu::rotated_nms>::call);
   library.define(
       "soft_nms(Tensor boxes, Tensor scores, Tensor? classes=None, int decay=1, float "
       "iou_threshold=0.3, float sigma=0.5, float score_floor=0.001) -> (Tensor, Tensor)");
