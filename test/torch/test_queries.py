@@ -288,6 +288,22 @@ class Losses(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, r"logits\[0\].dtype is Double, expected float32"):
             ops.HungarianMatcher()(some_outputs(2, 30, torch.float64), targets)
 
+    def test_weights_are_not_rounded_to_the_type(self):
+        """The gradient of a weighted loss is the weight times that of the loss, rounded once."""
+        torch.manual_seed(8)
+        outputs, truth = some_outputs(1, 30), some_targets((2,))[0]["boxes"]
+        weight = torch.tensor(0.3)
+        for dtype in (torch.bfloat16, torch.float16):
+            def grad(weight):
+                logits = outputs["pred_logits"].to(dtype).requires_grad_()
+                losses = torch.ops.vecdet.set_loss(
+                    [logits], [outputs["pred_boxes"].to(dtype)], [torch.tensor([[3, 17]])], truth)
+                (weight * losses[0, 0]).backward()
+                return logits.grad
+
+            expected = (grad(1.0).float() * weight).to(dtype)
+            self.assertTrue(torch.equal(grad(weight), expected))
+
     def test_once(self):
         outputs, targets = some_outputs(1, 7), some_targets((2,))
         inputs = leaves(outputs)

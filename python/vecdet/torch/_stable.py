@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import json
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -26,6 +26,9 @@ _functorch = torch._C._functorch
 _are_transforms_active = torch._C._are_functorch_transforms_active
 _set_grad_enabled = torch._C._set_grad_enabled
 _keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
+_is_grad_enabled = torch.is_grad_enabled
+_is_any_autocast_enabled = torch._C._is_any_autocast_enabled
+_is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -39,6 +42,8 @@ def _tensors(value: Any) -> list[Tensor]:
 
 def _is_tracked(value: Any) -> bool:
     """Whether an argument has a tensor that requires a gradient."""
+    if value is None:
+        return False
     if isinstance(value, Tensor):
         return value.requires_grad
     if isinstance(value, (list, tuple)):
@@ -50,6 +55,10 @@ def _is_tracked(value: Any) -> bool:
 
 def _may_be_transformed() -> bool:
     return forward_ad._current_level >= 0 or _are_transforms_active()
+
+
+def _is_autocast_enabled() -> bool:
+    return _is_any_autocast_enabled() and torch.is_autocast_enabled("cpu")
 
 
 def _is_transformed(tensor: Tensor) -> bool:
@@ -143,34 +152,54 @@ def _is_bfloat16(value: Any) -> bool:
     return all(each.dtype == torch.bfloat16 for each in _tensors(value))
 
 
+def _called(overload: Any) -> Any:
+    """What an OpOverload calls, which takes a quarter of a microsecond less."""
+    return getattr(overload, "_op", overload)
+
+
 class _Operator:
-    """A public operator. torch.compile sees torch.ops.vecdet.*, which calls compute()."""
+    """A public operator."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.public = getattr(_raw, name).default
-        self.raw: Any = getattr(_raw, "_" + name).default if hasattr(_raw, "_" + name) else None
+        self.raw: Any = (_called(getattr(_raw, "_" + name).default)
+                         if hasattr(_raw, "_" + name) else None)
         arguments = self.public._schema.arguments
         self.names = [each.name for each in arguments]
         self.count = len(arguments)
         self.defaults = tuple(each.default_value for each in arguments)
         self.tensors = [i for i, each in enumerate(arguments) if "Tensor" in str(each.type)]
 
-    def __call__(self, *arguments, **named):
-        if torch.compiler.is_dynamo_compiling():
-            return self.public(*arguments, **named)
-        if named:
-            arguments = self.bound(arguments, named)
-        elif len(arguments) < self.count:
-            arguments += self.defaults[len(arguments):]
-        try:
-            return self.compute(*arguments)
-        except (AttributeError, RuntimeError, TypeError) as error:
-            self.check_types(arguments)
-            text = str(error)
-            if type(error) is RuntimeError and f"vecdet::_{self.name}() " in text:
-                raise RuntimeError(text.replace("vecdet::_", "vecdet::")) from None
-            raise
+    def function(self) -> Callable[..., Any]:
+        """What callers get. torch.compile sees torch.ops.vecdet.*, which calls it."""
+        public, count, defaults, compute = self.public, self.count, self.defaults, self.computing()
+
+        def operator(*arguments, **named):
+            if _is_dynamo_compiling():
+                return public(*arguments, **named)
+            if named:
+                arguments = self.bound(arguments, named)
+            elif len(arguments) < count:
+                arguments += defaults[len(arguments):]
+            try:
+                return compute(*arguments)
+            except (AttributeError, RuntimeError, TypeError) as error:
+                self.check_types(arguments)
+                text = str(error)
+                if type(error) is RuntimeError and text.startswith("vecdet::_"):
+                    raise RuntimeError(text.replace("vecdet::_", "vecdet::")) from None
+                raise
+
+        return operator
+
+    def computing(self) -> Callable[..., Any]:
+        """compute() or, where that is worth it, a faster function for calls without autocast,
+        transforms and gradients."""
+        return self.compute
+
+    def compute(self, *arguments):
+        raise NotImplementedError
 
     def bound(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments, in their order."""
@@ -179,9 +208,6 @@ class _Operator:
                             f"{sorted(unknown)[0]}")
         rest = zip(self.names[len(arguments):], self.defaults[len(arguments):])
         return arguments + tuple(named.get(name, default) for name, default in rest)
-
-    def compute(self, *arguments):
-        raise NotImplementedError
 
     def check_types(self, arguments: tuple[Any, ...]) -> None:
         """Raises for arguments that are no tensors. Only a failed call asks."""
@@ -195,7 +221,7 @@ class _Operator:
                         f"'{self.names[i]}' but instead found type '{type(each).__name__}'")
 
     def check_transforms(self, arguments: Sequence[Any]) -> None:
-        if forward_ad._current_level >= 0 or _are_transforms_active():
+        if _may_be_transformed():
             for i in self.tensors:
                 for tensor in _tensors(arguments[i]):
                     _refuse_transforms(self.name, self.names[i], tensor)
@@ -218,18 +244,30 @@ class _Plain(_Operator):
         super().__init__(name)
         self.is_cast, self.kept = name in CAST, CAST.get(name, ())
 
+    def computing(self):
+        raw, tensors, is_cast = self.raw, self.tensors, self.is_cast
+
+        def compute(*arguments):
+            if _may_be_transformed() or is_cast and _is_autocast_enabled():
+                return self.compute(*arguments)
+            if _is_grad_enabled():
+                for i in tensors:
+                    if _is_tracked(arguments[i]):
+                        return self.compute(*arguments)
+            return raw(*arguments)
+
+        return compute
+
     def compute(self, *arguments):
-        if self.is_cast and torch.is_autocast_enabled("cpu"):
+        if self.is_cast and _is_autocast_enabled():
             return self.under_autocast(arguments)
         return self.run(arguments)
 
     def run(self, arguments):
         self.check_transforms(arguments)
-        if torch.is_grad_enabled():
-            for i in self.tensors:
-                if _is_tracked(arguments[i]):
-                    inputs = _tensors([arguments[i] for i in self.tensors])
-                    return _without_gradient(self.name, _untracked(self.raw, *arguments), inputs)
+        if _is_grad_enabled() and any(_is_tracked(arguments[i]) for i in self.tensors):
+            inputs = _tensors([arguments[i] for i in self.tensors])
+            return _without_gradient(self.name, _untracked(self.raw, *arguments), inputs)
         return self.raw(*arguments)
 
     def under_autocast(self, arguments):
@@ -271,13 +309,13 @@ class _Precomputed(Function):
     def forward(ctx, computed, *inputs):
         loss, grads = computed
         ctx.save_for_backward(*grads)
-        ctx.inputs = [weakref.ref(each) for each in inputs]
+        ctx.inputs = tuple(map(weakref.ref, inputs))
         return loss
 
     @staticmethod
     def backward(ctx, upstream):
         grads = list(ctx.saved_tensors)
-        is_again = torch.is_grad_enabled()
+        is_again = _is_grad_enabled()
         is_last = not is_again and not _keeps_graph() and _is_plain(upstream)
         # If backward() starts at the loss, the factor is 1, and the pass over memory is skipped.
         is_one = is_last and upstream.dim() == 0 and upstream.item() == 1
@@ -312,8 +350,29 @@ class _Loss(_Operator):
         self.losses = len(self.public._schema.returns)
         self.reduction = self.names.index("reduction") if "reduction" in self.names else None
 
+    def computing(self):
+        raw, losses = self.raw, self.losses
+        held = [i for i in self.tensors if i >= losses]
+        if losses != 1:
+            return self.compute
+
+        def compute(*arguments):
+            if _may_be_transformed() or _is_any_autocast_enabled():
+                return self.compute(*arguments)
+            if not _is_grad_enabled():
+                return raw(*arguments, False, False)[0]
+            for i in held:
+                if _is_tracked(arguments[i]):
+                    self.refuse_gradient(arguments, 1)
+            given = arguments[0]
+            if not _is_tracked(given):
+                return raw(*arguments, False, False)[0]
+            return self.recorded(given, _untracked(raw, *arguments, True, False))
+
+        return compute
+
     def compute(self, *arguments):
-        if torch.is_autocast_enabled("cpu"):
+        if _is_autocast_enabled():
             # Inputs, outputs of a head, stay bfloat16 if all of them are and the losses are single
             # numbers: the losses, in float32, are the same.
             is_reduced = self.reduction is None or arguments[self.reduction] != 0
@@ -324,25 +383,27 @@ class _Loss(_Operator):
 
     def run(self, arguments, float_loss):
         is_needed = False
-        if torch.is_grad_enabled():
+        if _is_grad_enabled():
             self.refuse_gradient(arguments, self.losses)
-            for given in arguments[:self.losses]:
-                is_needed = is_needed or _is_tracked(given)
+            is_needed = any(map(_is_tracked, arguments[:self.losses]))
         self.check_transforms(arguments)
         if not is_needed:
             losses = self.raw(*arguments, False, float_loss)
             return losses[0] if self.losses == 1 else losses[:self.losses]
         computed = _untracked(self.raw, *arguments, True, float_loss)
         if self.losses == 1:
-            loss, grads = computed
-            given = arguments[0]
-            if isinstance(given, Tensor):
-                return _Precomputed.apply((loss, (grads,)), given)
-            return _Precomputed.apply((loss, grads), *given)
+            return self.recorded(arguments[0], computed)
         return tuple(
             _Precomputed.apply((computed[i], computed[self.losses + i]), *given)
             if _is_tracked(given) else computed[i]
             for i, given in enumerate(arguments[:self.losses]))
+
+    @staticmethod
+    def recorded(given, computed):
+        loss, grads = computed
+        if isinstance(given, Tensor):
+            return _Precomputed.apply((loss, (grads,)), given)
+        return _Precomputed.apply((loss, grads), *given)
 
 
 class _SetLosses(Function):
@@ -352,14 +413,14 @@ class _SetLosses(Function):
     def forward(ctx, computed, *inputs):
         losses, grads = computed
         ctx.save_for_backward(*grads)
-        ctx.inputs = [weakref.ref(each) for each in inputs]
+        ctx.inputs = tuple(map(weakref.ref, inputs))
         return losses
 
     @staticmethod
     def backward(ctx, upstream):
         kept = list(ctx.saved_tensors)
         layers = len(kept) // 3
-        is_again = torch.is_grad_enabled()
+        is_again = _is_grad_enabled()
         if is_again:  # the last two thirds are those of the boxes
             kept = [_refusing(ctx.inputs[i if i < 2 * layers else i - layers], each)
                     for i, each in enumerate(kept)]
@@ -380,7 +441,7 @@ class _SetLosses(Function):
 class _SetLoss(_Operator):
     def compute(self, *arguments):
         logits, boxes = arguments[:2]
-        is_recorded = torch.is_grad_enabled()
+        is_recorded = _is_grad_enabled()
         if is_recorded and arguments[3].requires_grad:
             self.refuse_gradient(arguments, 3)
         self.check_transforms(arguments)
@@ -392,16 +453,19 @@ class _SetLoss(_Operator):
 
 def _grads_of(name: str, raw: Any, arguments: tuple[Any, ...]) -> Any:
     """The gradients that an operator computes in backward(). They cannot be differentiated."""
-    if not torch.is_grad_enabled():
+    if not _is_grad_enabled():
         return raw(*arguments)
     return _without_gradient(name, _untracked(raw, *arguments), _tensors(arguments))
 
 
 def _are_channels_last(maps: Sequence[Tensor]) -> bool:
     """As are_channels_last() of channels_last.hpp."""
-    first = sum(each.is_contiguous() for each in maps)
-    last = sum(not each.is_contiguous()
-               and each.is_contiguous(memory_format=torch.channels_last) for each in maps)
+    first = last = 0
+    for each in maps:
+        if each.is_contiguous():
+            first += 1
+        elif each.is_contiguous(memory_format=torch.channels_last):
+            last += 1
     return last > first
 
 
@@ -411,33 +475,33 @@ class _Pooled(Function):
     @staticmethod
     def forward(ctx, computed, boxes, options, *features):
         ctx.save_for_backward(boxes)
-        images, channels = features[0].shape[:2]
-        sizes = [images, channels, *(side for each in features for side in each.shape[2:])]
-        scales, sampling_ratio, aligned, box_counts, size, level = options
-        ctx.options = (sizes, scales, sampling_ratio, aligned, box_counts, size, level,
-                       _are_channels_last(features))
+        ctx.shapes = [each.shape for each in features]
+        ctx.options = options
+        ctx.channels_last = _are_channels_last(features)
         return computed[0]
 
     @staticmethod
     def backward(ctx, upstream):
         boxes, = ctx.saved_tensors
+        sizes = [*ctx.shapes[0][:2], *(side for shape in ctx.shapes for side in shape[2:])]
         return None, None, None, *_grads_of(
             "_multiscale_roi_align_grad", _raw._multiscale_roi_align_grad.default,
-            (upstream, boxes, *ctx.options))
+            (upstream, boxes, sizes, *ctx.options, ctx.channels_last))
 
 
 class _MultiscaleRoIAlign(_Operator):
     def compute(self, features, boxes, output_size, *options):
-        arguments = (features, boxes, output_size, *options)
-        if torch.is_grad_enabled() and boxes.requires_grad:
-            name = "roi_align" if len(features) == 1 else "multiscale_roi_align"
-            raise RuntimeError(f"vecdet::{name}: boxes requires a gradient, expected a tensor "
-                               "without one: boxes.detach()")
-        self.check_transforms(arguments)
-        if not (torch.is_grad_enabled() and _is_tracked(features)):
-            return self.raw(*arguments)
-        out = _untracked(self.raw, *arguments)
-        return _Pooled.apply((out,), boxes, options, *features)
+        if _may_be_transformed():
+            self.check_transforms((features, boxes, output_size, *options))
+        if _is_grad_enabled():
+            if boxes.requires_grad:
+                name = "roi_align" if len(features) == 1 else "multiscale_roi_align"
+                raise RuntimeError(f"vecdet::{name}: boxes requires a gradient, expected a tensor "
+                                   "without one: boxes.detach()")
+            if _is_tracked(features):
+                out = _untracked(self.raw, features, boxes, output_size, *options)
+                return _Pooled.apply((out,), boxes, options, *features)
+        return self.raw(features, boxes, output_size, *options)
 
 
 class _RoIAlign(_Operator):
@@ -445,11 +509,12 @@ class _RoIAlign(_Operator):
 
     def __init__(self, name: str, pyramid: _MultiscaleRoIAlign) -> None:
         super().__init__(name)
-        self.pyramid = pyramid
+        self.pyramid = pyramid.compute
+        self.of_levels = pyramid.defaults[-2:]  # canonical size and level: of no effect
 
     def compute(self, features, boxes, output_size, scale, sampling_ratio, aligned, box_counts):
         return self.pyramid([features], boxes, output_size, [scale], sampling_ratio, aligned,
-                            box_counts)
+                            box_counts, *self.of_levels)
 
 
 class _Attended(Function):
@@ -475,7 +540,7 @@ class _DeformableAttention(_Operator):
     # float32 and rounded once.
     def compute(self, *arguments):
         self.check_transforms(arguments)
-        if not (torch.is_grad_enabled() and any(_is_tracked(arguments[i]) for i in self.tensors)):
+        if not (_is_grad_enabled() and any(_is_tracked(arguments[i]) for i in self.tensors)):
             return self.raw(*arguments)
         return _Attended.apply((_untracked(self.raw, *arguments),), *arguments)
 
@@ -507,7 +572,7 @@ class _MaxPooled(Function):
     @staticmethod
     def backward(ctx, upstream):
         positions, = ctx.saved_tensors
-        if torch.is_grad_enabled() or _is_transformed(upstream):
+        if _is_grad_enabled() or _is_transformed(upstream):
             grad = _aten_max_pool_grad(upstream, positions, ctx.size, ctx.options)
         else:
             grad = _raw._max_pool_grad.default(upstream, positions, *ctx.size,
@@ -520,7 +585,7 @@ class _MaxPool(_Operator):
     def compute(self, *arguments):
         self.check_transforms(arguments)
         given, *options = arguments
-        if not (torch.is_grad_enabled() and given.requires_grad):
+        if not (_is_grad_enabled() and given.requires_grad):
             return self.raw(*arguments, False)[0]
         return _MaxPooled.apply(_untracked(self.raw, *arguments, True), given, options)
 
@@ -571,7 +636,7 @@ class _Convolved(Function):
         needs = (any(ctx.needs_input_grad[4:]), ctx.needs_input_grad[2],
                  ctx.bias_type is not None and ctx.needs_input_grad[3])
         # PyTorch's gradients can be differentiated again, and transformed.
-        is_atens = torch.is_grad_enabled() or any(map(_is_transformed, upstreams))
+        is_atens = _is_grad_enabled() or any(map(_is_transformed, upstreams))
         compute = _aten_conv3x3_grad if is_atens else _raw._conv3x3_grad.default
         grads, by_weight, by_bias = compute(list(upstreams), outputs, inputs, weight, *needs)
         return (None, None, by_weight if needs[1] else None,
@@ -614,11 +679,11 @@ def _check_conv3x3(inputs, weight, bias) -> None:
 class _Conv3x3Levels(_Operator):
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.raw = _raw._conv3x3.default
+        self.raw = _called(_raw._conv3x3.default)
 
     def compute(self, inputs, weight, bias, relu):
         _check_conv3x3(inputs, weight, bias)
-        if torch.is_autocast_enabled("cpu") and weight.device.type in ("cpu", "meta"):
+        if _is_autocast_enabled() and weight.device.type in ("cpu", "meta"):
             dtype = torch.get_autocast_dtype("cpu")
             inputs = [each.to(dtype) if each.is_floating_point() and each.dtype != torch.float64
                       and each.device.type == "cpu" else each for each in inputs]
@@ -629,7 +694,7 @@ class _Conv3x3Levels(_Operator):
         elif not _is_ours(inputs, weight, bias):
             self.check_maps(inputs, weight, bias)
             return _aten_conv3x3(inputs, weight, bias, relu)
-        is_recorded = torch.is_grad_enabled()
+        is_recorded = _is_grad_enabled()
         trains_weight = is_recorded and weight.requires_grad
         if not (trains_weight or (is_recorded and (_is_tracked(inputs) or _is_tracked(bias)))):
             return self.raw(inputs, weight, bias, relu, True)
@@ -655,7 +720,7 @@ class _Conv3x3Levels(_Operator):
 class _Conv3x3(_Operator):
     def __init__(self, name: str, levels: _Conv3x3Levels) -> None:
         super().__init__(name)
-        self.levels = levels
+        self.levels = levels.compute
 
     def compute(self, given, weight, bias, relu):
         return self.levels([given], weight, bias, relu)[0]
@@ -666,10 +731,10 @@ class Operators:
 
     def __init__(self, names: list[str]) -> None:
         for name in names:
-            setattr(self, name, self._made(name))
+            setattr(self, name, self._made(name).function())
         self.library = torch.library.Library("vecdet", "IMPL")
         for name in names:
-            self.library.impl(name, getattr(self, name).__call__, "CompositeImplicitAutograd")
+            self.library.impl(name, getattr(self, name), "CompositeImplicitAutograd")
             if hasattr(_raw, "_" + name):
                 self.library.impl("_" + name, _refuse_devices(name), "CUDA")
 

@@ -52,8 +52,9 @@ struct differentiated_set_loss : torch::autograd::Function<differentiated_set_lo
     const auto times = [&](const at::Tensor& grad, std::size_t layer, std::int64_t loss) {
       const auto l = static_cast<std::int64_t>(layer);
       if (!is_last) return precomputed::scaled(grad, upstream.select(0, l).select(0, loss));
-      const double factor = upstream.select(0, l).select(0, loss).item<double>();
-      return factor == 1 ? grad : grad.mul_(factor);
+      // As a number, the factor would be rounded to the gradient's type.
+      const at::Tensor factor = upstream.select(0, l).select(0, loss);
+      return factor.item<double>() == 1 ? grad : grad.mul_(factor);
     };
     list grads(2 * layers);
     for (std::size_t l = 0; l < layers; ++l) {
