@@ -8,8 +8,9 @@ CPU time. It shows its progress on the terminal (`pip install -v` also shows the
 and compiles on all processors; MAX_JOBS=2 limits it to two files at a time, for machines with
 little memory.
 
-VECDET_TORCH=1 also builds the operators of vecdet.torch, for the installed PyTorch, hence without
-build isolation, which would download another one:
+The operators of vecdet.torch for PyTorch 2.10 and newer are part of the library; building them
+needs no PyTorch. VECDET_TORCH=1 also builds those for the installed PyTorch, of any version, hence
+without build isolation, which would download another one:
 
     VECDET_TORCH=1 pip install --no-build-isolation ./python
 
@@ -82,7 +83,8 @@ class CMakeBuild(build_ext):
         # The wheel's script puts libraries next to libvecdet.
         configure = [
             "cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release",
-            "-DVECDET_C=ON", "-DVECDET_INSTALL=OFF", "-DCMAKE_BUILD_RPATH=$ORIGIN",
+            "-DVECDET_C=ON", "-DVECDET_TORCH_STABLE=ON", "-DVECDET_INSTALL=OFF",
+            "-DCMAKE_BUILD_RPATH=$ORIGIN",
         ]
         if WITH_TORCH:
             configure += ["-DVECDET_TORCH=ON", f"-DCMAKE_PREFIX_PATH={TORCH_CMAKE_PREFIX}"]

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # The wheel in empty root directories without a compiler: Debian 11, 12, 13 and sid, with their Pythons
 # and NumPys. Runs the tests of the NumPy package there; those of a wheel for 64-bit Arm, under
-# emulation, with Debian 12's arm64 Python and NumPy.
+# emulation, with Debian 12's arm64 Python and NumPy. Then also Debian 12 with its PyTorch, which is too
+# old, and sid with its PyTorch and torchvision: a training step of an accelerated RetinaNet.
 #
 #   wheel.sh [<wheel>]         default: packaging/wheel.sh builds it
 #   wheel.sh --arch arm64      builds the wheel for 64-bit Arm
 #
-# Needs root, debootstrap and 3 GB. ROOTS=folder keeps the root directories for the next time.
+# Needs root, debootstrap and 7 GB. ROOTS=folder keeps the root directories for the next time.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 source "$source/test/debian_root.sh"
@@ -20,7 +21,7 @@ else
 fi
 [[ $(basename "$wheel") =~ ^vecdet-[0-9.]+-py3-none-manylinux_[0-9]+_[0-9]+_(x86_64|aarch64).whl$ ]]
 machine=${BASH_REMATCH[1]}
-[ "$(stat -c %s "$wheel")" -le $((5 << 20)) ]
+[ "$(stat -c %s "$wheel")" -le $((6 << 20)) ]
 
 # make_wheel_root <suite> <folder> <packages>: with the wheel in /wheel, and without a compiler.
 make_wheel_root() {
@@ -72,13 +73,15 @@ if [ "$machine" = aarch64 ]; then
 fi
 
 python() { run env PYTHONDONTWRITEBYTECODE=1 python3 "$@"; }
+install_wheel() { # as a variable: the pip of Debian 11 does not know the option
+  run env PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore python3 -m pip install -q --no-index --no-deps \
+    --force-reinstall "/wheel/$(basename "$wheel")"
+}
 for suite in bullseye bookworm trixie sid; do
   packages=ca-certificates,python3-numpy,python3-pip
   [ $suite != sid ] || packages=$packages,python3-ml-dtypes
   make_wheel_root $suite $suite-wheel $packages
-  # As a variable: the pip of Debian 11 does not know the option.
-  run env PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore python3 -m pip install -q --no-index --no-deps \
-    --force-reinstall "/wheel/$(basename "$wheel")"
+  install_wheel
   python -c 'from importlib.metadata import metadata
 about = metadata("vecdet")
 text = about.get_payload() or about["Description"] or ""
@@ -95,3 +98,19 @@ except ImportError as error:
 else:
     sys.exit("imported without NumPy")'
 done
+
+make_wheel_root bookworm bookworm-wheel-torch ca-certificates,python3-numpy,python3-torchvision,python3-pip
+install_wheel
+python -c 'import sys
+try:
+    import vecdet.torch
+except ImportError as error:
+    assert "needs PyTorch 2.10 or newer, but this is PyTorch 1.13" in str(error), error
+else:
+    sys.exit("vecdet.torch loaded into an old PyTorch")'
+
+start=$SECONDS
+make_wheel_root sid sid-wheel-torch ca-certificates,python3-torch,python3-torchvision,python3-pip
+install_wheel
+python /src/test/wheel_torch.py
+echo "from nothing to the first accelerated step: $((SECONDS - start)) s"

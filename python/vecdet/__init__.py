@@ -7,7 +7,7 @@
     vecdet.match_queries, vecdet.set_loss_and_grad   the same for DETRs
     vecdet.set_threads(1)                            the calling thread alone
     vecdet.profile                                   where the time goes
-    vecdet.torch                                     torchvision's detectors on vecdet, if built
+    vecdet.torch                                     torchvision's detectors on vecdet
 
 Names and defaults are torchvision's where it has the function. Arrays are float32 or float64, or
 bfloat16 with ml_dtypes; float16 is converted to float32. Anything with DLPack (from NumPy 1.22 on)
