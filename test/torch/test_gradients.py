@@ -18,6 +18,7 @@ from test_package import some_boxes
 from torch import nn
 from torch.autograd import forward_ad
 from torch.nn import functional
+from vecdet.torch import _library
 
 transforms = getattr(torch, "func", None)  # PyTorch 2.0 and newer
 
@@ -339,6 +340,36 @@ class SecondDerivatives(unittest.TestCase):
                 with self.assertRaisesRegex(RuntimeError, "cannot be differentiated again"):
                     torch.autograd.grad(grad.sum(), leaf)
 
+    def test_of_losses_whose_inputs_are_gone(self):
+        """The outputs of a head, which nobody holds, as in a detector that returns losses."""
+        for name, count in DIFFERENTIABLE.items():
+            if not name.endswith(("_loss", "_levels")) or name == "conv3x3_levels":
+                continue
+            with self.subTest(name):
+                given, _ = arguments_of(schemas()[name])
+                weight = torch.ones((), requires_grad=True)
+                factor = torch.tensor(2.0, requires_grad=True)
+
+                def loss():
+                    inputs = [changed(each, lambda tensor: tensor * weight)
+                              for each in given[:count]]
+                    return sum(each.sum() for each in tensors_of(
+                        getattr(torch.ops.vecdet, name)(*inputs, *given[count:])))
+
+                plain, = torch.autograd.grad(loss(), weight)
+                grad, = torch.autograd.grad(factor * loss(), weight, create_graph=True)
+                found, = torch.autograd.grad(grad, factor, retain_graph=True)
+                torch.testing.assert_close(found, plain)
+                with self.assertRaisesRegex(RuntimeError, "cannot be differentiated again"):
+                    torch.autograd.grad(grad, weight)
+
+    @unittest.skipUnless(hasattr(torch.utils, "swap_tensors"), "PyTorch 2.3 and newer")
+    def test_losses_do_not_refer_to_their_inputs(self):
+        logits, others = torch.randn(ROWS, CLASSES, requires_grad=True), torch.randn(ROWS, CLASSES)
+        loss = torch.ops.vecdet.smooth_l1_loss(logits, others, 1.0, 2)
+        torch.utils.swap_tensors(logits, others.clone().requires_grad_())
+        self.assertTrue(loss.requires_grad)
+
     def test_of_all_operators(self):
         for name, count in DIFFERENTIABLE.items():
             schema = schemas()[name]
@@ -474,8 +505,54 @@ class Transforms(unittest.TestCase):
                     torch.testing.assert_close(transform(ours), transform(theirs))
                     continue
                 with self.assertRaisesRegex(RuntimeError,
-                                            "forward AD|functorch transforms|of an outer"):
+                                            "forward AD|functorch transforms|of an outer|"
+                                            "predictions requires a gradient inside torch.func"):
                     transform(ours)
+
+    def test_functions_of_the_package_under_vmap(self):
+        """PyTorch loops over the samples, also if they require an ordinary gradient."""
+        for name, schema in schemas().items():
+            kinds = {str(each.type) for each in (*schema.arguments, *schema.returns)}
+            if "List[Tensor]" in kinds:  # PyTorch's loop has no lists
+                continue
+            operator = getattr(_library.ops, name)
+            for index, argument in arguments_of(schema)[1]:
+                if name in DIFFERENTIABLE and index >= DIFFERENTIABLE[name]:
+                    continue  # must have no gradient
+                for mode in (torch.enable_grad, torch.no_grad):
+                    with self.subTest(operator=name, argument=argument, mode=mode.__name__), mode():
+                        arguments, _ = arguments_of(schema)
+                        before, value, after = (arguments[:index], tracked(arguments[index]),
+                                                arguments[index + 1:])
+                        expected = tensors_of(operator(*before, value, *after))
+                        found = tensors_of(transforms.vmap(
+                            lambda value: operator(*before, value, *after))(value[None]))
+                        for a, b in zip(found, expected):
+                            torch.testing.assert_close(a[0], b, equal_nan=True)
+                            self.assertEqual(a.requires_grad, b.requires_grad)
+
+    def test_integers_have_no_gradient_that_is_lost(self):
+        """An index computed from a network whose parameters were not detached."""
+        names = []
+        for name, schema in schemas().items():
+            for operators in (torch.ops.vecdet, _library.ops):
+                for index, argument in arguments_of(schema)[1]:
+                    arguments, _ = arguments_of(schema)
+                    value, operator = tracked(arguments[index]), getattr(operators, name)
+                    results = tensors_of(operator(*arguments))
+                    if any(each.is_floating_point() for each in results):
+                        continue
+                    names.append(name)
+
+                    def total(shift):
+                        moved = changed(value, lambda tensor: tensor + shift)
+                        operator(*arguments[:index], moved, *arguments[index + 1:])
+                        return sum(tensor.sum() for tensor in tensors_of(moved))
+
+                    with self.subTest(operator=name, argument=argument):
+                        self.assertEqual(float(transforms.grad(total)(torch.zeros(()))),
+                                         sum(tensor.numel() for tensor in tensors_of(value)))
+        self.assertIn("nms", names)
 
     def test_nested_transforms_of_all_operators(self):
         """The outer transform's derivative is not lost, although the inner one's does not need the
@@ -500,7 +577,8 @@ class Transforms(unittest.TestCase):
                             transform(value)
                         except RuntimeError as error:
                             self.assertRegex(str(error), "forward AD|functorch transforms|"
-                                                         "of an outer|is not implemented")
+                                                         "of an outer|inside torch.func|"
+                                                         "is not implemented")
                             continue
                         self.assertTrue(name.startswith("conv3x3") or not has_derivative)
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import json
-import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +27,8 @@ _set_grad_enabled = torch._C._set_grad_enabled
 _keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
 _is_grad_enabled = torch.is_grad_enabled
 _is_any_autocast_enabled = torch._C._is_any_autocast_enabled
-_is_dynamo_compiling = torch.compiler.is_dynamo_compiling
+_is_compiling = torch.compiler.is_compiling
+_is_tracing = torch._C._is_tracing
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -69,21 +69,26 @@ def _is_transformed(tensor: Tensor) -> bool:
                                       or forward_ad.unpack_dual(tensor).tangent is not None)
 
 
-def _refuse_transforms(name: str, argument: str, tensor: Tensor) -> None:
-    """Raises for derivatives that would silently be missing, which means 0: tangents, and gradients
-    of outer transforms of torch.func."""
+def _refuse_transforms(name: str, argument: str, tensor: Tensor, has_gradient: bool) -> None:
+    """Raises for derivatives that would silently be missing, which means 0: tangents, and, if the
+    results have gradients, those of outer transforms of torch.func."""
     reason = ""
     if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
         reason = "has a tangent"
     else:
+        has_gradient = has_gradient and _is_grad_enabled()
         interpreters = _functorch.get_interpreter_stack() or []
         while _functorch.is_functorch_wrapped_tensor(tensor) and not reason:
             level = _functorch.maybe_get_level(tensor)
-            if (_functorch.is_gradtrackingtensor(tensor) and 0 < level < len(interpreters)
-                    and interpreters[level - 1].key() == _functorch.TransformType.Jvp):
-                reason = "has a tangent"
+            if _functorch.is_gradtrackingtensor(tensor) and 0 < level <= len(interpreters):
+                interpreter = interpreters[level - 1]
+                if interpreter.key() == _functorch.TransformType.Grad:
+                    outer = _functorch.CGradInterpreterPtr(interpreter)
+                    has_gradient = has_gradient and outer.prevGradMode()
+                elif level < len(interpreters):
+                    reason = "has a tangent"
             tensor = _functorch.get_unwrapped(tensor)
-            if tensor.requires_grad:
+            if has_gradient and tensor.requires_grad:
                 reason = reason or "requires a gradient of an outer transform"
     if reason:
         raise NotImplementedError(
@@ -115,10 +120,8 @@ class _NotImplemented(Function):
 
 
 def _without_gradient(name: str, results: Any, inputs: list[Tensor]) -> Any:
-    """The results with a node that raises in backward()."""
+    """Floating-point results with a node that raises in backward()."""
     flat = tuple(_tensors(results))
-    if not any(each.is_floating_point() for each in flat):
-        return results
     remaining = iter(_NotImplemented.apply(name, flat, *inputs))
 
     def again(value):
@@ -172,11 +175,12 @@ class _Operator:
         self.tensors = [i for i, each in enumerate(arguments) if "Tensor" in str(each.type)]
 
     def function(self) -> Callable[..., Any]:
-        """What callers get. torch.compile sees torch.ops.vecdet.*, which calls it."""
+        """What callers in the package get. Compilers, tracers and torch.func see
+        torch.ops.vecdet.*."""
         public, count, defaults, compute = self.public, self.count, self.defaults, self.computing()
 
         def operator(*arguments, **named):
-            if _is_dynamo_compiling():
+            if _is_compiling() or _is_tracing() or _are_transforms_active():
                 return public(*arguments, **named)
             if named:
                 arguments = self.bound(arguments, named)
@@ -185,17 +189,24 @@ class _Operator:
             try:
                 return compute(*arguments)
             except (AttributeError, RuntimeError, TypeError) as error:
-                self.check_types(arguments)
-                text = str(error)
-                if type(error) is RuntimeError and text.startswith("vecdet::_"):
-                    raise RuntimeError(text.replace("vecdet::_", "vecdet::")) from None
-                raise
+                raise self.explained(error, arguments) from None
+
+        return operator
+
+    def kernel(self) -> Callable[..., Any]:
+        """What torch.ops.vecdet.* calls."""
+        def operator(*arguments, **named):
+            arguments = self.bound(arguments, named)
+            try:
+                return self.compute(*arguments)
+            except (AttributeError, RuntimeError, TypeError) as error:
+                raise self.explained(error, arguments) from None
 
         return operator
 
     def computing(self) -> Callable[..., Any]:
-        """compute() or, where that is worth it, a faster function for calls without autocast,
-        transforms and gradients."""
+        """compute() or, where that is worth it, a faster function for calls without autocast and
+        gradients, outside torch.func."""
         return self.compute
 
     def compute(self, *arguments):
@@ -209,8 +220,21 @@ class _Operator:
         rest = zip(self.names[len(arguments):], self.defaults[len(arguments):])
         return arguments + tuple(named.get(name, default) for name, default in rest)
 
+    def explained(self, error: Exception, arguments: tuple[Any, ...]) -> Exception:
+        """The error of a call that failed, with the public operator's name."""
+        self.check_types(arguments)
+        text = str(error)
+        if "autograd.Function with functorch" in text:  # PyTorch's advice is for authors of nodes
+            argument = next(self.names[i] for i in self.tensors if _is_tracked(arguments[i]))
+            return NotImplementedError(
+                f"vecdet::{self.name}: {argument} requires a gradient inside torch.func, expected a "
+                "tensor without one: this operator does not support torch.func.grad, vjp and "
+                "jacrev")
+        is_ours = type(error) in (RuntimeError, NotImplementedError) and "vecdet::_" in text
+        return type(error)(text.replace("vecdet::_", "vecdet::")) if is_ours else error
+
     def check_types(self, arguments: tuple[Any, ...]) -> None:
-        """Raises for arguments that are no tensors. Only a failed call asks."""
+        """Raises for arguments that are no tensors."""
         for i in self.tensors:
             kind, given = str(self.public._schema.arguments[i].type), arguments[i]
             of = given if kind == "List[Tensor]" and isinstance(given, (list, tuple)) else [given]
@@ -220,11 +244,11 @@ class _Operator:
                         f"vecdet::{self.name}() Expected a value of type '{kind}' for argument "
                         f"'{self.names[i]}' but instead found type '{type(each).__name__}'")
 
-    def check_transforms(self, arguments: Sequence[Any]) -> None:
+    def check_transforms(self, arguments: Sequence[Any], has_gradient: bool = True) -> None:
         if _may_be_transformed():
             for i in self.tensors:
                 for tensor in _tensors(arguments[i]):
-                    _refuse_transforms(self.name, self.names[i], tensor)
+                    _refuse_transforms(self.name, self.names[i], tensor, has_gradient)
 
     def refuse_gradient(self, arguments: tuple[Any, ...], first: int) -> None:
         """Raises if a tensor from the argument `first` on requires a gradient, because it would
@@ -248,7 +272,7 @@ class _Plain(_Operator):
         raw, tensors, is_cast = self.raw, self.tensors, self.is_cast
 
         def compute(*arguments):
-            if _may_be_transformed() or is_cast and _is_autocast_enabled():
+            if forward_ad._current_level >= 0 or is_cast and _is_autocast_enabled():
                 return self.compute(*arguments)
             if _is_grad_enabled():
                 for i in tensors:
@@ -264,11 +288,14 @@ class _Plain(_Operator):
         return self.run(arguments)
 
     def run(self, arguments):
-        self.check_transforms(arguments)
-        if _is_grad_enabled() and any(_is_tracked(arguments[i]) for i in self.tensors):
-            inputs = _tensors([arguments[i] for i in self.tensors])
-            return _without_gradient(self.name, _untracked(self.raw, *arguments), inputs)
-        return self.raw(*arguments)
+        is_recorded = _is_grad_enabled() and any(_is_tracked(arguments[i]) for i in self.tensors)
+        results = _untracked(self.raw, *arguments) if is_recorded else self.raw(*arguments)
+        # Integers have no gradient that could be missing.
+        has_gradient = any(each.is_floating_point() for each in _tensors(results))
+        self.check_transforms(arguments, has_gradient)
+        if not (is_recorded and has_gradient):
+            return results
+        return _without_gradient(self.name, results, _tensors([arguments[i] for i in self.tensors]))
 
     def under_autocast(self, arguments):
         if not self.kept or not all(_is_bfloat16(arguments[i]) for i in self.kept):
@@ -285,36 +312,36 @@ def _scaled(grad: Tensor, factor: Tensor) -> Tensor:
     return (grad * factor).to(grad.dtype)
 
 
-def _raise_again() -> NoReturn:
-    raise RuntimeError("vecdet: the gradient of a loss cannot be differentiated again")
-
-
 class _Refusing(Function):
-    """A gradient that cannot be differentiated again with respect to the input."""
+    """A gradient that cannot be differentiated again with respect to the loss's inputs."""
 
     @staticmethod
-    def forward(ctx, grad, given):
+    def forward(ctx, grad, inputs):
         return grad[0]
 
     @staticmethod
     def backward(ctx, upstream):
-        _raise_again()
+        raise RuntimeError("vecdet: the gradient of a loss cannot be differentiated again")
 
 
 class _Precomputed(Function):
     """A loss with its gradients, which backward() multiplies by the upstream gradient. The tuples
-    hide them from autograd."""
+    hide them from autograd.
+
+    The second result is an empty tensor, which stands for the inputs where the gradients are
+    differentiated: in backward(), it depends on them, but does not keep them in memory."""
 
     @staticmethod
     def forward(ctx, computed, *inputs):
         loss, grads = computed
-        ctx.save_for_backward(*grads)
-        ctx.inputs = tuple(map(weakref.ref, inputs))
-        return loss
+        for_inputs = loss.new_empty(0)
+        ctx.save_for_backward(*grads, for_inputs)
+        ctx.set_materialize_grads(False)
+        return loss, for_inputs
 
     @staticmethod
-    def backward(ctx, upstream):
-        grads = list(ctx.saved_tensors)
+    def backward(ctx, upstream, _):
+        *grads, for_inputs = ctx.saved_tensors
         is_again = _is_grad_enabled()
         is_last = not is_again and not _keeps_graph() and _is_plain(upstream)
         # If backward() starts at the loss, the factor is 1, and the pass over memory is skipped.
@@ -324,21 +351,12 @@ class _Precomputed(Function):
             is_one_per_row = 0 < upstream.dim() == grad.dim() - 1
             factor = upstream.unsqueeze(-1) if is_one_per_row else upstream
             if is_again:
-                grads[i] = _scaled(_refusing(ctx.inputs[i], grad), factor)
+                grads[i] = _scaled(_Refusing.apply((grad.detach(),), for_inputs), factor)
             elif not is_last or not _is_plain(grad):
                 grads[i] = _scaled(grad, factor)
             elif not is_one:
                 grad.mul_(factor)
         return None, *grads
-
-
-def _refusing(given: Any, grad: Tensor) -> Tensor:
-    """A gradient with respect to an input, given as a weak reference, that cannot be differentiated
-    again. The input itself may be gone: the gradient did not need it."""
-    tensor = given()
-    if tensor is None:
-        _raise_again()
-    return _Refusing.apply((grad.detach(),), tensor)
 
 
 class _Loss(_Operator):
@@ -357,7 +375,7 @@ class _Loss(_Operator):
             return self.compute
 
         def compute(*arguments):
-            if _may_be_transformed() or _is_any_autocast_enabled():
+            if forward_ad._current_level >= 0 or _is_any_autocast_enabled():
                 return self.compute(*arguments)
             if not _is_grad_enabled():
                 return raw(*arguments, False, False)[0]
@@ -394,7 +412,7 @@ class _Loss(_Operator):
         if self.losses == 1:
             return self.recorded(arguments[0], computed)
         return tuple(
-            _Precomputed.apply((computed[i], computed[self.losses + i]), *given)
+            _Precomputed.apply((computed[i], computed[self.losses + i]), *given)[0]
             if _is_tracked(given) else computed[i]
             for i, given in enumerate(arguments[:self.losses]))
 
@@ -402,28 +420,29 @@ class _Loss(_Operator):
     def recorded(given, computed):
         loss, grads = computed
         if isinstance(given, Tensor):
-            return _Precomputed.apply((loss, (grads,)), given)
-        return _Precomputed.apply((loss, grads), *given)
+            return _Precomputed.apply((loss, (grads,)), given)[0]
+        return _Precomputed.apply((loss, grads), *given)[0]
 
 
 class _SetLosses(Function):
-    """The losses of all layers, with their gradients: those of class losses, L1 and GIoU."""
+    """The losses of all layers, with their gradients: those of class losses, L1 and GIoU. The second
+    result is that of _Precomputed."""
 
     @staticmethod
     def forward(ctx, computed, *inputs):
         losses, grads = computed
-        ctx.save_for_backward(*grads)
-        ctx.inputs = tuple(map(weakref.ref, inputs))
-        return losses
+        for_inputs = losses.new_empty(0)
+        ctx.save_for_backward(*grads, for_inputs)
+        ctx.set_materialize_grads(False)
+        return losses, for_inputs
 
     @staticmethod
-    def backward(ctx, upstream):
-        kept = list(ctx.saved_tensors)
+    def backward(ctx, upstream, _):
+        *kept, for_inputs = ctx.saved_tensors
         layers = len(kept) // 3
         is_again = _is_grad_enabled()
-        if is_again:  # the last two thirds are those of the boxes
-            kept = [_refusing(ctx.inputs[i if i < 2 * layers else i - layers], each)
-                    for i, each in enumerate(kept)]
+        if is_again:
+            kept = [_Refusing.apply((each.detach(),), for_inputs) for each in kept]
         is_last = not is_again and not _keeps_graph() and _is_plain(upstream)
         factors = upstream.tolist() if is_last else None
 
@@ -448,7 +467,7 @@ class _SetLoss(_Operator):
         if not (is_recorded and (_is_tracked(logits) or _is_tracked(boxes))):
             return self.raw(*arguments, False)[0]
         losses, *grads = _untracked(self.raw, *arguments, True)
-        return _SetLosses.apply((losses, tuple(_tensors(grads))), *logits, *boxes)
+        return _SetLosses.apply((losses, tuple(_tensors(grads))), *logits, *boxes)[0]
 
 
 def _grads_of(name: str, raw: Any, arguments: tuple[Any, ...]) -> Any:
@@ -515,6 +534,10 @@ class _RoIAlign(_Operator):
     def compute(self, features, boxes, output_size, scale, sampling_ratio, aligned, box_counts):
         return self.pyramid([features], boxes, output_size, [scale], sampling_ratio, aligned,
                             box_counts, *self.of_levels)
+
+    def explained(self, error, arguments):
+        error = super().explained(error, arguments)
+        return type(error)(str(error).replace("multiscale_roi_align", self.name))
 
 
 class _Attended(Function):
@@ -669,11 +692,13 @@ def _check_conv3x3(inputs, weight, bias) -> None:
     expect(weight.dim() == 4 and weight.shape[2:] == (3, 3), "weight.shape", list(weight.shape),
            "[output channels, input channels, 3, 3]")
     for each in inputs:
-        expect(each.dim() == 4 and each.shape[1] == weight.shape[1], "input.shape",
-               list(each.shape), "[images, input channels of the weight, height, width]")
+        expect(each.dim() == 4 and each.shape[1] == weight.shape[1]
+               and each.shape[0] == inputs[0].shape[0], "input.shape", list(each.shape),
+               "[images, the weight's input channels, height, width], the same images on all "
+               "levels")
     if bias is not None:
         expect(bias.dim() == 1 and bias.shape[0] == weight.shape[0], "bias.shape",
-               list(bias.shape), "[output channels of the weight]")
+               list(bias.shape), "[the weight's output channels]")
 
 
 class _Conv3x3Levels(_Operator):
@@ -730,11 +755,11 @@ class Operators:
     """The public operators by name."""
 
     def __init__(self, names: list[str]) -> None:
-        for name in names:
-            setattr(self, name, self._made(name).function())
         self.library = torch.library.Library("vecdet", "IMPL")
         for name in names:
-            self.library.impl(name, getattr(self, name), "CompositeImplicitAutograd")
+            operator = self._made(name)
+            setattr(self, name, operator.function())
+            self.library.impl(name, operator.kernel(), "CompositeImplicitAutograd")
             if hasattr(_raw, "_" + name):
                 self.library.impl("_" + name, _refuse_devices(name), "CUDA")
 
