@@ -315,6 +315,64 @@ class Functions(unittest.TestCase):
             loss.backward()
 
 
+    def test_graphs_have_public_operators(self):
+        """Other programs, such as those with libtorch, have no operators with an underscore."""
+
+        class Detect(torch.nn.Module):
+            def forward(self, logits, boxes, scores):
+                return ours.nms(boxes, scores, 0.5), ours.box_area(boxes), ours.sigmoid_focal_loss(
+                    logits, logits, reduction="sum")
+
+        arguments = torch.rand(50, 3), some_boxes(50), torch.rand(50)
+        names = {"traced": str(torch.jit.trace(Detect(), arguments).inlined_graph)}
+        if hasattr(torch, "export"):
+            names["exported"] = str(torch.export.export(Detect(), arguments).graph)
+            names["exported, not strictly"] = str(torch.export.export(Detect(), arguments,
+                                                                      strict=False).graph)
+        for how, graph in names.items():
+            with self.subTest(how):
+                for name in ("nms", "box_areas", "sigmoid_focal_loss"):
+                    self.assertRegex(graph, rf"vecdet(::|\.){name}\b")
+                self.assertNotRegex(graph, r"vecdet(::|\.)_")
+
+    def test_levels_with_other_images(self):
+        for dtype in (torch.float32, torch.float64):
+            for function in (torch.ops.vecdet.conv3x3_levels, ours.conv3x3_levels):
+                with self.subTest(dtype), self.assertRaisesRegex(
+                        RuntimeError, r"vecdet::conv3x3: input.shape is \[2, 16, 8, 8\], expected "
+                        r"\[images, the weight's input channels, height, width\], the same images"):
+                    function([torch.rand(images, 16, 8, 8, dtype=dtype) for images in (1, 2)],
+                             torch.rand(16, 16, 3, 3, dtype=dtype))
+
+    def test_errors_name_public_operators(self):
+        boxes, scores = some_boxes(5), torch.rand(5)
+        for name, call in {
+            "roi_align": lambda: ours.roi_align(torch.rand(1, 2, 8, 8), boxes, ("2", "2")),
+            "nms": lambda: ours.nms(boxes.to("meta"), scores.to("meta"), 0.5),
+            "box_areas": lambda: torch.ops.vecdet.box_areas(boxes.to_sparse()),
+        }.items():
+            with self.subTest(name), self.assertRaises(Exception) as raised:
+                call()
+            self.assertRegex(str(raised.exception), rf"\b{name}\b")
+            self.assertNotRegex(str(raised.exception), "vecdet::_|multiscale_roi")
+
+    @unittest.skipUnless(IS_STABLE, "the text is PyTorch's")
+    def test_losses_under_torch_func(self):
+        logits, labels = torch.randn(5, 3), torch.zeros(5, dtype=torch.int64)
+        features, boxes = torch.rand(1, 2, 8, 8), some_boxes(5)
+        for name, argument, call, value in (
+                ("sigmoid_focal_loss", "logits",
+                 lambda value: ours.sigmoid_focal_loss(value, labels=labels, reduction="sum"), logits),
+                ("roi_align", "features",
+                 lambda value: ours.roi_align(value, [boxes], 2).sum(), features),
+                ("max_pool", "input", lambda value: ours.max_pool2d(value, 2).sum(), features),
+                ("box_areas", "boxes", lambda value: torch.ops.vecdet.box_areas(value).sum(), boxes)):
+            with self.subTest(name), self.assertRaisesRegex(
+                    NotImplementedError, f"vecdet::{name}: {argument} requires a gradient inside "
+                                         "torch.func, expected a tensor without one"):
+                torch.func.grad(call)(value)
+
+
 class TwoLevels(torch.nn.Module):
     """The smallest backbone with two levels."""
 
@@ -496,19 +554,25 @@ class Package(unittest.TestCase):
                                                 "2.9.1. For this one, it must be built: "),
                 ("other = torch.library.Library('vecdet', 'DEF'); "
                  "other.define('nms(Tensor boxes) -> Tensor')",
-                 "this process has operators torch.ops.vecdet of another library already")):
-            run = self.run_python("-c", f"import sys; sys.path.insert(0, {package!r}); import torch; "
-                                  f"{code}; import vecdet.torch")
+                 "this process has operators torch.ops.vecdet already, those of another vecdet "),
+                ("del torch._C._functorch.get_unwrapped",
+                 f"does not know PyTorch {torch.__version__} ("),
+                # A second import says the same, because the first has registered nothing.
+                ("del torch._C._is_tracing\ntry: import vecdet.torch\nexcept ImportError: pass\n",
+                 f"does not know PyTorch {torch.__version__} (")):
+            run = self.run_python("-c", f"import sys; sys.path.insert(0, {package!r}); import torch, "
+                                  f"torchvision\n{code}\nimport vecdet.torch")
             self.assertRegex(run.stderr, f"ImportError: vecdet.torch .*{re.escape(said)}")
             self.assertEqual(run.returncode, 1)  # not a signal
 
     @unittest.skipUnless(IS_STABLE, "the operators were built for this PyTorch")
     def test_other_devices(self):
-        for name in ("nms", "sigmoid_focal_loss", "conv3x3"):
-            self.assertTrue(torch._C._dispatch_has_kernel_for_dispatch_key(f"vecdet::_{name}",
-                                                                           "CUDA"))
-        with self.assertRaisesRegex(NotImplementedError, "vecdet::nms: .* is a CUDA tensor, but"):
-            _library._stable._refuse_devices("nms")(None)
+        gpu = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
+        for name, arguments in (("nms", (some_boxes(5), torch.rand(5), 0.5)),
+                                ("box_areas", (some_boxes(5),))):
+            with self.assertRaisesRegex(NotImplementedError,
+                                        f"vecdet::{name}: .* is a CUDA tensor, but"):
+                getattr(torch.ops.vecdet, "_" + name).default.redispatch(gpu, *arguments)
 
     def test_no_torch_is_imported(self):
         run = self.run_python("-c", "import sys; sys.path.insert(0, "
@@ -793,7 +857,8 @@ class Profile(unittest.TestCase):
     def test_what_the_stable_abi_lacks(self):
         with self.assertRaisesRegex(RuntimeError, "only by a vecdet.torch that was built for this"):
             vecdet.torch.profile.enable(torch_operators=True)
-        with self.assertRaisesRegex(RuntimeError, "torch_operators is False, expected True"):
+        with self.assertRaisesRegex(RuntimeError, r"vecdet[.]torch[.]profile[.]enable: "
+                                                  "torch_operators is False, expected True"):
             vecdet.torch.profile.enable(denormals=True)
         self.assertEqual(vecdet.torch.profile.denormals(), "")
 

@@ -49,9 +49,16 @@ def _register() -> ctypes.CDLL:
     if numbers < (2, 10):
         raise ImportError(f"vecdet.torch needs PyTorch 2.10 or newer, but this is PyTorch "
                           f"{torch.__version__}. For this one, it must be built: {_BUILD}")
-    if any(schema.name.startswith("vecdet::") for schema in torch._C._jit_get_all_schemas()):
+    try:
+        from . import _stable
+    except AttributeError as error:
+        raise ImportError(f"vecdet.torch does not know PyTorch {torch.__version__} ({error}): "
+                          f"install a newer vecdet, or build vecdet.torch for it: {_BUILD}"
+                          ) from error
+    if any(name.startswith("vecdet::") for name in _stable.operator_names()):
         raise ImportError("vecdet.torch does not load: this process has operators torch.ops.vecdet "
-                          "of another library already, such as another vecdet")
+                          "already, those of another vecdet or of an import of vecdet.torch that "
+                          "failed")
     register = _libvecdet.vecdet_torch_register
     register.restype = ctypes.c_char_p
     if failure := register():
@@ -65,7 +72,8 @@ def _load() -> ctypes.CDLL:
         return _register()
     if _series(TORCH_VERSION) != _series(torch.__version__):
         raise ImportError(f"vecdet.torch was built for PyTorch {TORCH_VERSION}, but this is "
-                          f"PyTorch {torch.__version__}: build it again")
+                          f"PyTorch {torch.__version__}: build it again, or, for PyTorch 2.10 and "
+                          "newer, install vecdet without VECDET_TORCH=1")
     try:
         torch.ops.load_library(_FILE)
         return ctypes.CDLL(_FILE)

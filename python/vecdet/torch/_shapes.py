@@ -18,14 +18,19 @@ def _formatted(like: Any, shape: Any, is_last: bool, dtype: Any = None) -> Any:
                        memory_format=_CHANNELS_LAST if is_last else torch.contiguous_format)
 
 
-def _are_last(maps: Any) -> bool:
-    first = sum(each.is_contiguous() for each in maps)
-    return sum(not each.is_contiguous() and each.is_contiguous(memory_format=_CHANNELS_LAST)
-               for each in maps) > first
+def are_channels_last(maps: Any) -> bool:
+    """As are_channels_last() of channels_last.hpp."""
+    first = last = 0
+    for each in maps:
+        if each.is_contiguous():
+            first += 1
+        elif each.is_contiguous(memory_format=_CHANNELS_LAST):
+            last += 1
+    return last > first
 
 
 def _like(tensor: Any, dtype: Any = None) -> Any:
-    """Contiguous."""
+    """A new contiguous tensor of this shape."""
     return tensor.new_empty(tensor.shape, dtype=dtype or tensor.dtype)
 
 
@@ -70,7 +75,7 @@ def _multiscale_roi_align(features, boxes, size, *options):
     for each in features:
         dtype = torch.promote_types(dtype, each.dtype)
     return _formatted(features[0], (boxes.shape[0], features[0].shape[1], *size),
-                      _are_last(features), dtype)
+                      are_channels_last(features), dtype)
 
 
 def _multiscale_roi_align_grad(upstream, boxes, sizes, *options):
@@ -101,7 +106,7 @@ def _max_pool(given, *options):
         if ceil_mode and (count - 1) * stride[i] >= given.shape[2 + i] + padding[i]:
             count -= 1
         size.append(count)
-    shape, is_last = (*given.shape[:2], *size), _are_last([given])
+    shape, is_last = (*given.shape[:2], *size), are_channels_last([given])
     return (_formatted(given, shape, is_last),
             _formatted(given, shape, is_last, torch.uint8) if has_positions
             else given.new_empty(0, dtype=torch.uint8))
@@ -112,12 +117,12 @@ def _max_pool_grad(upstream, positions, height, width, options, channels_last):
 
 
 def _conv3x3(inputs, weight, *options):
-    return [_formatted(each, (each.shape[0], weight.shape[0], *each.shape[2:]), _are_last(inputs))
+    return [_formatted(each, (each.shape[0], weight.shape[0], *each.shape[2:]), are_channels_last(inputs))
             for each in inputs]
 
 
 def _conv3x3_grad(upstream, outputs, inputs, weight, needs_inputs, needs_weight, needs_bias):
-    is_last = _are_last(inputs)
+    is_last = are_channels_last(inputs)
     is_weight_last = (not weight.is_contiguous()
                       and weight.is_contiguous(memory_format=_CHANNELS_LAST))
     summed = torch.float32 if weight.dtype == torch.bfloat16 else weight.dtype

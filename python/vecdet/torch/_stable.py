@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators on PyTorch's stable ABI. libvecdet registers those whose names begin with "_". They
-compute, on the CPU, and know neither gradients nor autocast. This module has the public ones, which
-add both, as functions that the package calls and as torch.ops.vecdet.*."""
+compute on the CPU, without gradients and autocast. This module has the public ones, which add both,
+as functions that the package calls and as torch.ops.vecdet.*."""
 
 from __future__ import annotations
 
@@ -21,7 +21,17 @@ from . import _shapes
 from ._table import CAST, LOSSES
 
 _raw = torch.ops.vecdet
-_functorch = torch._C._functorch
+# PyTorch promises nothing about names with an underscore. They are looked up here, before anything
+# is registered, so that _library can say that this PyTorch lacks one.
+_interpreters = torch._C._functorch.get_interpreter_stack
+_is_batched = torch._C._functorch.is_legacy_batchedtensor
+_is_grad_tracking = torch._C._functorch.is_gradtrackingtensor
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_level_of = torch._C._functorch.maybe_get_level
+_unwrapped = torch._C._functorch.get_unwrapped
+_GradInterpreter = torch._C._functorch.CGradInterpreterPtr
+_GRAD = torch._C._functorch.TransformType.Grad
+operator_names = torch._C._dispatch_get_all_op_names
 _are_transforms_active = torch._C._are_functorch_transforms_active
 _set_grad_enabled = torch._C._set_grad_enabled
 _keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
@@ -57,15 +67,18 @@ def _may_be_transformed() -> bool:
     return forward_ad._current_level >= 0 or _are_transforms_active()
 
 
+_may_be_transformed()  # looks up both
+
+
 def _is_autocast_enabled() -> bool:
     return _is_any_autocast_enabled() and torch.is_autocast_enabled("cpu")
 
 
 def _is_transformed(tensor: Tensor) -> bool:
     """Whether the tensor has a tangent or is inside a function that torch.func transforms."""
-    if _functorch.is_legacy_batchedtensor(tensor):
+    if _is_batched(tensor):
         return True
-    return _may_be_transformed() and (_functorch.is_functorch_wrapped_tensor(tensor)
+    return _may_be_transformed() and (_is_wrapped(tensor)
                                       or forward_ad.unpack_dual(tensor).tangent is not None)
 
 
@@ -77,17 +90,17 @@ def _refuse_transforms(name: str, argument: str, tensor: Tensor, has_gradient: b
         reason = "has a tangent"
     else:
         has_gradient = has_gradient and _is_grad_enabled()
-        interpreters = _functorch.get_interpreter_stack() or []
-        while _functorch.is_functorch_wrapped_tensor(tensor) and not reason:
-            level = _functorch.maybe_get_level(tensor)
-            if _functorch.is_gradtrackingtensor(tensor) and 0 < level <= len(interpreters):
+        interpreters = _interpreters() or []
+        while _is_wrapped(tensor) and not reason:
+            level = _level_of(tensor)
+            if _is_grad_tracking(tensor) and 0 < level <= len(interpreters):
                 interpreter = interpreters[level - 1]
-                if interpreter.key() == _functorch.TransformType.Grad:
-                    outer = _functorch.CGradInterpreterPtr(interpreter)
-                    has_gradient = has_gradient and outer.prevGradMode()
+                if interpreter.key() == _GRAD:
+                    is_enabled_outside = _GradInterpreter(interpreter).prevGradMode()
+                    has_gradient = has_gradient and is_enabled_outside
                 elif level < len(interpreters):
                     reason = "has a tangent"
-            tensor = _functorch.get_unwrapped(tensor)
+            tensor = _unwrapped(tensor)
             if has_gradient and tensor.requires_grad:
                 reason = reason or "requires a gradient of an outer transform"
     if reason:
@@ -101,7 +114,7 @@ def _refuse_transforms(name: str, argument: str, tensor: Tensor, has_gradient: b
 def _is_plain(tensor: Tensor) -> bool:
     """Whether the tensor is memory on the CPU: not traced, transformed or symbolic."""
     return (type(tensor) is Tensor and tensor.device.type == "cpu"
-            and not _may_be_transformed() and not _functorch.is_legacy_batchedtensor(tensor))
+            and not _may_be_transformed() and not _is_batched(tensor))
 
 
 class _NotImplemented(Function):
@@ -133,7 +146,8 @@ def _without_gradient(name: str, results: Any, inputs: list[Tensor]) -> Any:
 
 
 def _untracked(operator: Any, *arguments: Any) -> Any:
-    """Calls an operator that records nothing for backward(), while gradients are enabled."""
+    """Calls an operator that records nothing for backward(). The caller has gradients enabled; they
+    are enabled again afterwards."""
     _set_grad_enabled(False)
     try:
         return operator(*arguments)
@@ -227,8 +241,8 @@ class _Operator:
         if "autograd.Function with functorch" in text:  # PyTorch's advice is for authors of nodes
             argument = next(self.names[i] for i in self.tensors if _is_tracked(arguments[i]))
             return NotImplementedError(
-                f"vecdet::{self.name}: {argument} requires a gradient inside torch.func, expected a "
-                "tensor without one: this operator does not support torch.func.grad, vjp and "
+                f"vecdet::{self.name}: {argument} requires a gradient inside torch.func, expected "
+                "a tensor without one: this operator does not support torch.func.grad, vjp and "
                 "jacrev")
         is_ours = type(error) in (RuntimeError, NotImplementedError) and "vecdet::_" in text
         return type(error)(text.replace("vecdet::_", "vecdet::")) if is_ours else error
@@ -425,8 +439,8 @@ class _Loss(_Operator):
 
 
 class _SetLosses(Function):
-    """The losses of all layers, with their gradients: those of class losses, L1 and GIoU. The second
-    result is that of _Precomputed."""
+    """The losses of all layers, with their gradients: those of class losses, L1 and GIoU. The
+    second result is that of _Precomputed."""
 
     @staticmethod
     def forward(ctx, computed, *inputs):
@@ -477,17 +491,6 @@ def _grads_of(name: str, raw: Any, arguments: tuple[Any, ...]) -> Any:
     return _without_gradient(name, _untracked(raw, *arguments), _tensors(arguments))
 
 
-def _are_channels_last(maps: Sequence[Tensor]) -> bool:
-    """As are_channels_last() of channels_last.hpp."""
-    first = last = 0
-    for each in maps:
-        if each.is_contiguous():
-            first += 1
-        elif each.is_contiguous(memory_format=torch.channels_last):
-            last += 1
-    return last > first
-
-
 class _Pooled(Function):
     """RoIAlign; backward() needs the boxes and the features' sizes, but not the features."""
 
@@ -496,7 +499,7 @@ class _Pooled(Function):
         ctx.save_for_backward(boxes)
         ctx.shapes = [each.shape for each in features]
         ctx.options = options
-        ctx.channels_last = _are_channels_last(features)
+        ctx.channels_last = _shapes.are_channels_last(features)
         return computed[0]
 
     @staticmethod
@@ -589,7 +592,7 @@ class _MaxPooled(Function):
         output, positions = computed
         ctx.save_for_backward(positions)
         ctx.size, ctx.options = given.shape[2:], options
-        ctx.channels_last = _are_channels_last([given])
+        ctx.channels_last = _shapes.are_channels_last([given])
         return output
 
     @staticmethod
@@ -773,7 +776,7 @@ class Operators:
 
     def _profile_enable(self, torch_operators: bool, denormals: bool) -> None:
         if denormals and not torch_operators:
-            raise RuntimeError("vecdet.profile.enable: torch_operators is False, expected True "
+            raise RuntimeError("vecdet.torch.profile.enable: torch_operators is False, expected True "
                                "because denormals is True")
         if torch_operators:
             raise RuntimeError(
@@ -823,7 +826,6 @@ def _refuse_devices(name: str) -> Any:
 
 def operators() -> Operators:
     """The operators of the registered library."""
-    names = sorted({schema.name.partition("::")[2] for schema in torch._C._jit_get_all_schemas()
-                    if schema.name.startswith("vecdet::")})
     _shapes.register()
-    return Operators([name for name in names if not name.startswith("_")])
+    return Operators(sorted(name.partition("::")[2] for name in operator_names()
+                            if name.startswith("vecdet::") and not name.startswith("vecdet::_")))

@@ -2,8 +2,8 @@
 // The C functions of PyTorch's stable ABI, found in the libtorch that the process has loaded.
 //
 // No header of PyTorch is included and no symbol of it is linked: names and types of the functions
-// are the ABI, which PyTorch keeps from version 2.10 on. The library thus loads without PyTorch,
-// and with each version of it. test/torch/stable_abi.cpp compares the types with PyTorch's headers.
+// are the ABI, which PyTorch promises to keep for two years after a release. The library thus loads
+// without PyTorch, and with each version of it from 2.10 on. test/torch/stable_abi.cpp compares the types with PyTorch's headers.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -122,11 +122,11 @@ struct shim {
     dl_iterate_phdr(&find_torch, &path);
     void* const torch = path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (torch == nullptr)
-      throw std::runtime_error("the process has loaded no libtorch_cpu.so: import torch first");
+      throw std::runtime_error("the process has loaded no libtorch_cpu.so");
     const char* missing = nullptr;
     const auto look_up = [&](auto& function, const char* name, bool is_needed) {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(torch, name));
-      if (is_needed && function == nullptr) missing = name;
+      if (is_needed && function == nullptr && missing == nullptr) missing = name;
     };
 #define VECDET_FIND(name, type) look_up(name, #name, true);
 #define VECDET_TRY(name, type) look_up(name, #name, false);
