@@ -154,9 +154,9 @@ function(vecdet_add_targets include_dir)
   target_link_libraries(vecdet_dispatch PUBLIC vecdet)
 endfunction()
 
-# vecdet::c: libvecdet, which exports only the functions of vecdet/c.h. With VECDET_TORCH_STABLE, it also has the
-# operators that the Python package registers in PyTorch 2.10 or newer, and exports the functions for that; neither
-# headers nor libraries of PyTorch are needed.
+# vecdet::c: libvecdet, which exports the functions of vecdet/c.h. With VECDET_TORCH_STABLE, it also has the operators
+# that the Python package registers in PyTorch 2.10 or newer, and exports the functions for that
+# (test/c/symbols_torch.txt); neither headers nor libraries of PyTorch are needed.
 function(vecdet_add_c_target include_dir)
   if(TARGET vecdet_c)
     return()
