@@ -8,7 +8,8 @@
 
 It records a problem for every vecdet function and each type and shape of its arguments.
 VECDET_PROFILE=report.html in the environment records from the start and writes the report at the
-end. vecdet.torch has its own profiler, vecdet.torch.profile. """
+end. vecdet.torch.profile has the same functions and the same records, unless vecdet.torch was built
+for the installed PyTorch: then it has its own."""
 
 from __future__ import annotations
 

@@ -314,7 +314,6 @@ class Functions(unittest.TestCase):
             self.assertTrue(torch.equal(kept, expected[1]))
             loss.backward()
 
-
     def test_graphs_have_public_operators(self):
         """Other programs, such as those with libtorch, have no operators with an underscore."""
 
@@ -861,6 +860,13 @@ class Profile(unittest.TestCase):
                                                   "torch_operators is False, expected True"):
             vecdet.torch.profile.enable(denormals=True)
         self.assertEqual(vecdet.torch.profile.denormals(), "")
+        # As documented, there is one profile.
+        self.assertIn("unless vecdet.torch was built", vecdet.torch.profile.enable.__doc__)
+        rows = self.recorded(lambda: ours.box_area(some_boxes(5)))
+        self.assertTrue(any("areas" in name for name in rows), rows)
+        self.assertEqual(vecdet.profile.rows(), vecdet.torch.profile.rows())
+        vecdet.profile.reset()
+        self.assertEqual(vecdet.torch.profile.rows(), [])
 
     @unittest.skipIf(IS_STABLE, "PyTorch's operators are not recorded")
     def test_denormals(self):

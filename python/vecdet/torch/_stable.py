@@ -776,8 +776,8 @@ class Operators:
 
     def _profile_enable(self, torch_operators: bool, denormals: bool) -> None:
         if denormals and not torch_operators:
-            raise RuntimeError("vecdet.torch.profile.enable: torch_operators is False, expected True "
-                               "because denormals is True")
+            raise RuntimeError("vecdet.torch.profile.enable: torch_operators is False, expected "
+                               "True because denormals is True")
         if torch_operators:
             raise RuntimeError(
                 "vecdet.torch.profile.enable: torch_operators is True, but PyTorch's own operators "

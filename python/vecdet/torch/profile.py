@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """vecdet's profiler.
 
-    vecdet.torch.profile.enable(torch_operators=True)
+    vecdet.torch.profile.enable()
     with vecdet.torch.profile.scope("step"):
         loss = model(images, targets)
     vecdet.torch.profile.write("report.html")
-    print(vecdet.torch.profile.page_faults())
 
-The profiler records a problem for every vecdet function and each type and shape of its arguments;
-on request, also for PyTorch's operators. VECDET_PROFILE=report.html in the environment records from
-the start and writes the report at the end, without PyTorch's operators.
+The profiler records a problem for every vecdet function and each type and shape of its arguments.
+VECDET_PROFILE=report.html in the environment records from the start and writes the report at the
+end. If vecdet.torch was built for the installed PyTorch, enable(torch_operators=True) also records
+PyTorch's operators, and page_faults() tells what their page faults cost. Otherwise, vecdet.profile
+has the same records.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def enable(torch_operators: bool = False, denormals: bool = False) -> None:
             part of an operator's time.
 
     Raises:
-        RuntimeError: denormals without torch_operators.
+        RuntimeError: torch_operators, unless vecdet.torch was built for the installed PyTorch;
+            denormals without torch_operators.
     """
     _ops._profile_enable(torch_operators, denormals)
 
