@@ -9,7 +9,6 @@ from torch import Tensor
 
 from ._library import ops as _ops
 
-
 # Height and width of each level, as a tensor or as pairs.
 LevelSizes = Union[Tensor, Sequence[Sequence[int]]]
 

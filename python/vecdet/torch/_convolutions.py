@@ -17,7 +17,6 @@ from ._normalization import BatchNorm2d, activation_of, run_both
 from ._parts import are_watched, is_own, replaces
 from ._transforms import is_transformed
 
-
 # What the operators compute. They, and autocast, choose between combinations.
 _TYPES = (torch.float32, torch.bfloat16)
 

@@ -19,7 +19,6 @@ from ._library import ops as _ops
 from ._parts import forward_of, with_forward
 from ._transforms import is_transformed
 
-
 _ARGUMENTS = ("value", "value_spatial_shapes", "sampling_locations", "attention_weights")
 _ARGUMENTS_V2 = (*_ARGUMENTS, "num_points_list", "method")
 # Functions for the CPU in public models, and their parameters.

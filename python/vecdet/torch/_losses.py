@@ -12,7 +12,6 @@ from ._library import ops as _ops
 from ._names import (BOX_LOSSES, EPS, OVERLAPS, REDUCTIONS, SIZE_LIMIT, PerImage, joined,
                      joined_if_any, number, torchvisions)
 
-
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 

@@ -13,7 +13,6 @@ from ._names import number_pair
 from ._parts import replaces
 from ._transforms import is_transformed
 
-
 _TYPES = (torch.float32, torch.bfloat16, torch.float64)
 
 

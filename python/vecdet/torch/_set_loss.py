@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from ._library import ops as _ops
 from ._names import CLASS_COSTS, CLASS_LOSSES, PerImage, joined, joined_if_any, number
 
-
 _LOSS_NAMES = {"focal": "loss_focal", "varifocal": "loss_vfl", "cross_entropy": "loss_ce"}
 
 # A decoder layer's tensor, or a list with one per layer.

@@ -117,7 +117,8 @@ def _max_pool_grad(upstream, positions, height, width, options, channels_last):
 
 
 def _conv3x3(inputs, weight, *options):
-    return [_formatted(each, (each.shape[0], weight.shape[0], *each.shape[2:]), are_channels_last(inputs))
+    is_last = are_channels_last(inputs)
+    return [_formatted(each, (each.shape[0], weight.shape[0], *each.shape[2:]), is_last)
             for each in inputs]
 
 
