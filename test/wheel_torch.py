@@ -38,8 +38,14 @@ for module in model.modules():  # as in training from a backbone with weights
 expected, norm, theirs = step(model)
 for convolutions, tolerance in (False, 1e-5), (True, 1e-4):
     vecdet.torch.accelerate(model, convolutions=convolutions)
+    vecdet.torch.profile.reset()
+    vecdet.torch.profile.enable()
     found, found_norm, ours = step(model)
+    vecdet.torch.profile.disable()
     vecdet.torch.restore(model)
+    computed = {row["name"].split("/")[0] for row in vecdet.torch.profile.rows()}
+    assert any("loss" in name for name in computed), computed
+    assert any("conv3x3" in name for name in computed) == convolutions, computed
     for name, loss in expected.items():
         assert abs(found[name] - loss) <= tolerance * abs(loss), (convolutions, name, found, loss)
     assert abs(found_norm - norm) <= 1e-3 * norm, (convolutions, found_norm, norm)
