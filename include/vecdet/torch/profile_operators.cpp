@@ -40,9 +40,9 @@ struct open_scopes {
 };
 
 void enable(bool with_torch_operators, bool with_denormals) {
-  TORCH_CHECK(
-      with_torch_operators || !with_denormals,
-      "vecdet.torch.profile.enable: torch_operators is False, expected True because denormals is True");
+  TORCH_CHECK(with_torch_operators || !with_denormals,
+              "vecdet.torch.profile.enable: torch_operators is False, expected True because "
+              "denormals is True");
   auto& recorded = recorded_operators();
   static bool counts_denormals = false;
   if (with_denormals != counts_denormals) recorded.reset();

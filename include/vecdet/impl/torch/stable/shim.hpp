@@ -3,7 +3,8 @@
 //
 // No header of PyTorch is included and no symbol of it is linked: names and types of the functions
 // are the ABI, which PyTorch promises to keep for two years after a release. The library thus loads
-// without PyTorch, and with each version of it from 2.10 on. test/torch/stable_abi.cpp compares the types with PyTorch's headers.
+// without PyTorch, and with each version of it from 2.10 on. test/torch/stable_abi.cpp compares the
+// types with PyTorch's headers.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -121,8 +122,7 @@ struct shim {
     std::string path;
     dl_iterate_phdr(&find_torch, &path);
     void* const torch = path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-    if (torch == nullptr)
-      throw std::runtime_error("the process has loaded no libtorch_cpu.so");
+    if (torch == nullptr) throw std::runtime_error("the process has loaded no libtorch_cpu.so");
     const char* missing = nullptr;
     const auto look_up = [&](auto& function, const char* name, bool is_needed) {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(torch, name));
