@@ -355,6 +355,17 @@ class Functions(unittest.TestCase):
             self.assertRegex(str(raised.exception), rf"\b{name}\b")
             self.assertNotRegex(str(raised.exception), "vecdet::_|multiscale_roi")
 
+    @unittest.skipUnless(hasattr(torch, "float8_e4m3fn"), "PyTorch 2.1 and newer")
+    def test_float8(self):
+        boxes, scores, classes = some_boxes(40), torch.rand(40), torch.arange(40) % 3
+        expected = ours.batched_nms(boxes, scores, classes, 0.5)
+        for name in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"):
+            narrow = getattr(torch, f"float8_{name}")
+            found = ours.batched_nms(boxes, scores, classes.to(narrow), 0.5)
+            self.assertTrue(torch.equal(found, expected))
+            with self.assertRaisesRegex(RuntimeError, f"boxes.dtype is Float8_{name}, expected"):
+                ours.nms(boxes.to(narrow), scores, 0.5)
+
     @unittest.skipUnless(IS_STABLE, "the text is PyTorch's")
     def test_losses_under_torch_func(self):
         logits, labels = torch.randn(5, 3), torch.zeros(5, dtype=torch.int64)

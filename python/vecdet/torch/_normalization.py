@@ -9,11 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ._library import ops as _ops
 from ._names import number
 from ._parts import are_watched, forward_of, is_own, replaces, with_forward
 from ._transforms import is_transformed
-
-_ops = torch.ops.vecdet
 
 ACTIVATIONS = {"none": 0, "relu": 1, "silu": 2}
 

@@ -8,9 +8,8 @@ from typing import Sequence, Union
 import torch
 from torch import Tensor
 
+from ._library import ops as _ops
 from ._names import REDUCTIONS, number
-
-_ops = torch.ops.vecdet
 
 # The lengths of all samples.
 Lengths = Union[Tensor, Sequence[int]]

@@ -133,6 +133,29 @@ def _conv3x3_grad(upstream, outputs, inputs, weight, needs_inputs, needs_weight,
             weight.new_empty(weight.shape[0], dtype=summed) if needs_bias else weight.new_empty(0))
 
 
+def _batch_norm(given, *options):
+    _check_maps("batch_norm", given)
+    return (_formatted(given, given.shape, are_channels_last([given])),
+            given.new_empty((2, given.shape[1]), dtype=torch.float64))
+
+
+def _batch_norm_inference(given, *options):
+    _check_maps("batch_norm_inference", given)
+    return _formatted(given, given.shape, are_channels_last([given]))
+
+
+def _check_maps(name, given):
+    if given.dim() != 4:
+        raise RuntimeError(f"vecdet::{name}: input.shape is {list(given.shape)}, expected "
+                           "[images, channels, height, width]")
+
+
+def _batch_norm_grad(upstream, given, weight, bias, statistics, epsilon, activation, *needs):
+    dtype = torch.float64 if given.dtype == torch.float64 else torch.float32
+    return (_formatted(given, given.shape, are_channels_last([given])),
+            *(given.new_empty(given.shape[1] if each else 0, dtype=dtype) for each in needs))
+
+
 def _box_areas(boxes):
     is_narrow = boxes.dtype in (torch.bfloat16, torch.float16)
     return _like_rows(boxes, torch.float32 if is_narrow else boxes.dtype)
@@ -172,6 +195,9 @@ _SHAPES = {
     "multiscale_roi_align_grad": _multiscale_roi_align_grad,
     "deformable_attention": _deformable_attention,
     "deformable_attention_grad": _deformable_attention_grad,
+    "batch_norm": _batch_norm,
+    "batch_norm_grad": _batch_norm_grad,
+    "batch_norm_inference": _batch_norm_inference,
     "max_pool": _max_pool,
     "max_pool_grad": _max_pool_grad,
     "conv3x3": _conv3x3,
@@ -195,13 +221,17 @@ def _of_loss(name: str, shape: str) -> Any:
             dtype = torch.float32 if is_wider else first.dtype
             if is_reduced:
                 return first.new_empty((), dtype=dtype)
-            return _like_rows(first, dtype) if shape == "rows" else _like(first, dtype)
+            if shape == "rows":
+                return _like_rows(first, dtype)
+            if shape == "samples":
+                return first.new_empty(first.shape[1:-1], dtype=dtype)
+            return _like(first, dtype)
 
         def gradient(of):
             if isinstance(of, (list, tuple)):
                 return [torch.empty_like(each) for each in of if needs_grad]
-            return torch.empty_like(of) if shape == "matrix" and needs_grad else _gradient(
-                of, needs_grad)
+            is_formatted = needs_grad and shape in ("matrix", "samples")
+            return torch.empty_like(of) if is_formatted else _gradient(of, needs_grad)
 
         inputs = given[:losses]
         return (*map(loss, inputs), *map(gradient, inputs))

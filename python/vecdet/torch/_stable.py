@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import json
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function, forward_ad
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional
 
 from .. import profile
@@ -361,9 +363,10 @@ class _Precomputed(Function):
         # If backward() starts at the loss, the factor is 1, and the pass over memory is skipped.
         is_one = is_last and upstream.dim() == 0 and upstream.item() == 1
         for i, grad in enumerate(grads):
-            # The upstream gradient has one element per box.
-            is_one_per_row = 0 < upstream.dim() == grad.dim() - 1
-            factor = upstream.unsqueeze(-1) if is_one_per_row else upstream
+            # The upstream gradient has one element per box, or per sample of steps x samples x
+            # classes.
+            has_no_last = 0 < upstream.dim() < grad.dim()
+            factor = upstream.unsqueeze(-1) if has_no_last else upstream
             if is_again:
                 grads[i] = _scaled(_Refusing.apply((grad.detach(),), for_inputs), factor)
             elif not is_last or not _is_plain(grad):
@@ -616,6 +619,68 @@ class _MaxPool(_Operator):
         return _MaxPooled.apply(_untracked(self.raw, *arguments, True), given, options)
 
 
+def _aten_batch_norm_grad(upstream, given, weight, bias, statistics, epsilon, activation):
+    """As aten_batch_norm_grad() of batch_norm_gradient.hpp: by PyTorch's operators, which can be
+    differentiated."""
+    dtype, sides = torch.promote_types(given.dtype, torch.float32), (0, 2, 3)
+
+    def per_channel(numbers):
+        return numbers.to(dtype).view(1, -1, 1, 1)
+
+    def mean_of(numbers):
+        return numbers.mean(sides, keepdim=True)
+
+    x = given.to(dtype) - per_channel(statistics[0])
+    d = x - mean_of(x)
+    inverse = (mean_of(d * d) + epsilon).rsqrt()
+    normal = d * inverse
+    scale = inverse if weight is None else inverse * per_channel(weight)
+    z = normal if weight is None else normal * per_channel(weight)
+    if bias is not None:
+        z = z + per_channel(bias)
+    arriving = upstream.to(dtype)
+    if activation == 1:  # ReLU
+        arriving = torch.where(z <= 0, 0.0, arriving)
+    elif activation == 2:  # SiLU
+        s = z.sigmoid()
+        arriving = arriving * (s * (z * (1 - s) + 1))
+    grad = scale * (arriving - mean_of(arriving) - normal * mean_of(arriving * normal))
+    return grad.to(given.dtype), (arriving * normal).sum(sides), arriving.sum(sides)
+
+
+class _Normalized(Function):
+    @staticmethod
+    def forward(ctx, computed, options, given, weight, bias):
+        output, statistics = computed
+        ctx.save_for_backward(given, weight, bias, statistics)
+        ctx.mark_non_differentiable(statistics)
+        ctx.set_materialize_grads(False)
+        ctx.options = options
+        return output, statistics
+
+    @staticmethod
+    def backward(ctx, upstream, _):
+        if upstream is None:
+            return (None,) * 5
+        given, weight, bias, statistics = ctx.saved_tensors
+        needs = ctx.needs_input_grad[2:]
+        arguments = upstream, given, weight, bias, statistics, *ctx.options
+        if _is_grad_enabled() or _is_transformed(upstream):
+            grads = _aten_batch_norm_grad(*arguments)
+        else:
+            grads = _raw._batch_norm_grad.default(*arguments, *needs[1:])
+        return (None, None, *(grad.to(each.dtype) if is_needed else None for grad, each, is_needed
+                              in zip(grads, (given, weight, bias), needs)))
+
+
+class _BatchNorm(_Operator):
+    def compute(self, *arguments):
+        self.check_transforms(arguments)
+        if not (_is_grad_enabled() and any(map(_is_tracked, arguments[:3]))):
+            return self.raw(*arguments)
+        return _Normalized.apply(_untracked(self.raw, *arguments), arguments[3:], *arguments[:3])
+
+
 def _aten_conv3x3(inputs, weight, bias, relu):
     """The convolution by PyTorch's operators."""
     def as_maps(parameter):
@@ -754,11 +819,29 @@ class _Conv3x3(_Operator):
         return self.levels([given], weight, bias, relu)[0]
 
 
+class _WatchedWeights:
+    """Frees transformed weights of tensors that are gone, when other weights are transformed."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.memory: dict[int, StorageWeakRef] = {}  # by the address of the tensor's data
+
+    def watch(self, weight: Tensor) -> None:
+        with self.lock:
+            gone = [address for address, memory in self.memory.items() if memory.expired()]
+            for address in gone:
+                del self.memory[address]
+            self.memory[weight.data_ptr()] = StorageWeakRef(weight.untyped_storage())
+        for address in gone:
+            library.vecdet_torch_free_transformed_weights(ctypes.c_void_p(address))
+
+
 class Operators:
     """The public operators by name."""
 
     def __init__(self, names: list[str]) -> None:
         self.library = torch.library.Library("vecdet", "IMPL")
+        self.library.impl("_watch_weight", _WatchedWeights().watch, "CPU")
         for name in names:
             operator = self._made(name)
             setattr(self, name, operator.function())
@@ -813,7 +896,7 @@ class Operators:
             return _Conv3x3(name, _Conv3x3Levels("conv3x3_levels"))
         kinds = {"set_loss": _SetLoss, "multiscale_roi_align": _MultiscaleRoIAlign,
                  "deformable_attention": _DeformableAttention, "max_pool": _MaxPool,
-                 "conv3x3_levels": _Conv3x3Levels}
+                 "batch_norm": _BatchNorm, "conv3x3_levels": _Conv3x3Levels}
         return kinds.get(name, _Plain)(name)
 
 

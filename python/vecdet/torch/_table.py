@@ -12,6 +12,7 @@ LOSSES = {
     "distribution_focal_loss": "rows",
     "softmax_cross_entropy_loss": "rows",
     "mined_cross_entropy_loss": "rows",
+    "ctc_loss": "samples",
     "smooth_l1_loss": "elements",
     "iou_loss": "rows",
     "regression_loss": "elements",

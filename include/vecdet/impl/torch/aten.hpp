@@ -6,7 +6,6 @@
 
 #include <vecdet/detail/target.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -44,8 +43,6 @@ inline std::int64_t known_size(const c10::SymInt& size) {
 /// torch.utils.swap_tensors() refuses tensors that have one.
 class watched_memory {
  public:
-  static constexpr std::size_t max_unwatched_bytes = SIZE_MAX;
-
   explicit watched_memory(const at::Tensor& tensor)
       : storage_(tensor.storage().getWeakStorageImpl()) {}
   bool is_gone() const { return storage_.expired(); }

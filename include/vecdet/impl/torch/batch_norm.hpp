@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/batch_norm.hpp>
+#include <vecdet/impl/torch/aten.hpp>
 #include <vecdet/impl/torch/channels_last.hpp>
 #include <vecdet/impl/torch/detections.hpp>
 #include <vecdet/impl/torch/gradient_memory.hpp>
@@ -11,8 +12,6 @@
 #include <cstdint>
 #include <tuple>
 #include <vector>
-
-#include <ATen/ATen.h>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -81,6 +80,13 @@ class batch_norm_operands {
 
   const char* function_;
 };
+
+inline batch_norm_params batch_norm_params_of(double epsilon, std::int64_t activation) {
+  batch_norm_params params;
+  params.epsilon = epsilon;
+  params.activation = static_cast<batch_norm_activation>(activation);
+  return params;
+}
 
 namespace cpu {
 
@@ -160,6 +166,16 @@ inline batch_norm_grads batch_norm_grad(const at::Tensor& upstream, const at::Te
   });
 }
 
+inline batch_norm_grads flat_batch_norm_grad(const at::Tensor& upstream, const at::Tensor& input,
+                                             const optional_tensor& weight,
+                                             const optional_tensor& bias,
+                                             const at::Tensor& statistics, double epsilon,
+                                             std::int64_t activation, bool needs_weight,
+                                             bool needs_bias) {
+  return batch_norm_grad(upstream, input, weight, bias, statistics,
+                         batch_norm_params_of(epsilon, activation), needs_weight, needs_bias);
+}
+
 }  // namespace cpu
 
 // The same for tensors without data.
@@ -185,6 +201,20 @@ inline std::tuple<at::Tensor, at::Tensor> batch_norm(const at::Tensor& input,
   const at::Tensor output = normalized_like("batch_norm", input);
   const std::vector<c10::SymInt> sizes{2, input.sym_size(1)};
   return std::make_tuple(output, at::empty_symint(sizes, input.options().dtype(at::kDouble)));
+}
+
+inline cpu::batch_norm_grads flat_batch_norm_grad(const at::Tensor&, const at::Tensor& input,
+                                                  const optional_tensor&, const optional_tensor&,
+                                                  const at::Tensor&, double, std::int64_t,
+                                                  bool needs_weight, bool needs_bias) {
+  const at::ScalarType real = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto parameters = [&](bool are_needed) {
+    const std::vector<c10::SymInt> sizes{are_needed ? input.sym_size(1) : c10::SymInt(0)};
+    return at::empty_symint(sizes, input.options().dtype(real));
+  };
+  return {at::empty_symint(input.sym_sizes(), input.options(),
+                           feature_format(are_channels_last(input))),
+          parameters(needs_weight), parameters(needs_bias)};
 }
 
 }  // namespace meta

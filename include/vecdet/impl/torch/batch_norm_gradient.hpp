@@ -22,45 +22,6 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-inline batch_norm_params batch_norm_params_of(double epsilon, std::int64_t activation) {
-  batch_norm_params params;
-  params.epsilon = epsilon;
-  params.activation = static_cast<batch_norm_activation>(activation);
-  return params;
-}
-
-namespace cpu {
-
-inline batch_norm_grads flat_batch_norm_grad(const at::Tensor& upstream, const at::Tensor& input,
-                                             const optional_tensor& weight,
-                                             const optional_tensor& bias,
-                                             const at::Tensor& statistics, double epsilon,
-                                             std::int64_t activation, bool needs_weight,
-                                             bool needs_bias) {
-  return batch_norm_grad(upstream, input, weight, bias, statistics,
-                         batch_norm_params_of(epsilon, activation), needs_weight, needs_bias);
-}
-
-}  // namespace cpu
-
-namespace meta {
-
-inline cpu::batch_norm_grads flat_batch_norm_grad(const at::Tensor&, const at::Tensor& input,
-                                                  const optional_tensor&, const optional_tensor&,
-                                                  const at::Tensor&, double, std::int64_t,
-                                                  bool needs_weight, bool needs_bias) {
-  const at::ScalarType real = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const auto parameters = [&](bool are_needed) {
-    const std::vector<c10::SymInt> sizes{are_needed ? input.sym_size(1) : c10::SymInt(0)};
-    return at::empty_symint(sizes, input.options().dtype(real));
-  };
-  return {at::empty_symint(input.sym_sizes(), input.options(),
-                           feature_format(are_channels_last(input))),
-          parameters(needs_weight), parameters(needs_bias)};
-}
-
-}  // namespace meta
-
 /// The same gradients by ATen's operators, which can be differentiated again.
 inline cpu::batch_norm_grads aten_batch_norm_grad(
     const at::Tensor& upstream, const at::Tensor& input, const optional_tensor& weight,

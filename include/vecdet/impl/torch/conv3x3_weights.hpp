@@ -9,7 +9,6 @@
 #include <vecdet/impl/torch/fingerprint.hpp>
 #include <vecdet/impl/torch/tensor.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -40,10 +39,9 @@ feature_view<T> weight_view(const at::Tensor& weight) {
 
 /// The transformed weights of tensors that are not trained. They take four times the memory of the
 /// tensors. free_of() frees them; those of memory that is gone are freed when other weights are
-/// transformed. Where that cannot be told, those that were unused for longest are freed beyond
-/// watched_memory::max_unwatched_bytes. Each call compares the fingerprint of the values: a
-/// tensor's version is not enough, because it does not count writes through .data, which some
-/// trainers use. Any number of threads may use it.
+/// transformed. Each call compares the fingerprint of the values: a tensor's version is not enough,
+/// because it does not count writes through .data, which some trainers use. Any number of threads
+/// may use it.
 class kept_weights {
  public:
   using transformed = std::shared_ptr<const conv3x3_weights<float>>;
@@ -62,22 +60,15 @@ class kept_weights {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       const auto found = entries_.find(tensor_key);
-      if (found != entries_.end() && found->second.is_of(weight, values)) {
-        found->second.last_use = ++clock_;
+      if (found != entries_.end() && found->second.is_of(weight, values))
         return found->second.weights;
-      }
     }
     auto weights =
         std::make_shared<const conv3x3_weights<float>>(weight, use, conv3x3_tile::f4x4, threads());
     free_if([&](const auto& each) { return each.first == tensor_key || each.second.is_gone(); });
+    watched_memory memory(tensor);
     const std::lock_guard<std::mutex> lock(mutex_);
-    entries_.emplace(tensor_key,
-                     entry{watched_memory(tensor), values, weight.layout(), weights, ++clock_});
-    while (entries_.size() > 1 && bytes() > watched_memory::max_unwatched_bytes) {
-      entries_.erase(std::min_element(
-          entries_.begin(), entries_.end(),
-          [](const auto& a, const auto& b) { return a.second.last_use < b.second.last_use; }));
-    }
+    entries_.emplace(tensor_key, entry{std::move(memory), values, weight.layout(), weights});
     return weights;
   }
 
@@ -100,11 +91,7 @@ class kept_weights {
     std::uint64_t values;  ///< the fingerprint
     feature_layout layout;
     transformed weights;
-    std::uint64_t last_use;  ///< by the clock, which counts uses
 
-    std::size_t bytes() const {
-      return workspace_access::buffers(*weights).size() * sizeof(cache_line);
-    }
     bool is_gone() const { return memory.is_gone(); }
     bool is_of(const feature_view<const float>& weight, std::uint64_t its_values) const {
       return values == its_values && layout == weight.layout() &&
@@ -123,22 +110,15 @@ class kept_weights {
         ++each;
         continue;
       }
-      bytes += each->second.bytes();
+      bytes += workspace_access::buffers(*each->second.weights).size() * sizeof(cache_line);
       freed.push_back(std::move(each->second));
       each = entries_.erase(each);
     }
     return bytes;
   }
 
-  std::size_t bytes() const {
-    std::size_t sum = 0;
-    for (const auto& each : entries_) sum += each.second.bytes();
-    return sum;
-  }
-
   std::mutex mutex_;
   std::map<key, entry> entries_;
-  std::uint64_t clock_ = 0;
 };
 
 /// The transformed weights of a call.

@@ -2,6 +2,7 @@
 // The operators of vecdet::torch on PyTorch's stable ABI, in the library that the Python package
 // loads: those that are not generated, and the registration of all. Gradients and autocast are in
 // the package (python/vecdet/torch/_stable.py).
+#include <vecdet/impl/torch/batch_norm.hpp>
 #include <vecdet/impl/torch/conv3x3.hpp>
 #include <vecdet/impl/torch/deformable_attention.hpp>
 #include <vecdet/impl/torch/gradient_memory.hpp>
@@ -51,11 +52,17 @@ void define_convolutions(library& library) {
       "_conv3x3_grad(Tensor[] upstream, Tensor[] relu_outputs, Tensor[] inputs, Tensor weight, "
       "bool needs_inputs, bool needs_weight, bool needs_bias) -> (Tensor[], Tensor, Tensor)",
       &boxed<&cpu::conv3x3_grad>::call);
+  library.define(aten::watched_memory::schema);
 }
 
 namespace {
 
 void define_gradients(library& library) {
+  library.define(
+      "_batch_norm_grad(Tensor upstream, Tensor input, Tensor? weight, Tensor? bias, "
+      "Tensor statistics, float epsilon, int activation, bool needs_weight, bool needs_bias) -> "
+      "(Tensor, Tensor, Tensor)",
+      &boxed<&cpu::flat_batch_norm_grad>::call);
   library.define(
       "_max_pool_grad(Tensor upstream, Tensor positions, int height, int width, int[] params, "
       "bool channels_last) -> Tensor",
@@ -77,9 +84,11 @@ void define_all() {
   define_boxes(*registered);
   define_class_losses(*registered);
   define_convolutions(*registered);
+  define_ctc_loss(*registered);
   define_detections(*registered);
   define_gradients(*registered);
   define_head_losses(*registered);
+  define_normalization(*registered);
   define_pooling(*registered);
   define_queries(*registered);
   define_roi_align(*registered);

@@ -68,6 +68,10 @@ constexpr std::uint64_t abi_version = 0x020A000000000000;
   each(aoti_torch_dtype_float16, std::int32_t())                                                  \
   each(aoti_torch_dtype_float32, std::int32_t())                                                  \
   each(aoti_torch_dtype_float64, std::int32_t())                                                  \
+  each(aoti_torch_dtype_float8_e5m2, std::int32_t())                                              \
+  each(aoti_torch_dtype_float8_e4m3fn, std::int32_t())                                            \
+  each(aoti_torch_dtype_float8_e5m2fnuz, std::int32_t())                                          \
+  each(aoti_torch_dtype_float8_e4m3fnuz, std::int32_t())                                          \
   each(aoti_torch_dtype_complex32, std::int32_t())                                                \
   each(aoti_torch_dtype_complex64, std::int32_t())                                                \
   each(aoti_torch_dtype_complex128, std::int32_t())                                               \

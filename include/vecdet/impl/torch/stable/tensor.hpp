@@ -364,13 +364,17 @@ inline bool can_adopt_memory() { return stable::torch.torch_from_blob != nullptr
 
 inline std::int64_t known_size(std::int64_t size) { return size; }
 
-/// The stable ABI has no weak references: what belongs to a tensor that is gone is kept until the
-/// limit is reached.
+/// The stable ABI has no weak references, but Python has: an operator in Python watches the
+/// tensor's memory, and calls vecdet_torch_free_transformed_weights() for memory that is gone.
 class watched_memory {
  public:
-  static constexpr std::size_t max_unwatched_bytes = std::size_t(1) << 30;
+  static constexpr const char* schema = "_watch_weight(Tensor weight) -> ()";
 
-  explicit watched_memory(const at::Tensor&) {}
+  explicit watched_memory(const at::Tensor& tensor) {
+    stable::value stack[] = {at::as_value(tensor)};
+    stable::checked(stable::torch.torch_call_dispatcher("vecdet::_watch_weight", "", stack,
+                                                        stable::abi_version));
+  }
   bool is_gone() const { return false; }
 };
 

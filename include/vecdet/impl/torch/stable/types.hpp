@@ -85,6 +85,10 @@ enum class ScalarType : std::int8_t {
   BFloat16,
   Half,
   Double,
+  Float8_e5m2,
+  Float8_e4m3fn,
+  Float8_e5m2fnuz,
+  Float8_e4m3fnuz,
   Long,
   Int,
   Short,
@@ -104,7 +108,7 @@ constexpr ScalarType kFloat = ScalarType::Float, kBFloat16 = ScalarType::BFloat1
                      kLong = ScalarType::Long, kInt = ScalarType::Int, kShort = ScalarType::Short,
                      kChar = ScalarType::Char, kByte = ScalarType::Byte, kBool = ScalarType::Bool;
 
-constexpr bool isFloatingType(ScalarType type) { return type <= ScalarType::Double; }
+constexpr bool isFloatingType(ScalarType type) { return type < ScalarType::Long; }
 inline bool isIntegralType(ScalarType type, bool include_bool) {
   return (type >= ScalarType::Long && type <= ScalarType::Byte) ||
          (include_bool && type == ScalarType::Bool) ||
@@ -115,14 +119,16 @@ inline bool isIntegralType(ScalarType type, bool include_bool) {
 inline const std::array<std::int32_t, static_cast<std::size_t>(ScalarType::Other)>& codes() {
   using detail::stable::torch;
   static const std::array<std::int32_t, static_cast<std::size_t>(ScalarType::Other)> numbers{
-      torch.aoti_torch_dtype_float32(),   torch.aoti_torch_dtype_bfloat16(),
-      torch.aoti_torch_dtype_float16(),   torch.aoti_torch_dtype_float64(),
-      torch.aoti_torch_dtype_int64(),     torch.aoti_torch_dtype_int32(),
-      torch.aoti_torch_dtype_int16(),     torch.aoti_torch_dtype_int8(),
-      torch.aoti_torch_dtype_uint8(),     torch.aoti_torch_dtype_bool(),
-      torch.aoti_torch_dtype_uint16(),    torch.aoti_torch_dtype_uint32(),
-      torch.aoti_torch_dtype_uint64(),    torch.aoti_torch_dtype_complex32(),
-      torch.aoti_torch_dtype_complex64(), torch.aoti_torch_dtype_complex128()};
+      torch.aoti_torch_dtype_float32(),         torch.aoti_torch_dtype_bfloat16(),
+      torch.aoti_torch_dtype_float16(),         torch.aoti_torch_dtype_float64(),
+      torch.aoti_torch_dtype_float8_e5m2(),     torch.aoti_torch_dtype_float8_e4m3fn(),
+      torch.aoti_torch_dtype_float8_e5m2fnuz(), torch.aoti_torch_dtype_float8_e4m3fnuz(),
+      torch.aoti_torch_dtype_int64(),           torch.aoti_torch_dtype_int32(),
+      torch.aoti_torch_dtype_int16(),           torch.aoti_torch_dtype_int8(),
+      torch.aoti_torch_dtype_uint8(),           torch.aoti_torch_dtype_bool(),
+      torch.aoti_torch_dtype_uint16(),          torch.aoti_torch_dtype_uint32(),
+      torch.aoti_torch_dtype_uint64(),          torch.aoti_torch_dtype_complex32(),
+      torch.aoti_torch_dtype_complex64(),       torch.aoti_torch_dtype_complex128()};
   return numbers;
 }
 inline std::int32_t code_of(ScalarType type) {
@@ -184,15 +190,18 @@ using SymInt = std::int64_t;
 using SymIntArrayRef = at::IntArrayRef;
 
 inline const char* toString(at::ScalarType type) {
+  // clang-format off
   static constexpr const char* names[] = {
-      "Float",  "BFloat16",    "Half",         "Double",        "Long",        "Int",
-      "Short",  "Char",        "Byte",         "Bool",          "UInt16",      "UInt32",
+      "Float", "BFloat16", "Half", "Double", "Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz",
+      "Float8_e4m3fnuz", "Long", "Int", "Short", "Char", "Byte", "Bool", "UInt16", "UInt32",
       "UInt64", "ComplexHalf", "ComplexFloat", "ComplexDouble", "another type"};
+  // clang-format on
   return names[static_cast<std::size_t>(type)];
 }
 
 inline std::size_t elementSize(at::ScalarType type) {
-  static constexpr std::size_t sizes[] = {4, 2, 2, 8, 8, 4, 2, 1, 1, 1, 2, 4, 8, 4, 8, 16, 1};
+  static constexpr std::size_t sizes[] = {4, 2, 2, 8, 1, 1, 1, 1, 8,  4, 2,
+                                          1, 1, 1, 2, 4, 8, 4, 8, 16, 1};
   return sizes[static_cast<std::size_t>(type)];
 }
 

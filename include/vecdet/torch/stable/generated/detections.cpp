@@ -48,13 +48,14 @@ void define_detections(library& library) {
       "postprocess(Tensor logits, Tensor deltas, Tensor anchors, float[] image_sizes, int[] "
       "level_sizes=[], int kind=0, float score_threshold=0.05, int max_candidates=1000, float "
       "iou_threshold=0.5, int max_detections=300, float[] weights=[], Tensor? centerness=None, "
-      "float size_limit=4.135166556742356, float min_size=0.0) -> (Tensor, Tensor, Tensor, "
-      "Tensor)");
+      "float size_limit=4.135166556742356, float min_size=0.0, int[] classes=[], float[] "
+      "class_thresholds=[], int[] class_groups=[]) -> (Tensor, Tensor, Tensor, Tensor)");
   library.define(
       "_postprocess(Tensor logits, Tensor deltas, Tensor anchors, float[] image_sizes, int[] "
       "level_sizes, int kind, float score_threshold, int max_candidates, float iou_threshold, "
       "int max_detections, float[] weights, Tensor? centerness, float size_limit, float "
-      "min_size) -> (Tensor, Tensor, Tensor, Tensor)",
+      "min_size, int[] classes, float[] class_thresholds, int[] class_groups) -> (Tensor, "
+      "Tensor, Tensor, Tensor)",
       &boxed<&flat::postprocess<&cpu::postprocess>>::call);
 }
 
