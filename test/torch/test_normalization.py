@@ -33,7 +33,9 @@ def operators_of(function):
     """The torch operators that function() calls, and its result."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         result = function()
-    return [event.name for event in profile.events()], result
+    # On the stable ABI, functions in Python call the operators with an underscore.
+    return [event.name.replace("vecdet::_batch_norm_inference", INFERENCE)
+            for event in profile.events()], result
 
 
 def some_map(layout=torch.contiguous_format, dtype=torch.float32, shape=(3, 19, 11, 13)):
@@ -459,7 +461,12 @@ class Modules(unittest.TestCase):
         for eps in (-1e-9, float("inf")):
             net = nn.BatchNorm2d(3, eps=eps)
             ours = vecdet.torch.accelerate_convolutions(copy.deepcopy(net))
-            torch.testing.assert_close(ours(x), net(x))
+            try:
+                expected = net(x)
+            except ValueError:  # PyTorch 2.14 takes no negative ones
+                self.assertRaises(ValueError, ours, x)
+                continue
+            torch.testing.assert_close(ours(x), expected)
             self.assertEqual(int(ours.num_batches_tracked), 1)
 
     def test_what_torch_computes(self):

@@ -14,6 +14,7 @@ except ImportError as error:
     sys.exit(77)
 
 import vecdet.torch
+from test_package import names_in
 from torch import nn
 from torch.nn import functional
 from vecdet.torch import ops
@@ -239,7 +240,7 @@ class Patched(unittest.TestCase):
     def calls(self, run):
         with torch.profiler.profile() as trace:
             result = run()
-        return result, {event.name for event in trace.events()}
+        return result, names_in(trace)
 
     def test_module(self):
         original, module = functional.ctc_loss, nn.CTCLoss(blank=0, zero_infinity=True)
