@@ -4,7 +4,7 @@ NonMaxSuppression, in alternating calls in one process. Writes a run file for be
 
     PYTHONPATH=<build tree>/python python3 bench/bench_peers.py [--json FILE] [--threads 1 2]
         [--allocator installed tuned] [--rounds N]
-        [--families operators queries attention convolutions sequences]
+        [--families operators queries attention convolutions sequences normalization]
 
 Needs PyTorch, torchvision, onnx and onnxruntime (Debian's newest suite: python3-torchvision python3-onnx
 python3-onnxruntime); bench/peers.sh creates such a root directory, builds there, and runs this.
@@ -350,8 +350,35 @@ def sequence_problems(torch, threads):
         yield f"CTC and gradient, {steps} x {samples} x {classes}, {labels} labels", calls
 
 
+def normalization_problems(torch, threads):
+    """Batch normalisation in training and the activation after it, in a ResNet and in a YOLO."""
+    from torch.nn import functional
+    from vecdet.torch import ops as ours
+
+    for shape, activation, after in (((2, 256, 100, 100), "relu", functional.relu),
+                                     ((4, 128, 80, 80), "silu", functional.silu)):
+        upstream, weight, bias = torch.randn(shape), torch.rand(shape[1]) + 0.5, torch.randn(shape[1])
+        tensors = [each.requires_grad_() for each in (torch.randn(shape), weight, bias)]
+
+        def by_vecdet(x, w, b, activation=activation):
+            return ours.batch_norm(x, None, None, w, b, training=True, activation=activation)
+
+        def by_torch(x, w, b, after=after):
+            return after(functional.batch_norm(x, None, None, w, b, training=True))
+
+        def backward(function, tensors=tensors, upstream=upstream):
+            return lambda: torch.autograd.grad(function(*tensors), tensors, upstream)
+
+        calls = {"vecdet": backward(by_vecdet), "PyTorch": backward(by_torch)}
+        for found, expected in zip(calls["vecdet"](), calls["PyTorch"]()):
+            # A number within rounding of 0 passes a gradient in one of the two.
+            check_same(torch, found, expected, 1e-3, 1e-3 * expected.abs().max().item(), 2)
+        yield f"batch normalisation, {activation} and gradients, {' x '.join(map(str, shape))}", calls
+
+
 FAMILIES = {"operators": operator_problems, "queries": query_problems, "attention": attention_problems,
-            "convolutions": convolution_problems, "sequences": sequence_problems}
+            "convolutions": convolution_problems, "sequences": sequence_problems,
+            "normalization": normalization_problems}
 
 
 def measure(threads, allocator, rounds, families):

@@ -267,6 +267,7 @@ void check_shapes() {
   for (const index_t steps : {0, 1, 2, 3, 5, 40}) check(steps, 5, 6, 2, 3);
   check(700, 2, 10, 40, 3);   // several blocks of steps
   check(400, 1, 5, 120, 30);  // improbable
+  check(150, 3, 8, 20, 10);   // some runs in plain doubles, some not
   check(30, 70, 7, 9, 2);
   check(3, 2, 5000, 2, 3);
 }

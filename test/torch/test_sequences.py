@@ -148,12 +148,12 @@ class Hostile(unittest.TestCase):
             self.loss(*arguments, **options)
 
     def test_errors(self):
-        self.refused(r"targets.classes\[1\].*not the blank, 0", [[1], [0]])
-        self.refused(r"targets.classes\[0\].* is 3", [[3], [1]])
+        self.refused(r"targets\[1\].*not the blank, 0", [[1], [0]])
+        self.refused(r"targets\[0\].* is 3", [[3], [1]])
         self.refused(r"input_lengths\[1\].* 5.*0 to 4", [[1], [1]], (4, 5))
         self.refused(r"input_lengths\[0\].* -1", [[1], [1]], (-1, 4))
-        self.refused(r"targets.lengths\[0\].* 2.*0 to 1", [[1], [1]], (4, 4), (2, 1))
-        self.refused(r"targets.classes.size\(\).* 3.*2, the sum", [1, 1, 1])
+        self.refused(r"target_lengths\[0\].* 2.*0 to 1", [[1], [1]], (4, 4), (2, 1))
+        self.refused(r"targets.size\(\).* 3.*2, the sum", [1, 1, 1])
         self.refused("input_lengths.shape", [[1], [1]], (4,))
         self.refused("target_lengths.shape", [[1], [1]], (4, 4), (1, 1, 1))
         self.refused("targets.shape", [[1], [1], [1]])
@@ -161,11 +161,16 @@ class Hostile(unittest.TestCase):
         self.refused("target_lengths.dtype", [[1], [1]], (4, 4), torch.tensor([1.0, 1.0]))
         self.refused("input_lengths.dtype", [[1], [1]], (3.5, 4))
         self.refused("target_lengths.dtype", [[1], [1]], (4, 4), (1.0, 1.0))
-        self.refused("params.blank", [[1], [1]], blank=3)
-        self.refused("params.blank", [[1], [1]], blank=-1)
+        self.refused("blank is 3", [[1], [1]], blank=3)
+        self.refused("blank is -1", [[1], [1]], blank=-1)
         for reduction in ("none", "mean", "sum"):
-            self.refused(r"(params\.)?sample_weights.size", [[1], [1]], reduction=reduction,
+            self.refused(r"sample_weights.size", [[1], [1]], reduction=reduction,
                          sample_weights=torch.ones(3))
+            self.refused("sample_weights.dtype is ComplexFloat", [[1], [1]], reduction=reduction,
+                         sample_weights=torch.ones(2, dtype=torch.complex64))
+            # Also if the scale of the mean, which is smaller, is a float.
+            self.refused(r"scale is 6\S*e\+38, expected a finite float", [[1], [1]],
+                         reduction=reduction, scale=6e38)
         with self.assertRaisesRegex(ValueError, "reduction"):
             self.loss([[1], [1]], reduction="max")
         self.x = self.x.detach()[0, 0]
@@ -177,6 +182,10 @@ class Hostile(unittest.TestCase):
         for reduction, shape in (("none", (2,)), ("mean", ()), ("sum", ())):
             self.assertEqual(ops.ctc_loss(x, lengths[:, None], lengths, lengths,
                                           reduction=reduction).shape, shape)
+        # Shapes that the call with data rejects do not end in an internal error.
+        for shape in ((), (3,)):
+            self.assertEqual(ops.ctc_loss(torch.empty(shape, device="meta"), lengths, lengths,
+                                          lengths, reduction="none").shape, ())
 
     def test_no_steps_and_empty_targets(self):
         losses = self.loss([1], (0, 0), (0, 1), reduction="none")

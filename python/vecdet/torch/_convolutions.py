@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from ctypes import c_void_p
-from typing import Sequence
+from typing import Any, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from torchvision.ops import misc
 from ._library import library
 from ._library import ops as _ops
 from ._normalization import BatchNorm2d, activation_of, run_both
-from ._parts import are_watched, is_own, replaces
+from ._parts import are_watched, is_own, replaces, with_forward
 from ._transforms import is_transformed
 
 # What the operators compute. They, and autocast, choose between combinations.
@@ -108,19 +108,15 @@ class Sequential(nn.Sequential):
 # nn.Sequential, and differ between versions.
 SEQUENCES: dict[type, type] = {nn.Sequential: Sequential}
 
-if hasattr(misc, "ConvNormActivation"):
-    @replaces(misc.ConvNormActivation)
-    class ConvNormActivation(misc.ConvNormActivation):
-        forward = Sequential.forward
 
-    SEQUENCES[misc.ConvNormActivation] = ConvNormActivation
+def _forward_of_sequence(_: type) -> Any:
+    return Sequential.forward
 
-if hasattr(misc, "Conv2dNormActivation"):
-    @replaces(misc.Conv2dNormActivation)
-    class Conv2dNormActivation(misc.Conv2dNormActivation):
-        forward = Sequential.forward
 
-    SEQUENCES[misc.Conv2dNormActivation] = Conv2dNormActivation
+for _theirs in ("ConvNormActivation", "Conv2dNormActivation"):
+    if hasattr(misc, _theirs):
+        SEQUENCES[getattr(misc, _theirs)] = with_forward(getattr(misc, _theirs),
+                                                         _forward_of_sequence)
 
 
 def has_fusible_activation(module: nn.Module) -> bool:

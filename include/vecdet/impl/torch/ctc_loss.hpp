@@ -7,8 +7,12 @@
 #include <vecdet/impl/torch/loss_tensors.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace vecdet {
@@ -53,6 +57,23 @@ inline std::vector<float> weights_of_mean(const vector_view<const index_t>& leng
   return factors;
 }
 
+/// Calls body(). Errors name the arguments instead of the members that hold them.
+template <class Body>
+auto with_names_of_arguments(const Body& body) {
+  try {
+    return body();
+  } catch (const std::invalid_argument& error) {
+    std::string message = error.what();
+    for (const auto& [member, argument] : {std::pair<std::string, const char*>("params.", ""),
+                                           {"targets.lengths", "target_lengths"},
+                                           {"targets.classes", "targets"}}) {
+      const std::size_t at = message.find(member);
+      if (at != std::string::npos) message.replace(at, member.size(), argument);
+    }
+    throw std::invalid_argument(message);
+  }
+}
+
 namespace cpu {
 
 /// CTC (ctc_loss.hpp) of `logits` or log probabilities, steps x samples x classes, or steps x
@@ -70,7 +91,7 @@ inline loss_tensors ctc_loss(const at::Tensor& logits, const at::Tensor& targets
                              const optional_tensor& sample_weights, bool needs_grad,
                              bool float_loss) {
   constexpr const char* function = "ctc_loss";
-  return translated([&] {
+  const auto compute = [&] {
     check_dense(function, "logits", logits);
     check_reduction(function, reduction);
     check_shape(logits.dim() == 2 || logits.dim() == 3, function, "logits", logits,
@@ -97,7 +118,7 @@ inline loss_tensors ctc_loss(const at::Tensor& logits, const at::Tensor& targets
                           x.samples, "the number of samples");
       factors = weights_of_mean(in.lengths, params.sample_weights);
       params.sample_weights = factors;
-      params.scale /= static_cast<double>(std::max<index_t>(1, x.samples));
+      params.scale = scale_of_mean(function, params.scale, std::max<index_t>(1, x.samples));
     }
 
     const at::ScalarType type = x.tensor.scalar_type();
@@ -128,7 +149,8 @@ inline loss_tensors ctc_loss(const at::Tensor& logits, const at::Tensor& targets
     if (is_mean && x.samples == 0) sum = std::numeric_limits<double>::quiet_NaN();
     if (reduction != loss_reduction::none) loss = scalar(sum, loss_type(logits, float_loss));
     return as_type_of(logits, loss, grad, float_loss);
-  });
+  };
+  return translated([&] { return with_names_of_arguments(compute); });
 }
 
 }  // namespace cpu

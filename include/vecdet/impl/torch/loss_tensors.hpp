@@ -2,6 +2,8 @@
 // Shared by losses of tensors: their results, and losses of the rows of a matrix.
 #pragma once
 
+#include <vecdet/detail/check.hpp>
+#include <vecdet/detail/float_bits.hpp>
 #include <vecdet/impl/torch/gradient_memory.hpp>
 #include <vecdet/impl/torch/tensor.hpp>
 
@@ -31,6 +33,12 @@ enum class loss_shape { matrix, elements, rows, samples };
 inline void check_reduction(const char* function, loss_reduction reduction) {
   check(reduction >= loss_reduction::none && reduction <= loss_reduction::sum, function,
         "reduction", static_cast<std::int64_t>(reduction), "0 (none), 1 (mean) or 2 (sum)");
+}
+
+/// The scale of a mean over `count` losses, from that of their sum; 0 for none.
+inline double scale_of_mean(const char* function, double scale, index_t count) {
+  check(fits_float(scale), function, "params.scale", scale, "a finite float");
+  return count == 0 ? 0 : scale / static_cast<double>(count);
 }
 
 /// The type of a loss: that of the input, or at least float32, as autocast requires.

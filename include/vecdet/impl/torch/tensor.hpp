@@ -223,6 +223,8 @@ class weights {
   weights(const char* function, const char* argument, const optional_tensor& tensor) {
     if (!tensor.has_value() || !tensor->defined()) return;
     check_dense(function, argument, *tensor);
+    check(!tensor->is_complex(), function, (std::string(argument) + ".dtype").c_str(),
+          c10::toString(tensor->scalar_type()), "real numbers");
     tensor_ = contiguous(argument, *tensor, at::kFloat);
   }
   vector_view<const float> view() const {
@@ -284,10 +286,11 @@ inline at::Tensor new_without_last(const at::Tensor& tensor) {
   const auto sizes = tensor.sym_sizes();
   return tensor.new_empty_symint(sizes.slice(0, sizes.empty() ? 0 : sizes.size() - 1));
 }
-/// Without the first and the last dimension.
+/// Without the first and the last dimension, if there are two.
 inline at::Tensor new_without_ends(const at::Tensor& tensor) {
   const auto sizes = tensor.sym_sizes();
-  return tensor.new_empty_symint(sizes.slice(1, std::max<std::size_t>(2, sizes.size()) - 2));
+  return tensor.new_empty_symint(sizes.size() < 2 ? sizes.slice(0, 0)
+                                                  : sizes.slice(1, sizes.size() - 2));
 }
 /// A gradient with the memory format of `input`, so that it passes back through a transposition, or
 /// to channels last, without a copy. It has no elements if it is not needed.

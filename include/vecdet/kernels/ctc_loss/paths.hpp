@@ -15,9 +15,13 @@
 // are exp(x - offset), where the offset of a step is its largest logit of the labels and the blank.
 // No other logit is read: the divisor of a step's softmax is the same for all paths. Lanes that no
 // path can be in, because it has not come so far or cannot end in time, are not computed.
+//
+// Numbers are wide, except in runs of steps (plain_runs.hpp) that plain doubles suffice for. Both
+// have the same bits.
 #pragma once
 
 #include <vecdet/args/ctc_loss.hpp>
+#include <vecdet/kernels/ctc_loss/plain_runs.hpp>
 #include <vecdet/kernels/ctc_loss/scratch.hpp>
 #include <vecdet/kernels/ctc_loss/wide_numbers.hpp>
 #include <vecdet/simd/bits.hpp>
@@ -28,16 +32,6 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 using detail::ctc_args;
-
-/// x, where `mask` (1 or 0) is 1, and otherwise y.
-VECDET_INLINE wide_row choose(const double_row& mask, const wide_row& x, const wide_row& y) {
-  const auto is_set = mask > double_row(0.5);
-  return {select(is_set, x.v, y.v), select(is_set, x.k, y.k)};
-}
-
-VECDET_INLINE wide_row same_number(const wide_array& array, index_t i) {
-  return {double_row(array.v[i]), double_row(array.k[i])};
-}
 
 template <class T>
 class ctc_paths {
@@ -89,8 +83,8 @@ class ctc_paths {
         copy(s_.old_labels, at, s_.forward.labels, 0);
         step_forward(first, end, true);
       }
-      for (index_t t = end - 1; t >= first; --t)
-        step_backward(t, t - first, 1 / sum[0], exponent[0]);
+      for (index_t i = (end - first - 1) / steps_of_run * steps_of_run; i >= 0; i -= steps_of_run)
+        run_backward(run_at(first, end, i), {1 / sum[0], exponent[0]});
     }
   }
 
@@ -105,6 +99,11 @@ class ctc_paths {
 
   index_t end_of_block(index_t first) const {
     return steps_ - first < block_ ? steps_ : first + block_;
+  }
+  /// The run at step i of the block [first, end).
+  static ctc_run run_at(index_t first, index_t end, index_t i) {
+    const index_t begin = first + i;
+    return {begin, end - begin < steps_of_run ? end : begin + steps_of_run, i};
   }
   void copy(const wide_array& from, index_t i, const wide_array& to, index_t k) const {
     for (index_t s = 0; s < lanes_; s += row_lanes) to.store(k + s, from.load(i + s));
@@ -153,13 +152,21 @@ class ctc_paths {
   /// the next loop, because processors wait for such numbers to reach the cache.
   void step_forward(index_t first, index_t last, bool is_kept) {
     for (index_t t = first; t < last; ++t) gather_logits(t, t - first);
-    const bool is_expanded = class_lanes_ < lanes_;
     // The forward variables are written last: their memory has the potentials of the classes.
-    const wide_array& potentials = is_expanded ? s_.blanks : s_.potentials;
-    for (index_t t = first; t < last; ++t) set_potentials(t, t - first, potentials);
-    for (index_t t = first; is_expanded && t < last; ++t) expand(t, (t - first) * lanes_);
-    for (index_t t = first; t < last; ++t) advance(t, t - first, is_kept);
+    const wide_array& potentials = is_expanded() ? s_.blanks : s_.potentials;
+    const index_t steps = last - first;
+    for (index_t i = 0; i < steps; i += steps_of_run) {
+      const ctc_run run = run_at(first, last, i);
+      double_row least = 0.0;
+      for (index_t t = run.first; t < run.last; ++t)
+        set_potentials(t, t - first, potentials, least);
+      alignas(64) double lane[row_lanes];
+      store_pack<N>(lane, least);
+      is_plain_[i / steps_of_run] = least16(lane) >= least_difference;
+    }
+    for (index_t i = 0; i < steps; i += steps_of_run) run_forward(run_at(first, last, i), is_kept);
   }
+  bool is_expanded() const { return class_lanes_ < lanes_; }
 
   /// The logits of the classes and of the blank, until the forward variables of labels take their
   /// memory.
@@ -175,7 +182,8 @@ class ctc_paths {
   }
 
   /// The offset of step t, which is step i of its block, and the potentials of its classes.
-  void set_potentials(index_t t, index_t i, const wide_array& potentials) {
+  /// @param least of the logits of a run, minus their offset
+  void set_potentials(index_t t, index_t i, const wide_array& potentials, double_row& least) {
     const real* const logits = logits_of(i);
     row_pack<real> greatest = -largest<real>;
     for (index_t c = 0; c < class_lanes_; c += row_lanes)
@@ -187,6 +195,7 @@ class ctc_paths {
     for (index_t c = 0; c < class_lanes_; c += row_lanes) {
       const double_row d = load_double(logits + c) - double_row(offset);
       differences_ = differences_ + d;  // NaN if a logit is NaN or +infinity
+      least = min(least, d);
       const wide_row p = wide_exp(d);
       potentials.store(i * lanes_ + c, choose(load_pack<N>(s_.is_class + c), p, zero()));
       // The last lane is that of the blank, after all classes.
@@ -200,14 +209,26 @@ class ctc_paths {
     }
   }
 
-  /// The potentials of labels from those of their classes.
-  void expand(index_t t, index_t at) {
-    const double *const v = s_.blanks.v + at, *const k = s_.blanks.k + at;
-    for (index_t s = first_lane(t), end = end_of_lanes(t); s < end; ++s) {
-      const index_t c = s_.class_of[s];
-      s_.potentials.v[at + s] = v[c];
-      s_.potentials.k[at + s] = k[c];
+  /// The potentials of labels, or their exponents, from those of their classes.
+  void expand(index_t t, const double* from, double* to) const {
+    for (index_t s = first_lane(t), end = end_of_lanes(t); s < end; ++s)
+      to[s] = from[s_.class_of[s]];
+  }
+  /// The exponents of potentials that are 0 or at least e^-19.
+  void set_exponents(const ctc_run& run) const {
+    for (index_t at = run.i * lanes_, end = at + (run.last - run.first) * lanes_; at < end;
+         at += row_lanes) {
+      const auto is_positive = load_pack<N>(s_.potentials.v + at) > double_row(0.0);
+      store_pack<N>(s_.potentials.k + at,
+                    select(is_positive, double_row(0.0), double_row(exponent_of_zero)));
     }
+  }
+
+  ctc_block<wide_array> wide_block() const {
+    return {s_.potentials, s_.blank_potentials, s_.blanks, s_.labels};
+  }
+  ctc_block<plain_array> plain_block() const {
+    return {{s_.potentials.v}, {s_.blank_potentials.v}, {s_.blanks.v}, {s_.labels.v}};
   }
 
   /// Fetches the row four steps after x, that of step t, into the cache. Processors do not foresee
@@ -219,68 +240,113 @@ class ctc_paths {
     for (index_t c = 0; c < args_.classes; c += line) __builtin_prefetch(next + c);
   }
 
+  void run_forward(const ctc_run& run, bool is_kept) {
+    bool& is_plain = is_plain_[run.i / steps_of_run];
+    const bool are_exponents_0 = is_plain;
+    for (index_t t = run.first; is_expanded() && t < run.last; ++t) {
+      const index_t at = (run.i + t - run.first) * lanes_;
+      expand(t, s_.blanks.v + at, s_.potentials.v + at);
+      if (!are_exponents_0) expand(t, s_.blanks.k + at, s_.potentials.k + at);
+    }
+    // Lanes of the step before are read, too.
+    const index_t low = first_lane(run.first - 1), high = end_of_lanes(run.last - 1);
+    is_plain = is_plain && make_plain(s_.forward, low, high, -1, s_.exponents, s_.factors);
+    if (!is_plain) {
+      if (are_exponents_0) set_exponents(run);
+      advance(run, s_.forward, wide_block(), is_kept);
+      return;
+    }
+    advance(run, plain_states(s_.forward, s_.factors), plain_block(), is_kept);
+    make_wide(s_.forward.blanks, 0, low, high, s_.exponents);
+    make_wide(s_.forward.labels, 0, low, high, s_.exponents);
+    double* const kept = exponents_of(run);
+    for (index_t s = low; is_kept && s < high; s += row_lanes)
+      store_pack<N>(kept + s, load_pack<N>(s_.exponents + s));
+  }
+  /// The exponents of the forward variables that a run has kept.
+  double* exponents_of(const ctc_run& run) const { return s_.blanks.k + run.i * lanes_; }
+
   /// From the last lanes to the first: these still read the labels of the step before.
-  void advance(index_t t, index_t i, bool is_kept) {
-    const index_t at = i * lanes_;
-    const ctc_states& now = s_.forward;
-    const wide_row p_blank = same_number(s_.blank_potentials, i);
-    const index_t first = first_lane(t);
-    for (index_t s = end_of_lanes(t) - row_lanes; s >= first; s -= row_lanes) {
-      const wide_row blank = now.blanks.load(s), label = now.labels.load(s);
-      const wide_row both = blank + now.labels.load(s - 1);
-      const wide_row from = choose(load_pack<N>(s_.skips + s), both, blank);
-      const wide_row new_blank = both * p_blank;
-      const wide_row new_label = (label + from) * s_.potentials.load(at + s);
-      now.blanks.store(s, new_blank);
-      now.labels.store(s, new_label);
-      if (is_kept) {
-        s_.blanks.store(at + s, new_blank);
-        s_.labels.store(at + s, new_label);
+  template <class States, class Array>
+  void advance(const ctc_run& run, const States& now, const ctc_block<Array>& block, bool is_kept) {
+    for (index_t t = run.first; t < run.last; ++t) {
+      const index_t i = run.i + t - run.first, at = i * lanes_, first = first_lane(t);
+      const auto p_blank = same_number(block.blank_potentials, i);
+      for (index_t s = end_of_lanes(t) - row_lanes; s >= first; s -= row_lanes) {
+        const auto blank = now.blanks.load(s), label = now.labels.load(s);
+        const auto both = blank + now.label_before(s);
+        const auto from = choose(load_pack<N>(s_.skips + s), both, blank);
+        const auto new_blank = both * p_blank;
+        const auto new_label = (label + from) * block.potentials.load(at + s);
+        now.blanks.store(s, new_blank);
+        now.labels.store(s, new_label);
+        if (is_kept) {
+          block.blanks.store(at + s, new_blank);
+          block.labels.store(at + s, new_label);
+        }
       }
     }
   }
 
-  /// From the first lanes to the last, and the occupancies of step t, which is step i of its block.
-  void step_backward(index_t t, index_t i, double factor, double exponent) {
-    const index_t at = i * lanes_;
-    const ctc_states& now = s_.backward;
-    const wide_row p_blank = same_number(s_.blank_potentials, i);
-    real* const to = args_.occupancies + args_.row_number(sample_, t) * args_.lanes;
-    double_row in_blanks = 0.0;
-    const index_t first = first_lane(t), end = end_of_lanes(t);
-    for (index_t s = 0; s < first; ++s) to[s] = 0;
-    for (index_t s = end; s < lanes_; ++s) to[s] = 0;
-    for (index_t s = first; s < end; s += row_lanes) {
-      const wide_row blank = now.blanks.load(s), label = now.labels.load(s);
-      const wide_row next_blank = now.blanks.load(s + 1);
-      const wide_row both = blank + label, next = next_blank + now.labels.load(s + 1);
-      const wide_row new_label = label + choose(load_pack<N>(s_.skips + s + 1), next, next_blank);
-      const double_row in_labels = occupancy(s_.labels.load(at + s), new_label, factor, exponent);
-      in_blanks = in_blanks + occupancy(s_.blanks.load(at + s), both, factor, exponent);
-      store_occupancies(to + s, in_labels);
-      now.blanks.store(s, both * p_blank);
-      now.labels.store(s, new_label * s_.potentials.load(at + s));
+  void run_backward(const ctc_run& run, const wide_occupancies& occupancies) {
+    const bool was_plain = is_plain_[run.i / steps_of_run];
+    // Lanes of the step after are read, too.
+    const index_t low = first_lane(run.first), high = end_of_lanes(run.last);
+    if (was_plain && make_plain(s_.backward, low, high, 1, s_.exponents, s_.factors)) {
+      const double* const forward = exponents_of(run);
+      for (index_t s = low; s < end_of_lanes(run.last - 1); s += row_lanes) {
+        const double_row k = load_pack<N>(forward + s) + load_pack<N>(s_.exponents + s) -
+                             double_row(occupancies.exponent);
+        store_pack<N>(s_.roots + s,
+                      power_of_half_step(min(max(k, double_row(-20.0)), double_row(20.0))));
+      }
+      retreat(run, plain_states(s_.backward, s_.factors), plain_block(),
+              plain_occupancies{occupancies.factor, s_.roots});
+      make_wide(s_.backward.blanks, 0, low, high, s_.exponents);
+      make_wide(s_.backward.labels, 0, low, high, s_.exponents);
+      return;
     }
-    alignas(64) double lane[row_lanes];
-    store_pack<N>(lane, in_blanks);
-    double sum = 0;
-    for (const double x : lane) sum += x;
-    to[count_] = static_cast<real>(sum);
+    if (was_plain) {
+      set_exponents(run);
+      const index_t first = first_lane(run.first - 1), end = end_of_lanes(run.last - 1);
+      for (index_t i = run.i + run.last - run.first - 1; i >= run.i; --i) {
+        make_wide(s_.labels, i * lanes_, first, end, exponents_of(run));
+        make_wide(s_.blanks, i * lanes_, first, end, exponents_of(run));
+      }
+    }
+    retreat(run, s_.backward, wide_block(), occupancies);
   }
 
-  /// forward backward / all, from 0 to 1. Below 2^-100 it is 0: as a float it would be denormal, or
-  /// the gradient would.
-  static VECDET_INLINE double_row occupancy(const wide_row& forward, const wide_row& backward,
-                                            double factor, double exponent) {
-    using bits = pack<std::uint64_t, N>;
-    const double_row k = max(forward.k + backward.k - double_row(exponent), double_row(-4.0));
-    const double_row shifted =
-        VECDET_ORDERED(min(k, double_row(2.0)) + double_row(6755399441055744.0));
-    const double_row power =
-        bit_cast<double>((bit_cast<std::uint64_t>(shifted) << 58) + bits(0x3ff0000000000000));
-    const double_row x = min(forward.v * backward.v * double_row(factor) * power, double_row(1.0));
-    return select(x >= double_row(0x1p-100), x, double_row(0.0));
+  /// From the first lanes to the last, and the occupancies.
+  template <class States, class Array, class Occupancies>
+  void retreat(const ctc_run& run, const States& now, const ctc_block<Array>& block,
+               const Occupancies& occupancies) {
+    for (index_t t = run.last - 1; t >= run.first; --t) {
+      const index_t i = run.i + t - run.first, at = i * lanes_;
+      const auto p_blank = same_number(block.blank_potentials, i);
+      real* const to = args_.occupancies + args_.row_number(sample_, t) * args_.lanes;
+      double_row in_blanks = 0.0;
+      const index_t first = first_lane(t), end = end_of_lanes(t);
+      for (index_t s = 0; s < first; ++s) to[s] = 0;
+      for (index_t s = end; s < lanes_; ++s) to[s] = 0;
+      for (index_t s = first; s < end; s += row_lanes) {
+        const auto blank = now.blanks.load(s), label = now.labels.load(s);
+        const auto next_blank = now.blank_after(s);
+        const auto both = blank + label, next = next_blank + now.label_after(s);
+        const auto new_label = label + choose(load_pack<N>(s_.skips + s + 1), next, next_blank);
+        store_occupancies(to + s, occupancies.of(s, block.labels.load(at + s), new_label));
+        in_blanks = in_blanks + occupancies.of(s, block.blanks.load(at + s), both);
+        now.blanks.store(s, both * p_blank);
+        now.labels.store(s, new_label * block.potentials.load(at + s));
+      }
+      alignas(64) double lane[row_lanes];
+      store_pack<N>(lane, in_blanks);
+      double sum = 0;
+      for (const double x : lane) sum += x;
+      to[count_] = static_cast<real>(sum);
+    }
   }
+
   VECDET_INLINE void store_occupancies(real* to, const double_row& x) const {
     if constexpr (sizeof(real) == sizeof(float))
       store_pack<N / 2>(to, narrow(x));
@@ -308,6 +374,7 @@ class ctc_paths {
   const index_t* label_;
   ctc_scratch s_;
   double_row differences_ = 0.0;
+  bool is_plain_[ctc_scratch::most_runs];  ///< of the runs of a block
 };
 
 }  // namespace VECDET_TARGET

@@ -28,6 +28,10 @@ struct wide_array {
 /// The variables of one step, with 16 zeros before and after the lanes.
 struct ctc_states {
   wide_array blanks, labels;
+
+  VECDET_INLINE wide_row label_before(index_t s) const { return labels.load(s - 1); }
+  VECDET_INLINE wide_row label_after(index_t s) const { return labels.load(s + 1); }
+  VECDET_INLINE wide_row blank_after(index_t s) const { return blanks.load(s + 1); }
 };
 
 /// The scratch memory of a sample with this many lanes. The forward variables of all steps would
@@ -37,6 +41,8 @@ struct ctc_scratch {
   ctc_states forward, backward;
   double* skips;                      ///< 1 or 0; skips[lanes] is 0
   double* is_class;                   ///< 1, and 0 after the classes
+  double *exponents, *factors;        ///< of lanes in a run, with 16 before and after the exponents
+  double* roots;                      ///< likewise, see plain_occupancies
   index_t* classes;                   ///< of the target, see set_classes()
   index_t* class_of;                  ///< the place of each label's class; of other lanes: a 0
   wide_array blanks, labels;          ///< the forward variables of a block: its steps x lanes
@@ -49,6 +55,9 @@ struct ctc_scratch {
     backward = states(lanes);
     skips = take(lanes + row_lanes);
     is_class = take(lanes);
+    exponents = take(lanes + 2 * row_lanes) + row_lanes;
+    factors = take(lanes);
+    roots = take(lanes);
     classes = reinterpret_cast<index_t*>(take(lanes));
     class_of = reinterpret_cast<index_t*>(take(lanes));
     const index_t block = block_of(steps, lanes);
@@ -68,7 +77,7 @@ struct ctc_scratch {
                           : some < block_lanes        ? block_lanes
                                                       : some;
     const index_t blocks = steps / block_of(steps, lanes) + 1;
-    return (8 * padded + 4 * lanes + row_lanes + 6 * block + 2 * whole_rows(most) +
+    return (9 * padded + 6 * lanes + row_lanes + 6 * block + 2 * whole_rows(most) +
             4 * blocks * lanes) *
            index_t{sizeof(double)};
   }
@@ -77,6 +86,7 @@ struct ctc_scratch {
     const index_t block = lanes * 8 > block_lanes ? 8 : block_lanes / lanes;
     return steps < block ? (steps > 0 ? steps : 1) : block;
   }
+  static constexpr index_t most_runs = 32;  ///< of a block
   static index_t whole_rows(index_t size) { return (size + row_lanes - 1) / row_lanes * row_lanes; }
 
  private:
