@@ -148,6 +148,7 @@ def problems():
         "ctc_beams": lambda: v.ctc_beams(steps),
         "masks_from_prototypes": lambda: v.masks_from_prototypes(features[0], logits, boxes,
                                                                  (16, 16)),
+        "paste_masks": lambda: v.paste_masks(logits.reshape(8, 2, 2), boxes, (16, 16)),
         "ctc_greedy": lambda: v.ctc_greedy(steps),
         "distribution_focal_loss": lambda: v.distribution_focal_loss(rows, places, "sum"),
         "distribution_focal_loss_and_grad": lambda: v.distribution_focal_loss_and_grad(

@@ -5,6 +5,7 @@
 // documented error.
 #include "support/data.hpp"
 #include "support/isa.hpp"
+#include "support/owned_masks.hpp"
 #include "support/random.hpp"
 #include "support/refusals.hpp"
 #include "support/values.hpp"
@@ -30,26 +31,6 @@ namespace {
 constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr mask_rule all_rules[] = {mask_rule::native, mask_rule::upsampled, mask_rule::cropped};
-
-/// Owns what a call returns.
-struct owned_masks {
-  std::vector<index_t> boxes, offsets;
-  std::vector<std::uint8_t> pixels;
-  mask_pixels kind;
-
-  explicit owned_masks(const masks_view& found)
-      : boxes(found.boxes.data(), found.boxes.data() + 4 * found.boxes.size()),
-        offsets(found.offsets.begin(), found.offsets.end()),
-        pixels(found.pixels.begin(), found.pixels.end()),
-        kind(found.kind) {}
-  masks_view view() const {
-    return {boxes_view<const index_t>(boxes.data(), boxes.size() / 4),
-            vector_view<const index_t>(offsets), vector_view<const std::uint8_t>(pixels), kind};
-  }
-  bool operator==(const owned_masks& other) const {
-    return boxes == other.boxes && offsets == other.offsets && pixels == other.pixels;
-  }
-};
 
 template <class T>
 struct masks_problem {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks from prototypes, one object after the other: logits within the box, enlarged to the picture
-// one row after the other, and compared with 0. Pixels are bits, as in vecdet's masks.
+// Masks from prototypes and pasted masks, one object after the other: logits within the box,
+// enlarged to the picture one row after the other, and compared with 0. Pixels are bits, as in
+// vecdet's masks.
 #pragma once
 
 #include "loops.hpp"
@@ -20,6 +21,10 @@ VECDET_PLAIN_LOOPS(
                                      std::int64_t height, std::int64_t width,
                                      const float* coefficients, const std::int64_t* boxes,
                                      std::int64_t count, std::int64_t side,
-                                     plain_masks_memory& memory, std::uint8_t* pixels);)
+                                     plain_masks_memory& memory, std::uint8_t* pixels);
+    /// `maps` are side x side. Masks that lie partly outside are cut off.
+    void plain_paste_masks(const float* maps, std::int64_t side, const float* boxes,
+                           std::int64_t count, std::int64_t height, std::int64_t width,
+                           float threshold, plain_masks_memory& memory, std::uint8_t* pixels);)
 
 }  // namespace vecdet::bench

@@ -981,6 +981,13 @@ typedef struct vecdet_prototype_masks_params {
   vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS
 } vecdet_prototype_masks_params;
 
+/// Parameters of vecdet_paste_masks().
+typedef struct vecdet_paste_masks_params {
+  /// a pixel belongs to the object if its number is above this; default 0.5
+  double threshold;
+  vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS
+} vecdet_paste_masks_params;
+
 /// The defaults of vecdet_prototype_masks_params.
 vecdet_prototype_masks_params vecdet_prototype_masks_params_default(void);
 
@@ -994,6 +1001,21 @@ vecdet_status vecdet_masks_from_prototypes(vecdet_dtype type, const void* protot
     images, int64_t channels, int64_t height, int64_t width, const float* coefficients, int64_t
     coefficient_stride, const float* boxes, int64_t count, const int64_t* image_offsets, const
     vecdet_grid_size* sizes, int64_t size_count, const vecdet_prototype_masks_params* params,
+    vecdet_workspace* workspace, vecdet_masks* masks);
+
+/// The defaults of vecdet_paste_masks_params.
+vecdet_paste_masks_params vecdet_paste_masks_params_default(void);
+
+/// The masks of `count` objects, from a map of probabilities of each (count x height x width of
+/// float or bfloat16), enlarged to its box and pasted into the picture by the rule of torchvision's
+/// paste_masks_in_image. `boxes` are x1 y1 x2 y2 in pixels. The objects of image k are
+/// [image_offsets[k], image_offsets[k + 1]) of `images` images; null: there is one image. `sizes`
+/// are those of the pictures, one per image, or one for all (`size_count` 1). `params` null: the
+/// defaults. The memory of `masks` belongs to `workspace`, which must not be null, and is valid
+/// until its next use.
+vecdet_status vecdet_paste_masks(vecdet_dtype type, const void* maps, int64_t height, int64_t width,
+    const float* boxes, int64_t count, const int64_t* image_offsets, int64_t images, const
+    vecdet_grid_size* sizes, int64_t size_count, const vecdet_paste_masks_params* params,
     vecdet_workspace* workspace, vecdet_masks* masks);
 
 // ------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of masks from prototypes.
+// The rules of masks from prototypes, and of pasted masks.
 #pragma once
 
 #include <vecdet/masks_view.hpp>
@@ -19,6 +19,11 @@ enum class mask_rule {
 
 struct prototype_masks_params {
   mask_rule rule = mask_rule::native;      ///< the order of steps
+  mask_pixels pixels = mask_pixels::bits;  ///< how the result is stored
+};
+
+struct paste_masks_params {
+  double threshold = 0.5;  ///< a pixel belongs to the object if its number is above this
   mask_pixels pixels = mask_pixels::bits;  ///< how the result is stored
 };
 

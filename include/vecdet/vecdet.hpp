@@ -48,6 +48,7 @@
 #include <vecdet/multiscale_roi_align.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/parallel.hpp>
+#include <vecdet/paste_masks.hpp>
 #include <vecdet/postprocess.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/query_class_cost.hpp>

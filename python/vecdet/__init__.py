@@ -55,7 +55,7 @@ from ._losses import (bce_loss, bce_loss_and_grad, complete_box_iou_loss,
                       sigmoid_focal_loss, sigmoid_focal_loss_and_grad, smooth_l1_loss,
                       smooth_l1_loss_and_grad, softmax_cross_entropy_loss,
                       softmax_cross_entropy_loss_and_grad, varifocal_loss, varifocal_loss_and_grad)
-from ._masks import Masks, masks_from_prototypes
+from ._masks import Masks, masks_from_prototypes, paste_masks
 from ._nms import MergedBoxes, batched_nms, merge_boxes, nms, soft_nms
 from ._queries import assign_least_cost, match_queries, set_loss_and_grad
 from ._sequences import CtcBeam, CtcText, ctc_beams, ctc_greedy
@@ -86,9 +86,9 @@ __all__ = [
     "elementwise_iou", "elementwise_rotated_iou", "encode_boxes", "encode_distances", "filter_topk",
     "generalized_box_iou", "generalized_box_iou_loss", "generalized_box_iou_loss_and_grad",
     "letterbox", "make_anchors", "make_points", "make_ssd_anchors", "masks_from_prototypes",
-    "match_anchors", "match_queries", "merge_boxes", "multiscale_roi_align", "nms", "postprocess",
-    "postprocess_box_head", "postprocess_detr", "postprocess_yolo", "profile", "pyramid_levels",
-    "quality_focal_loss", "quality_focal_loss_and_grad", "regression_loss",
+    "match_anchors", "match_queries", "merge_boxes", "multiscale_roi_align", "nms", "paste_masks",
+    "postprocess", "postprocess_box_head", "postprocess_detr", "postprocess_yolo", "profile",
+    "pyramid_levels", "quality_focal_loss", "quality_focal_loss_and_grad", "regression_loss",
     "regression_loss_and_grad", "remove_small_boxes", "roi_align", "roi_align_grad",
     "rotated_box_area", "rotated_box_convert", "rotated_box_iou", "rotated_nms", "sample_balanced",
     "set_isa", "set_loss_and_grad", "set_threads", "sigmoid_focal_loss",

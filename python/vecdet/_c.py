@@ -346,6 +346,13 @@ class prototype_masks_params(Structure):
     ]
 
 
+class paste_masks_params(Structure):
+    _fields_ = [
+        ("threshold", c_double),
+        ("pixels", c_int),
+    ]
+
+
 class nms_params(Structure):
     _fields_ = [
         ("iou_threshold", c_double),
@@ -717,6 +724,10 @@ FUNCTIONS = {
     "vecdet_masks_from_prototypes": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p, c_int64, c_void_p,
         c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
+    "vecdet_paste_masks_params_default": (paste_masks_params, []),
+    "vecdet_paste_masks": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p,
+        c_int64, c_void_p, c_void_p, c_void_p]),
     "vecdet_nms_params_default": (nms_params, []),
     "vecdet_nms_params_torchvision": (nms_params, [
         c_double]),

@@ -67,6 +67,8 @@ class _Workspace(threading.local):
 _workspace = _Workspace()
 _masks_from_prototypes = library.vecdet_masks_from_prototypes
 _masks_params = params_of(_c.prototype_masks_params)
+_paste_masks = library.vecdet_paste_masks
+_paste_params = params_of(_c.paste_masks_params)
 
 
 def _copied(found: Any) -> Masks:
@@ -80,6 +82,13 @@ def _copied(found: Any) -> Masks:
     offsets = array(found.offsets, found.count + 1, int64)
     return Masks(array(found.boxes, (found.count, 4), int64), offsets,
                  array(found.pixels, offsets.item(found.count), uint8), mask_pixels[found.kind])
+
+
+def _pictures(function: str, size: Any) -> tuple[bytes, int]:
+    """The size of each picture, and their number."""
+    if len(shape_of(size)) == 2:
+        return grid_sizes_of(function, size, "size", "image")
+    return integers_packed(*pair(function, "size", size, integer)), 1
 
 
 # Keywords of prototype_masks_params
@@ -128,10 +137,7 @@ def masks_from_prototypes(
     offsets = None
     if image_offsets is not None:
         offsets = integers(function, "image_offsets", image_offsets, images + 1)
-    if len(shape_of(size)) == 2:
-        sizes, size_count = grid_sizes_of(function, size, "size", "image")
-    else:
-        sizes, size_count = integers_packed(*pair(function, "size", size, integer)), 1
+    sizes, size_count = _pictures(function, size)
     params = _masks_params(
         function, choice(mask_rule, function, "rule", rule),
         choice(mask_pixels, function, "pixels", pixels))
@@ -140,4 +146,53 @@ def masks_from_prototypes(
         TYPES[maps.dtype], address(maps), images, count, height, width, address(rows), count,
         address(corners), len(corners), optional(offsets), sizes, size_count, params,
         _workspace.handle.address, byref(found)), function)
+    return _copied(found)
+
+
+# Keywords of paste_masks_params
+def paste_masks(
+    maps: ArrayLike,
+    boxes: ArrayLike,
+    size: Sequence[Any],
+    image_offsets: ArrayLike | None = None,
+    *,
+    threshold: float = 0.5,
+    pixels: str = "bits",
+) -> Masks:
+    """The masks of Mask R-CNN (https://arxiv.org/abs/1703.06870): each object's map, enlarged to
+    its box and pasted into the picture by the rule of torchvision's ``paste_masks_in_image``.
+
+    Args:
+        maps: [N, M, M], or [N, 1, M, M]: probabilities; float32 or bfloat16.
+        boxes: [N, 4], x1, y1, x2, y2 in pixels of the picture.
+        size: (height, width) of the picture, or one for each image; sides of 0 to 2^20.
+        image_offsets: [images + 1]: where the objects of each image begin, and the last ones end.
+            None: there is one image.
+        threshold: a pixel belongs to the object if its number is above this. Default 0.5.
+        pixels: how the result is stored: "bits" (one bit each, the lowest of a byte first; rows are
+            padded with zeros to whole bytes) or "bytes" (one byte each, 1 or 0). Default "bits".
+
+    >>> paste_masks([[[0.9]]], [[1, 1, 3, 3]], (5, 5)).full(5, 5)[0].sum().item()
+    5
+    """
+    function = "paste_masks"
+    own = small_floats(function, "maps", maps)
+    if own.ndim not in (3, 4) or own.ndim == 4 and own.shape[1] != 1:
+        raise wrong_shape(function, "maps", own, "[N, height, width] or [N, 1, height, width]")
+    corners = box_rows(function, "boxes", float32s(function, "boxes", boxes))
+    if len(own) != len(corners):
+        raise wrong_shape(function, "maps", own, f"[{len(corners)}, ...], one map per box")
+    offsets, images = None, 1
+    if image_offsets is not None:
+        offsets = integers(function, "image_offsets", image_offsets)
+        images = offsets.size - 1
+        if offsets.ndim != 1 or images < 0:
+            raise wrong_shape(function, "image_offsets", offsets, "[images + 1]")
+    sizes, size_count = _pictures(function, size)
+    params = _paste_params(function, threshold, choice(mask_pixels, function, "pixels", pixels))
+    found = _c.masks()
+    check(_paste_masks(
+        TYPES[own.dtype], address(own), *own.shape[-2:], address(corners), len(corners),
+        optional(offsets), images, sizes, size_count, params, _workspace.handle.address,
+        byref(found)), function)
     return _copied(found)

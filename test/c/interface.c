@@ -258,6 +258,14 @@ static void test_losses(void) {
   FAILS("workspace is null",
         vecdet_masks_from_prototypes(VECDET_FLOAT32, prototypes, 1, 1, 1, 4, &factor, 1, object, 1,
                                      NULL, &picture, 1, NULL, NULL, &masks));
+  const float own_map[] = {0.9f}, of_map[] = {1, 1, 3, 3};
+  const vecdet_grid_size small = {5, 5};
+  SUCCEEDS(vecdet_paste_masks(VECDET_FLOAT32, own_map, 1, 1, of_map, 1, NULL, 1, &small, 1, NULL,
+                              of_masks, &masks));
+  CHECK(masks.count == 1 && masks.boxes[2] == 5 && masks.offsets[1] == 5);
+  CHECK(masks.pixels[1] == 4 && masks.pixels[2] == 14 && masks.pixels[4] == 0);
+  FAILS("masks is null", vecdet_paste_masks(VECDET_FLOAT32, own_map, 1, 1, of_map, 1, NULL, 1,
+                                            &small, 1, NULL, of_masks, NULL));
   vecdet_workspace_free(of_masks);
   const float bins[] = {0.5f, 1};
   SUCCEEDS(vecdet_distribution_focal_loss(logits, 2, 2, 2, bins, NULL, 1, &loss));

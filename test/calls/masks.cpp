@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalogue.hpp"
 #include <vecdet/masks.hpp>
+#include <vecdet/paste_masks.hpp>
 
 #include <string>
 #include <tuple>
 
 namespace vecdet::test {
 namespace {
+
+auto parts(const masks_view& masks) {
+  return std::make_tuple(boxes_view<const index_t>(masks.boxes),
+                         vector_view<const index_t>(masks.offsets),
+                         vector_view<const std::uint8_t>(masks.pixels));
+}
 
 /// Shapes are objects x prototypes x height x width of the prototypes x the side of the picture.
 template <class T>
@@ -50,12 +57,6 @@ struct masks_calls {
     for (float& x : boxes) x *= static_cast<float>(side) / 80;
   }
 
-  static auto parts(const masks_view& masks) {
-    return std::make_tuple(boxes_view<const index_t>(masks.boxes),
-                           vector_view<const index_t>(masks.offsets),
-                           vector_view<const std::uint8_t>(masks.pixels));
-  }
-
   void list(call_list& c) {
     add(c, "native", mask_rule::native);
     add(c, "upsampled", mask_rule::upsampled);
@@ -84,6 +85,61 @@ struct masks_calls {
   }
 };
 
+/// Shapes are objects x height x width of the maps x height x width of the picture.
+template <class T>
+struct paste_calls {
+  index_t objects, height, width;
+  grid_size picture;
+  placed<T> maps;
+  placed_boxes<float> boxes;
+  placed<index_t> image_offsets;
+  std::vector<grid_size> one_size, sizes;
+  masks_workspace workspace;
+
+  static std::vector<shape> sweep(index_t length) {
+    return {{2, 3, length, 9, 2 * length + 1}, {2, length, 5, length + 7, 20}};
+  }
+  static shape sized(index_t rows) { return {rows / 100 + 4, 14, 14, 90, 150}; }
+  static bool takes(const problem& p) { return p.shape[3] <= 1 << 20 && p.shape[4] <= 1 << 20; }
+
+  static index_t objects_of(const problem& p) {
+    return p.exact_count(p.shape[0], static_cast<std::size_t>(p.shape[1] * p.shape[2]) * sizeof(T) +
+                                         4 * sizeof(float));
+  }
+
+  paste_calls(operands& make, const problem& p)
+      : objects(objects_of(p)),
+        height(p.shape[1]),
+        width(p.shape[2]),
+        picture{p.shape[3], p.shape[4]},
+        maps(make.numbers<T>(objects * height * width, 0, 1)),
+        boxes(make.rois<float>(objects, 80, 80)),
+        image_offsets(make.copy(std::vector<index_t>{0, objects / 3, objects})),
+        one_size{picture},
+        sizes{picture, {picture.height / 2 + 1, picture.width}} {
+    for (index_t i = 0; i < 4 * objects; ++i)
+      boxes[i] *= static_cast<float>(i % 2 == 0 ? picture.width : picture.height) / 80;
+  }
+
+  void list(call_list& c) {
+    const auto view = [=] {
+      return feature_view<const T>(maps.data(), objects, 1, height, width, feature_layout::nchw);
+    };
+    c.add("paste_masks/", reads(maps, boxes), [=](threading policy) {
+      return parts(paste_masks(view(), boxes.in(), {}, one_size, {}, workspace, policy));
+    });
+    c.add("paste_masks//bytes_of_a_batch", reads(maps, boxes, image_offsets),
+          [=](threading policy) {
+            paste_masks_params params;
+            params.threshold = 0.25;
+            params.pixels = mask_pixels::bytes;
+            return parts(paste_masks(view(), boxes.in(), image_offsets.in(), sizes, params,
+                                     workspace, policy));
+          });
+  }
+};
+
+const registered_family pasted = calls_of<paste_calls, float, bfloat16>("paste_masks");
 const registered_family registered = calls_of<masks_calls, float, bfloat16>("masks");
 
 }  // namespace

@@ -3,6 +3,7 @@
 // bytes agree, and pixels are those of the reference unless a logit is near 0 or not finite.
 // Instruction sets must agree.
 #include "fuzz_input.hpp"
+#include "mask_checks.hpp"
 #include <vecdet/reference/masks.hpp>
 
 #include <algorithm>
@@ -14,19 +15,6 @@
 using namespace vecdet;
 
 namespace {
-
-void check_rectangles(const masks_view& masks, index_t count) {
-  if (masks.size() != count || masks.offsets.size() != count + 1 || masks.offsets[0] != 0)
-    fuzz::fail("the masks have other sizes");
-  for (index_t i = 0; i < count; ++i) {
-    const index_t height = masks.boxes(i, 3) - masks.boxes(i, 1);
-    if (height < 0 || masks.boxes(i, 2) < masks.boxes(i, 0) || masks.boxes(i, 0) < 0 ||
-        masks.boxes(i, 1) < 0 ||
-        masks.offsets[i + 1] - masks.offsets[i] != height * masks.row_bytes(i))
-      fuzz::fail("a mask has a wrong rectangle");
-  }
-  if (masks.offsets[count] != masks.pixels.size()) fuzz::fail("the pixels have another size");
-}
 
 template <class T>
 void fuzz_type(fuzz::input& in) {
@@ -62,8 +50,8 @@ void fuzz_type(fuzz::input& in) {
     params.pixels = mask_pixels::bytes;
     const masks_view bytes =
         masks_from_prototypes(maps, rows, corners, offsets, sizes, params, of_bytes, policy);
-    check_rectangles(bits, count);
-    check_rectangles(bytes, count);
+    fuzz::check_rectangles(bits, count);
+    fuzz::check_rectangles(bytes, count);
     for (const std::uint8_t byte : bits.pixels) results.add(byte);
     for (index_t image = 0; image < images; ++image) {
       const grid_size size = sizes[size_count == 1 ? 0 : static_cast<std::size_t>(image)];

@@ -109,6 +109,7 @@ def calls():
         "ctc_greedy": {"inputs": bins}, "ctc_beams": {"inputs": bins},
         "masks_from_prototypes": {"prototypes": maps[0], "coefficients": logits, "boxes": boxes,
                                   "size": (16, 16)},
+        "paste_masks": {"maps": np.full((8, 2, 2), 0.9), "boxes": boxes, "size": (16, 16)},
         "nms": {"boxes": boxes, "scores": scores, "iou_threshold": 0.5},
         "batched_nms": {"boxes": boxes, "scores": scores, "idxs": labels, "iou_threshold": 0.5},
         "soft_nms": {"boxes": boxes, "scores": scores},

@@ -283,7 +283,9 @@ class Mistakes(unittest.TestCase):
 
 
 def flat(result):
-    """All numbers of a result."""
+    """All numbers and texts of a result."""
+    if isinstance(result, str):
+        return [result]
     if isinstance(result, (tuple, list)):
         return [x for part in result for x in flat(part)]
     return np.asarray(result, np.float64).ravel().tolist()

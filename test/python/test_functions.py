@@ -587,6 +587,58 @@ class Losses(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, text):
                 vecdet.masks_from_prototypes(**arguments)
 
+    def test_paste_masks(self):
+        def pasted(probabilities, box, height, width):
+            """torchvision's rule, in double."""
+            count = len(probabilities)
+            padded = np.pad(probabilities.astype(np.float64), 1)
+            centre, half = (box[2:] + box[:2]) / 2, (box[2:] - box[:2]) / 2 * (count + 2) / count
+            first = np.trunc(centre - half).astype(int)
+            sides = np.maximum(np.trunc(centre + half).astype(int) - first + 1, 1)
+            picture = np.zeros((height, width))
+            for axis, pixels in ((0, sides[1]), (1, sides[0])):
+                at = np.maximum((np.arange(pixels) + 0.5) * ((count + 2) / pixels) - 0.5, 0)
+                before = np.minimum(at.astype(int), count + 1)
+                weight = (at - before).reshape((-1, 1) if axis == 0 else -1)
+                after = np.take(padded, np.minimum(before + 1, count + 1), axis)
+                padded = np.take(padded, before, axis) * (1 - weight) + after * weight
+            (x1, y1), (x2, y2) = np.maximum(first, 0), first + sides
+            picture[y1:y2, x1:x2] = padded[y1 - first[1]:height - first[1],
+                                           x1 - first[0]:width - first[0]]
+            return picture
+
+        maps = generator.random((7, 14, 14)).astype(np.float32)
+        boxes = some_boxes(7, 70)
+        height, width = 80, 100
+        exact = np.array([pasted(*pair, height, width) for pair in zip(maps, boxes)])
+        for threshold, pixels in ((0.5, "bits"), (0.3, "bytes")):
+            masks = vecdet.paste_masks(maps[:, None], boxes, (height, width), threshold=threshold,
+                                       pixels=pixels)
+            differ = masks.full(height, width) != (exact > threshold)
+            self.assertLess(np.abs(exact[differ] - threshold).max(initial=0), 1e-5)
+        batch = vecdet.paste_masks(maps, boxes, [(height, width), (20, 30)], [0, 3, 7])
+        np.testing.assert_array_equal(
+            batch.full(height, width)[:3],
+            vecdet.paste_masks(maps, boxes, (height, width)).full(height, width)[:3])
+        self.assertLessEqual(batch.boxes[3:, 2].max(), 30)
+        none = vecdet.paste_masks(np.zeros((0, 1, 28, 28)), np.zeros((0, 4)), (5, 6))
+        self.assertEqual(none.full(5, 6).shape, (0, 5, 6))
+        for text, change in {
+            r"maps.shape is \[14, 14\], expected \[N, height, width\]": {"maps": maps[0]},
+            r"maps.shape is \[7, 2, 14, 7\], expected": {"maps": maps.reshape(7, 2, 14, 7)},
+            r"maps.shape is \[6, 14, 14\], expected \[7, ...\], one map per box":
+                {"maps": maps[1:]},
+            "threshold is nan, expected a number that is finite": {"threshold": np.nan},
+            "pixels is 'rle', expected 'bits', 'bytes'": {"pixels": "rle"},
+            r"size has a side of -1 pixels for image 0, expected sides of 0": {"size": (3, -1)},
+            "size has 2 pictures, expected 1, the number of images": {"size": [(3, 4), (3, 4)]},
+            r"image_offsets.shape is \[0\], expected \[images \+ 1\]": {"image_offsets": []},
+            "image_offsets.1. is 6, expected 7, the number of boxes": {"image_offsets": [0, 6]},
+        }.items():
+            with self.assertRaisesRegex(ValueError, "vecdet.paste_masks: " + text):
+                vecdet.paste_masks(**{"maps": maps, "boxes": boxes, "size": (height, width),
+                                      **change})
+
     def test_ctc_greedy(self):
         logits = generator.normal(0, 2, (30, 4, 3)).astype(np.float32)
         lengths = np.array([30, 0, 17, 1])

@@ -82,6 +82,42 @@ struct prototype_masks_kernels {
               float* scratch);
 };
 
+/// A pasted mask: its pixels, and the rectangle to which its map is enlarged.
+struct paste_plan {
+  mask_span x, y;
+  double left, top, width, height;  ///< whole pixels
+  index_t offset;                   ///< of its pixels
+  index_t row_bytes;                ///< from one row to the next
+};
+
+template <class T>
+struct paste_masks_args {
+  const T* maps;
+  index_t height, width;
+  float threshold;
+  const paste_plan* masks;
+  index_t most_columns, most_rows;  ///< of a mask's pixels
+  mask_pixels kind;
+  std::uint8_t* pixels;
+
+  /// The distance of rows of the map, which has a border of one location.
+  constexpr index_t map_stride() const { return width + 2 + 16; }
+  constexpr index_t map_size() const { return (height + 2) * map_stride() + 32; }
+  constexpr index_t pixels_size() const { return (most_columns + 15) / 16 * 16; }
+  /// Of the locations and weights along both sides of a mask.
+  constexpr index_t axes_size() const { return most_columns + most_rows + 2 * mask_axis_padding; }
+  /// In numbers.
+  constexpr index_t scratch_size() const {
+    return map_size() + 2 * pixels_size() + 2 * axes_size();
+  }
+};
+
+template <class T>
+struct paste_masks_kernels {
+  /// Computes the pixels of the masks [first, last). `scratch` is aligned to 64 bytes.
+  void (*run)(const paste_masks_args<T>&, index_t first, index_t last, float* scratch);
+};
+
 }  // namespace detail
 }  // namespace VECDET_ABI
 }  // namespace vecdet

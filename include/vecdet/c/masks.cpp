@@ -2,6 +2,7 @@
 // Masks of objects: rectangles of pixels.
 #include <vecdet/c/support.hpp>
 #include <vecdet/masks.hpp>
+#include <vecdet/paste_masks.hpp>
 
 /// Masks: rectangles of a picture's pixels, and which of them belong to the object. Pixels outside
 /// the rectangle do not. A mask has the pixels in columns [x1, x2) and rows [y1, y2), row by row; a
@@ -20,6 +21,15 @@ namespace {
 vecdet_masks c_masks(const masks_view& masks) {
   return {masks.size(), masks.boxes.data(), masks.offsets.data(), masks.pixels.data(),
           static_cast<vecdet_mask_pixels>(masks.kind)};
+}
+
+std::vector<grid_size> pictures_of(const char* function, const vecdet_grid_size* sizes,
+                                   int64_t count) {
+  detail::check(count >= 0, function, "size_count", count, "0 or more");
+  check_pointer(sizes, function, "sizes", count);
+  std::vector<grid_size> all;
+  for (int64_t i = 0; i < count; ++i) all.push_back({sizes[i].height, sizes[i].width});
+  return all;
 }
 
 }  // namespace
@@ -42,11 +52,8 @@ VECDET_C vecdet_status vecdet_masks_from_prototypes(
   return guarded([&] {
     check_pointer(workspace, function, "workspace");
     check_pointer(masks, function, "masks");
-    detail::check(size_count >= 0, function, "size_count", size_count, "0 or more");
-    check_pointer(sizes, function, "sizes", size_count);
     const auto p = params_of<prototype_masks_params>(params, function);
-    std::vector<grid_size> all;
-    for (int64_t i = 0; i < size_count; ++i) all.push_back({sizes[i].height, sizes[i].width});
+    const std::vector<grid_size> all = pictures_of(function, sizes, size_count);
     with_type<float, bfloat16>(type, function, [&](auto of) {
       using T = typename decltype(of)::type;
       const feature_view<const T> maps(as<T>(prototypes), images, channels, height, width,
@@ -57,6 +64,39 @@ VECDET_C vecdet_status vecdet_masks_from_prototypes(
             maps, rows, boxes_view<const float>(boxes, count),
             image_offsets == nullptr ? vector_view<const index_t>()
                                      : vector_view<const index_t>(image_offsets, images + 1),
+            vector_view<const grid_size>(all), p, workspace->get<masks_workspace>(), policy));
+      });
+    });
+  });
+}
+
+/// The masks of `count` objects, from a map of probabilities of each (count x height x width of
+/// float or bfloat16), enlarged to its box and pasted into the picture by the rule of torchvision's
+/// paste_masks_in_image. `boxes` are x1 y1 x2 y2 in pixels. The objects of image k are
+/// [image_offsets[k], image_offsets[k + 1]) of `images` images; null: there is one image. `sizes`
+/// are those of the pictures, one per image, or one for all (`size_count` 1). `params` null: the
+/// defaults. The memory of `masks` belongs to `workspace`, which must not be null, and is valid
+/// until its next use.
+VECDET_C vecdet_status vecdet_paste_masks(vecdet_dtype type, const void* maps, int64_t height,
+                                          int64_t width, const float* boxes, int64_t count,
+                                          const int64_t* image_offsets, int64_t images,
+                                          const vecdet_grid_size* sizes, int64_t size_count,
+                                          const vecdet_paste_masks_params* params,
+                                          vecdet_workspace* workspace, vecdet_masks* masks) {
+  constexpr const char* function = "paste_masks";
+  return guarded([&] {
+    check_pointer(workspace, function, "workspace");
+    check_pointer(masks, function, "masks");
+    const auto p = params_of<paste_masks_params>(params, function);
+    const std::vector<grid_size> all = pictures_of(function, sizes, size_count);
+    detail::check(images >= 0 && images < detail::max_elements<index_t>, function, "images", images,
+                  "0 or more");
+    with_type<float, bfloat16>(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const feature_view<const T> view(as<T>(maps), count, 1, height, width, feature_layout::nchw);
+      on_threads([&](threading policy) {
+        *masks = c_masks(paste_masks(
+            view, boxes_view<const float>(boxes, count), optional_view(image_offsets, images + 1),
             vector_view<const grid_size>(all), p, workspace->get<masks_workspace>(), policy));
       });
     });

@@ -7,7 +7,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
-#include <vecdet/impl/check_offsets.hpp>
+#include <vecdet/impl/mask_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/masks.hpp>
 #include <vecdet/parallel.hpp>
@@ -37,11 +37,6 @@ inline const char* mask_rule_name(const char* function, mask_rule rule) {
       return "cropped";
   }
   throw_invalid_argument(function, "params.rule", static_cast<int>(rule), "a mask_rule");
-}
-
-inline void check_mask_pixels(const char* function, mask_pixels kind) {
-  check_member(kind == mask_pixels::bits || kind == mask_pixels::bytes, function, "params",
-               "pixels", static_cast<int>(kind), "a mask_pixels");
 }
 
 /// The whole numbers i with begin <= i and i < end, of those in [0, size). In double, which holds
@@ -313,22 +308,13 @@ masks_view masks_from_prototypes(feature_view<T> prototypes, matrix_view<const f
   if (count > 0)
     detail::check_size(function, "coefficients.cols()", coefficients.cols(), prototypes.channels(),
                        "the number of prototypes");
-  if (image_offsets.empty()) {
+  if (image_offsets.empty())
     detail::check(images == 1 || (images == 0 && count == 0), function, "image_offsets.size()", 0,
                   "one more than there are images");
-  } else {
+  else
     detail::check_size(function, "image_offsets.size()", image_offsets.size(), images + 1,
                        "one more than there are images");
-    detail::check_offsets(function, "image_offsets", image_offsets, count, "the number of boxes");
-  }
-  if (sizes.size() != 1)
-    detail::check_size(function, "sizes.size()", sizes.size(), images, "the number of images");
-  constexpr index_t longest = 1 << 20;
-  for (index_t k = 0; k < sizes.size(); ++k)
-    for (const index_t side : {sizes[k].height, sizes[k].width})
-      if (side < 0 || side > longest)
-        detail::throw_invalid_argument(function, detail::element("sizes", k), side,
-                                       "sides of 0 to 2^20 pixels");
+  detail::check_pictures(function, image_offsets, sizes, images, count);
   return detail::prototype_masks_call<value_of<T>>(prototypes, coefficients, boxes, image_offsets,
                                                    sizes, params,
                                                    detail::workspace_access::buffers(workspace))

@@ -16,6 +16,7 @@ namespace detail {
 
 struct masks_buffers {
   std::vector<mask_plan> plans;
+  std::vector<paste_plan> pastes;
   std::vector<mask_picture> pictures;
   std::vector<std::int32_t> locations;
   std::vector<float> weights;

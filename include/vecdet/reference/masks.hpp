@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks from prototypes, one pixel at a time in double, by ultralytics' rules.
+// Masks from prototypes, by ultralytics' rules, and pasted masks, by torchvision's rule, one pixel
+// at a time in double.
 #pragma once
 
 #include <vecdet/feature_view.hpp>
@@ -135,6 +136,55 @@ class prototype_masks {
   mask_rule rule_;
   mask_region rows_, columns_;
 };
+
+/// The rectangle to which torchvision's paste_masks_in_image enlarges an object's map, with its
+/// border, along one side. Its pixels are [begin, begin + size); of inverted boxes, none is used.
+struct pasted_side {
+  bool is_empty = true;
+  double begin = 0, size = 1;
+
+  pasted_side(float from, float to, index_t locations) {
+    if (locations == 0) return;
+    const auto factor =
+        static_cast<float>(static_cast<double>(locations + 2) / static_cast<double>(locations));
+    volatile float half = (to - from) * 0.5f, centre = (to + from) * 0.5f;
+    half = half * factor;
+    const volatile float first = centre - half, last = centre + half;
+    if (!std::isfinite(first) || !std::isfinite(last)) return;
+    begin = std::trunc(static_cast<double>(first));
+    const double end = std::trunc(static_cast<double>(last)) + 1;
+    is_empty = end <= begin;
+    size = std::max(end - begin, 1.0);
+  }
+  /// The position of a pixel's centre among `locations`, those of the border included.
+  double at(index_t pixel, index_t locations) const {
+    const double scale = static_cast<double>(locations) / size;
+    const double position = (static_cast<double>(pixel) - begin + 0.5) * scale - 0.5;
+    return std::min(std::max(position, 0.0), static_cast<double>(locations - 1));
+  }
+};
+
+/// The number of a pixel by torchvision's rule; 0 outside the rectangle. `map` is height x width.
+template <class T>
+double pasted(const T* map, index_t height, index_t width, const float* box, index_t x, index_t y) {
+  const pasted_side across(box[0], box[2], width), down(box[1], box[3], height);
+  const auto is_inside = [](const pasted_side& side, index_t i) {
+    const auto pixel = static_cast<double>(i);
+    return !side.is_empty && pixel >= side.begin && pixel < side.begin + side.size;
+  };
+  if (!is_inside(across, x) || !is_inside(down, y)) return 0;
+  const double left = across.at(x, width + 2), top = down.at(y, height + 2);
+  const auto column = static_cast<index_t>(left), row = static_cast<index_t>(top);
+  const double u = left - static_cast<double>(column), v = top - static_cast<double>(row);
+  const auto at = [&](index_t i, index_t j) {  // with the border
+    if (i < 1 || i > height || j < 1 || j > width) return 0.0;
+    return static_cast<double>(map[(i - 1) * width + j - 1]);
+  };
+  const auto between = [&](index_t i) {
+    return u > 0 ? (1 - u) * at(i, column) + u * at(i, column + 1) : at(i, column);
+  };
+  return v > 0 ? (1 - v) * between(row) + v * between(row + 1) : between(row);
+}
 
 }  // namespace reference
 }  // namespace VECDET_ABI

@@ -266,6 +266,16 @@ struct fields_of<vecdet_prototype_masks_params> {
 };
 
 template <>
+struct fields_of<vecdet_paste_masks_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.threshold, c.threshold, "params.threshold");
+    copy(p.pixels, c.pixels, "params.pixels");
+  }
+};
+
+template <>
 inline constexpr int enumerators<vecdet_nms_format> = 3;
 
 template <>

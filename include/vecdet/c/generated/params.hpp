@@ -201,6 +201,13 @@ typedef struct vecdet_prototype_masks_params {
   vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS
 } vecdet_prototype_masks_params;
 
+/// Parameters of vecdet_paste_masks().
+typedef struct vecdet_paste_masks_params {
+  /// a pixel belongs to the object if its number is above this; default 0.5
+  double threshold;
+  vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS
+} vecdet_paste_masks_params;
+
 /// Parameters of vecdet_nms(), vecdet_batched_nms() and vecdet_rotated_nms(). Going down the
 /// scores, a box is kept unless a kept box of its class and image overlaps it by more than the
 /// threshold. The defaults are those of torchvision's NMS with a threshold of 0.5.

@@ -148,6 +148,11 @@ VECDET_C vecdet_prototype_masks_params vecdet_prototype_masks_params_default(voi
   return c_params_of<vecdet_prototype_masks_params>(prototype_masks_params());
 }
 
+/// The defaults of vecdet_paste_masks_params.
+VECDET_C vecdet_paste_masks_params vecdet_paste_masks_params_default(void) {
+  return c_params_of<vecdet_paste_masks_params>(paste_masks_params());
+}
+
 /// The defaults of vecdet_nms_params.
 VECDET_C vecdet_nms_params vecdet_nms_params_default(void) {
   return c_params_of<vecdet_nms_params>(nms_params());

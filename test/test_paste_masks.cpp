@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pasted masks: golden vectors of torchvision's rule; the kernels against the reference on every
+// instruction set, with maps and pictures of many sizes, both kinds of pixels, boxes of any kind,
+// batches and threads; numbers that are not finite; and every documented error.
+#include "support/data.hpp"
+#include "support/isa.hpp"
+#include "support/owned_masks.hpp"
+#include "support/random.hpp"
+#include "support/values.hpp"
+#include <vecdet/paste_masks.hpp>
+#include <vecdet/reference/masks.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <tbb/task_arena.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+template <class T>
+struct paste_problem {
+  index_t height, width;
+  std::vector<grid_size> sizes;
+  std::vector<T> maps = {};
+  std::vector<float> boxes = {};
+  std::vector<index_t> offsets = {};
+  paste_masks_params params = {};
+
+  index_t count() const { return static_cast<index_t>(boxes.size() / 4); }
+
+  /// Boxes of all kinds: most are proper, some of them on whole pixels; others are inverted,
+  /// outside, less than a pixel or not finite.
+  void make(index_t objects, std::uint64_t seed) {
+    random_generator random(seed);
+    for (index_t i = 0; i < objects * height * width; ++i)
+      maps.push_back(to<T>(random.uniform(0, 1)));
+    for (index_t i = 0; i < objects; ++i) {
+      const auto w = static_cast<double>(sizes[0].width);
+      const auto h = static_cast<double>(sizes[0].height);
+      double box[4] = {random.uniform(-0.3, 1.3) * w, random.uniform(-0.3, 1.3) * h,
+                       random.uniform(-0.3, 1.3) * w, random.uniform(-0.3, 1.3) * h};
+      const index_t kind = random.below(16);
+      if (kind > 1 && box[0] > box[2]) std::swap(box[0], box[2]);
+      if (kind > 1 && box[1] > box[3]) std::swap(box[1], box[3]);
+      if (kind == 2) box[random.below(4)] = std::nan("");
+      if (kind == 3) box[2] = static_cast<double>(infinity);
+      if (kind == 4) box[0] = -3e9, box[2] = 3e9;
+      if (kind == 5) box[0] = box[1] = 0, box[2] = w, box[3] = h;
+      if (kind == 6) box[2] = box[0] + 0.3, box[3] = box[1] + 0.3;
+      if (kind == 7) box[1] = -1e30, box[3] = 1e30;
+      for (double& x : box) {
+        if (kind > 12) x = std::floor(x);
+        boxes.push_back(static_cast<float>(x));
+      }
+    }
+  }
+
+  masks_view run(masks_workspace& workspace, threading policy = threading::sequential) const {
+    const feature_view<const T> view(maps.data(), count(), 1, height, width, feature_layout::nchw);
+    return paste_masks(view, boxes_view<const float>(boxes.data(), count()), offsets, sizes, params,
+                       workspace, policy);
+  }
+};
+
+/// Checks every pixel; one whose number is within the rounding of the threshold may be either.
+template <class T>
+void check_pixels(const paste_problem<T>& p, const masks_view& found) {
+  index_t wrong = 0, near = 0;
+  REQUIRE(found.size() == p.count());
+  REQUIRE(found.offsets.size() == p.count() + 1);
+  CHECK(found.offsets[p.count()] == found.pixels.size());
+  index_t image = 0;
+  for (index_t i = 0; i < p.count(); ++i) {
+    while (!p.offsets.empty() && i >= p.offsets[static_cast<std::size_t>(image + 1)]) ++image;
+    const grid_size size = p.sizes[p.sizes.size() == 1 ? 0 : static_cast<std::size_t>(image)];
+    const auto side = [&](int k) { return found.boxes(i, k); };
+    CHECK((side(0) >= 0 && side(1) >= 0 && side(2) <= size.width && side(3) <= size.height));
+    CHECK(found.offsets[i + 1] - found.offsets[i] == (side(3) - side(1)) * found.row_bytes(i));
+    const T* const map = &p.maps[static_cast<std::size_t>(i * p.height * p.width)];
+    const float* const box = &p.boxes[static_cast<std::size_t>(4 * i)];
+    const reference::pasted_side across(box[0], box[2], p.width), down(box[1], box[3], p.height);
+    const auto last = [](const reference::pasted_side& of, index_t most) {
+      return static_cast<index_t>(
+          std::min(std::max(of.begin + of.size, 0.0), static_cast<double>(most)));
+    };
+    if (side(2) == 0)
+      CHECK((side(0) == 0 && side(1) == 0 && side(3) == 0));
+    else
+      CHECK((side(2) == last(across, size.width) && side(3) == last(down, size.height)));
+    const double threshold = static_cast<double>(static_cast<float>(p.params.threshold));
+    const bool may_be_empty = side(2) == 0 && (across.is_empty || down.is_empty);
+    for (index_t y = 0; y < size.height; ++y)
+      for (index_t x = 0; x < size.width; ++x) {
+        if (may_be_empty) continue;
+        const bool is_inside = x >= side(0) && x < side(2) && y >= side(1) && y < side(3);
+        const double number = reference::pasted(map, p.height, p.width, box, x, y);
+        if (found.has(i, x, y) == (is_inside && number > threshold)) continue;
+        ++(is_inside && std::abs(number - threshold) < 0x1p-20 ? near : wrong);
+      }
+  }
+  CHECK(wrong == 0);
+  CHECK(near <= 2 + p.count() / 4);
+}
+
+template <class T>
+void check(paste_problem<T> p, index_t objects, std::uint64_t seed) {
+  p.make(objects, seed);
+  masks_workspace workspace;
+  for (const mask_pixels kind : {mask_pixels::bits, mask_pixels::bytes}) {
+    p.params.pixels = kind;
+    INFO(std::string(dtype_name<T>()), " map ", p.height, "x", p.width, " picture ",
+         p.sizes[0].height, "x", p.sizes[0].width);
+    std::vector<owned_masks> fused;
+    for_each_isa([&](isa set) {
+      const owned_masks found(p.run(workspace));
+      check_pixels(p, found.view());
+      tbb::task_arena arena(3);
+      arena.execute([&] { CHECK((owned_masks(p.run(workspace, threading::parallel)) == found)); });
+      if (set == isa::baseline) return;
+      if (!fused.empty()) CHECK((found == fused[0]));
+      fused = {found};
+    });
+  }
+}
+
+}  // namespace
+
+TEST_CASE("paste_masks: golden vectors") {
+  if (!has_data("golden_masks/paste_masks.npy", "pasted masks against torchvision")) return;
+  const auto golden = [](const std::string& name) {
+    return load_npy<float>(data_path("golden_masks/paste_" + name + ".npy")).values;
+  };
+  constexpr index_t height = 90, width = 120;
+  paste_problem<float> p{28, 28, {{height, width}}};
+  p.maps = golden("masks");
+  p.boxes = golden("boxes");
+  const auto result = golden("result");
+  REQUIRE(result.size() == static_cast<std::size_t>(p.count() * height * width));
+  for_each_isa([&](isa) {
+    masks_workspace workspace;
+    for (const double threshold : {0.5, 0.25}) {
+      p.params.threshold = threshold;
+      const masks_view found = p.run(workspace);
+      int differ = 0;
+      for (std::size_t k = 0; k < result.size(); ++k) {
+        const auto at = static_cast<index_t>(k);
+        const bool has = found.has(at / (height * width), at % width, at / width % height);
+        differ += has != (static_cast<double>(result[k]) > threshold);
+      }
+      CHECK(differ == 0);
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("paste_masks: maps and pictures of many sizes", T, float, bfloat16) {
+  std::uint64_t seed = 0;
+  for (const index_t side : {1, 2, 3, 15, 16, 17, 28, 33})
+    check(paste_problem<T>{side, side, {{40, 50}}}, 12, ++seed);
+  check(paste_problem<T>{5, 31, {{33, 70}}}, 12, ++seed);
+  check(paste_problem<T>{28, 28, {{7, 9}}}, 12, ++seed);  // reduced
+  check(paste_problem<T>{28, 28, {{1, 300}}}, 12, ++seed);
+  check(paste_problem<T>{14, 14, {{9, 65536}}}, 3, ++seed);
+}
+
+TEST_CASE("paste_masks: batches") {
+  paste_problem<float> p{14, 14, {{60, 80}, {33, 20}, {0, 0}, {90, 40}}};
+  p.offsets = {0, 5, 5, 8, 16};
+  check(p, 16, 3);
+  p.sizes = {{60, 80}};
+  check(p, 16, 4);
+}
+
+TEST_CASE("paste_masks: thresholds") {
+  paste_problem<float> p{14, 14, {{60, 80}}};
+  for (const double threshold : {0.0, 0.3, 1.0, -0.5}) {
+    p.params.threshold = threshold;
+    check(p, 8, 5);
+  }
+  // Above, not from the threshold on.
+  p = {1, 1, {{3, 3}}, {0.5f}, {0, 0, 2, 2}};
+  p.params.threshold = 0.5;
+  masks_workspace workspace;
+  CHECK(!p.run(workspace).has(0, 1, 1));
+  p.params.threshold = 0.4999;
+  CHECK(p.run(workspace).has(0, 1, 1));
+}
+
+TEST_CASE("paste_masks: numbers that are not finite") {
+  paste_problem<float> p{14, 14, {{60, 80}}};
+  p.make(6, 8);
+  for (std::size_t i = 0; i < p.maps.size(); i += 37) p.maps[i] = i % 2 == 0 ? quiet_nan : infinity;
+  std::vector<owned_masks> fused;
+  for_each_isa([&](isa set) {
+    masks_workspace workspace;
+    const owned_masks found(p.run(workspace));
+    if (set == isa::baseline) return;
+    if (!fused.empty()) CHECK((found == fused[0]));
+    fused = {found};
+  });
+  p.maps.assign(p.maps.size(), quiet_nan);
+  masks_workspace workspace;
+  const masks_view found = p.run(workspace);
+  CHECK(!found.pixels.empty());
+  CHECK(std::count(found.pixels.begin(), found.pixels.end(), 0) == found.pixels.size());
+}
+
+TEST_CASE("paste_masks: no objects, empty pictures and maps") {
+  masks_workspace workspace;
+  paste_problem<float> p{28, 28, {{60, 80}}};
+  CHECK(p.run(workspace).size() == 0);
+  p.offsets = {0, 0, 0};
+  CHECK(p.run(workspace).offsets.size() == 1);
+  for (const grid_size size : {grid_size{0, 8}, {8, 0}, {0, 0}}) {
+    p = {2, 2, {size}};
+    p.make(3, 1);
+    p.boxes = {0, 0, 8, 8, 1, 1, 2, 2, 0, 0, 4, 4};
+    CHECK(p.run(workspace).pixels.size() == 0);
+  }
+  p = {0, 3, {{8, 8}}};
+  p.boxes = {0, 0, 8, 8};
+  CHECK(p.run(workspace).pixels.size() == 0);
+  CHECK(p.run(workspace).boxes(0, 2) == 0);
+}
+
+TEST_CASE("paste_masks: documented errors") {
+  paste_problem<float> p{4, 5, {{16, 20}}};
+  p.make(4, 1);
+  masks_workspace workspace;
+  const owned_masks before(p.run(workspace));
+  const auto fails = [&](const std::string& message, const auto& change) {
+    paste_problem<float> other = p;
+    change(other);
+    INFO(message);
+    CHECK_THROWS_WITH_AS(other.run(workspace), doctest::Contains(message.c_str()),
+                         std::invalid_argument);
+  };
+  using problem = paste_problem<float>;
+  fails("vecdet::paste_masks: image_offsets[2] is 3, expected 4, the number of boxes",
+        [](problem& q) {
+          q.offsets = {0, 2, 3};
+        });
+  fails("sizes.size() is 2, expected 1, the number of images",
+        [](problem& q) { q.sizes.resize(2); });
+  fails("sizes[0] is 1048577, expected sides of 0 to 2^20 pixels",
+        [](problem& q) { q.sizes[0].height = (1 << 20) + 1; });
+  fails("params.pixels is 7, expected a mask_pixels",
+        [](problem& q) { q.params.pixels = static_cast<mask_pixels>(7); });
+  for (const double threshold : {std::nan(""), 1e39, static_cast<double>(infinity)})
+    fails("expected a number that is finite in float",
+          [&](problem& q) { q.params.threshold = threshold; });
+  const auto with_maps = [&](index_t objects, index_t channels, index_t height, index_t width) {
+    paste_masks(feature_view<const float>(p.maps.data(), objects, channels, height, width,
+                                          feature_layout::nchw),
+                boxes_view<const float>(p.boxes), {}, p.sizes, {}, workspace);
+  };
+  CHECK_THROWS_WITH_AS(with_maps(3, 1, 4, 5),
+                       doctest::Contains("maps.images() is 3, expected 4, the number of boxes"),
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(with_maps(4, 2, 4, 5),
+                       doctest::Contains("maps.channels() is 2, expected 1, one map per object"),
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      with_maps(4, 1, 0, (1 << 20) + 1),
+      doctest::Contains("a side of the maps is 1048577, expected at most 2^20 locations"),
+      std::invalid_argument);
+  CHECK((owned_masks(p.run(workspace)) == before));
+}
