@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the wheel of the NumPy package, vecdet-*-py3-none-manylinux_*.whl, with oneTBB inside.
+# Builds the wheel of the Python package, vecdet-*-py3-none-manylinux_*.whl, with oneTBB inside.
 #
 #   wheel.sh <folder for the wheel>                   for the C and C++ libraries of Debian 11 and newer
 #   wheel.sh --arch arm64 <folder for the wheel>      the same for 64-bit Arm, with the cross compiler
@@ -60,7 +60,7 @@ package=$(echo unpacked/vecdet-*)
 # It exports the functions of c.h and those that the package calls to register the operators in PyTorch.
 symbols() { readelf --dyn-syms --wide "$package/vecdet/libvecdet.so.0" | awk "\$7 ~ /$1/ { print \$8 }" | LC_ALL=C sort; }
 LC_ALL=C sort tree/test/c/symbols.txt tree/test/c/symbols_torch.txt |
-  diff - <(symbols "^[0-9]+\$") >&2 || { echo "libvecdet exports others than c.h has (< c.h)" >&2; exit 1; }
+  diff - <(symbols "^[0-9]+\$") >&2 || { echo "libvecdet's exports (>) differ from symbols.txt and symbols_torch.txt (<)" >&2; exit 1; }
 ! symbols UND | grep -E "torch|N2at|N3c10" >&2 || { echo "libvecdet needs PyTorch" >&2; exit 1; }
 # A unique name: otherwise, the process might use another oneTBB that it has loaded.
 name=$(patchelf --print-needed "$package/vecdet/libvecdet.so.0" | grep libtbb)

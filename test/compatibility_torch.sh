@@ -37,5 +37,8 @@ done
 run ctest --test-dir $build -R torch_detector --output-on-failure
 # A toolchain may link the C++ library into each module.
 run cmake -DCMAKE_SHARED_LINKER_FLAGS=-static-libstdc++ $build
-run ninja -C $build vecdet_torch
-run env PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 python3 /src/test/torch/test_attention.py
+run ninja -C $build vecdet_torch vecdet_c
+run cp $build/python/vecdet/libvecdet.so.0 $build/stable/vecdet/
+for package in python stable; do
+  run env PYTHONPATH=$build/$package PYTHONDONTWRITEBYTECODE=1 python3 /src/test/torch/test_attention.py
+done

@@ -6,7 +6,6 @@
 #include "support/isa.hpp"
 #include "support/random.hpp"
 #include "support/refusals.hpp"
-#include "support/sanitizer.hpp"
 #include "support/values.hpp"
 #include <vecdet/ctc_decoding.hpp>
 #include <vecdet/reference/ctc_decoding.hpp>
@@ -34,14 +33,19 @@ constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
 template <class T>
 reference::ctc_text reference_text(const T* x, index_t steps, index_t stride, index_t classes,
                                    index_t blank) {
+  std::vector<double> greatest, log_sums;  // of each step
+  for (index_t t = 0; t < steps; ++t) {
+    const T* const row = x + t * stride;
+    greatest.push_back(static_cast<double>(*std::max_element(row, row + classes)));
+    double sum = 0;
+    for (index_t i = 0; i < classes; ++i)
+      sum += std::exp(static_cast<double>(row[i]) - greatest.back());
+    log_sums.push_back(std::log(sum));
+  }
   return reference::ctc_greedy(
       [&](index_t t, index_t c) {
-        const T* const row = x + t * stride;
-        const double greatest = static_cast<double>(*std::max_element(row, row + classes));
-        double sum = 0;
-        for (index_t i = 0; i < classes; ++i)
-          sum += std::exp(static_cast<double>(row[i]) - greatest);
-        return static_cast<double>(row[c]) - greatest - std::log(sum);
+        const auto step = static_cast<std::size_t>(t);
+        return static_cast<double>(x[t * stride + c]) - greatest[step] - log_sums[step];
       },
       steps, classes, blank);
 }
@@ -114,7 +118,7 @@ void check(index_t steps, index_t samples, index_t classes, std::uint64_t seed) 
 template <class T>
 void check_shapes() {
   std::uint64_t seed = 0;
-  for (int round = 0; round < (under_sanitizer ? 1 : 4); ++round) {
+  for (int round = 0; round < 4; ++round) {
     for (const index_t classes : {1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 80, 300})
       check<T>(7, 3, classes, ++seed);
     for (const index_t steps : {0, 1, 2, 15, 16, 17, 33, 100}) check<T>(steps, 4, 3, ++seed);

@@ -113,4 +113,4 @@ start=$SECONDS
 make_wheel_root sid sid-wheel-torch ca-certificates,python3-torch,python3-torchvision,python3-pip
 install_wheel
 python /src/test/wheel_torch.py
-echo "from nothing to the first accelerated step: $((SECONDS - start)) s"
+echo "root directory, wheel and an accelerated step: $((SECONDS - start)) s"

@@ -72,7 +72,7 @@ struct ctc_targets {
 
 /// Scratch memory for CTC. It grows to the needs of the largest call and is reused. With the
 /// longest target's labels + 1, rounded up to 16, as s, a call needs 16 steps x samples bytes and,
-/// per thread, 200 KB or 480 s bytes, and at most 4 steps x s bytes. A gradient also needs
+/// per thread, 200 KB or 504 s bytes, and at most 4 steps x s bytes. A gradient also needs
 /// 4 steps x samples x s bytes (8 in double); in bfloat16, 4 for each class per thread. Only one
 /// call at a time may use it.
 class ctc_workspace {

@@ -565,6 +565,8 @@ class Package(unittest.TestCase):
                 ("other = torch.library.Library('vecdet', 'DEF'); "
                  "other.define('nms(Tensor boxes) -> Tensor')",
                  "this process has operators torch.ops.vecdet already, those of another vecdet "),
+                ("import torch.multiprocessing.reductions as reductions; "
+                 "del reductions.StorageWeakRef", f"does not know PyTorch {torch.__version__} ("),
                 ("del torch._C._functorch.get_unwrapped",
                  f"does not know PyTorch {torch.__version__} ("),
                 # A second import says the same, because the first has registered nothing.

@@ -51,7 +51,7 @@ def _register() -> ctypes.CDLL:
                           f"{torch.__version__}. For this one, it must be built: {_BUILD}")
     try:
         from . import _stable
-    except AttributeError as error:
+    except (AttributeError, ImportError) as error:
         raise ImportError(f"vecdet.torch does not know PyTorch {torch.__version__} ({error}): "
                           f"install a newer vecdet, or build vecdet.torch for it: {_BUILD}"
                           ) from error

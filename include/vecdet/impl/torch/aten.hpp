@@ -56,3 +56,21 @@ class watched_memory {
 }  // namespace VECDET_ABI
 }  // namespace vecdet
 #endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+/// The enumerator of a number, which an operator got. A number that the type cannot hold must not
+/// become that of another enumerator.
+template <class Enum>
+Enum enumerator_of(std::int64_t number) {
+  const auto made = static_cast<Enum>(number);
+  return static_cast<std::int64_t>(made) == number ? made : static_cast<Enum>(-1);
+}
+
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

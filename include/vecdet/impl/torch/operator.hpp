@@ -32,7 +32,7 @@ decltype(auto) to_argument(const From& value) {
   if constexpr (std::is_enum<From>::value) {
     return static_cast<std::int64_t>(value);
   } else if constexpr (std::is_enum<To>::value) {
-    return static_cast<To>(value);
+    return enumerator_of<To>(value);
   } else if constexpr (std::is_same<std::decay_t<To>, optional_tensor>::value &&
                        std::is_same<From, at::Tensor>::value) {
     return value.defined() ? optional_tensor(value) : optional_tensor();

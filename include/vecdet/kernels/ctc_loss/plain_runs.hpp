@@ -9,6 +9,7 @@
 // above 2^-411 in eight steps. One that was 0 gets its value from its lane or from the neighbour,
 // whose exponent is at most 4 less, and stays above 2^-667. Sums grow by 2^14, and by what comes
 // from up to eight lanes away, whose exponents are at most 5 more: they stay below 2^336.
+// Exponents of a run are at least -2^52, so that sums of exponents are exact.
 #pragma once
 
 #include <vecdet/kernels/ctc_loss/scratch.hpp>
@@ -20,7 +21,6 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-constexpr index_t steps_of_run = 8;
 /// The least logarithm of a potential in a run, or 0.
 constexpr double least_difference = -19;
 
@@ -93,6 +93,8 @@ inline bool make_plain(const ctc_states& states, index_t first, index_t last, in
     worst = max(worst, max(below(blanks), below(labels)));
     worst = max(worst, max(rise(4), double_row(2.0) * rise(1)));
     worst = max(worst, double_row(-0.5) * rise(1));
+    // Below -2^53, the exponents of wide numbers round in each step.
+    worst = max(worst, double_row(-0x1p-51) * k);
   }
   alignas(64) double lane[row_lanes];
   store_pack<N>(lane, worst);
@@ -162,7 +164,9 @@ struct plain_occupancies {
   VECDET_INLINE double_row of(index_t s, const double_row& forward,
                               const double_row& backward) const {
     const double_row root = load_pack<double_row::batches>(roots + s);
-    return limited((forward * root) * (backward * root) * double_row(factor));
+    // Root times root may be infinite.
+    return limited(VECDET_ORDERED(forward * root) * VECDET_ORDERED(backward * root) *
+                   double_row(factor));
   }
 };
 

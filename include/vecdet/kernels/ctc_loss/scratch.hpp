@@ -34,6 +34,8 @@ struct ctc_states {
   VECDET_INLINE wide_row blank_after(index_t s) const { return blanks.load(s + 1); }
 };
 
+constexpr index_t steps_of_run = 8;  ///< see plain_runs.hpp
+
 /// The scratch memory of a sample with this many lanes. The forward variables of all steps would
 /// leave the cache. Only those at the beginning of each block are kept; the steps of a block are
 /// computed again when the backward variables come to it.
@@ -42,7 +44,7 @@ struct ctc_scratch {
   double* skips;                      ///< 1 or 0; skips[lanes] is 0
   double* is_class;                   ///< 1, and 0 after the classes
   double *exponents, *factors;        ///< of lanes in a run, with 16 before and after the exponents
-  double* roots;                      ///< likewise, see plain_occupancies
+  double* roots;                      ///< of lanes in a run: see plain_occupancies
   index_t* classes;                   ///< of the target, see set_classes()
   index_t* class_of;                  ///< the place of each label's class; of other lanes: a 0
   wide_array blanks, labels;          ///< the forward variables of a block: its steps x lanes
@@ -86,12 +88,12 @@ struct ctc_scratch {
     const index_t block = lanes * 8 > block_lanes ? 8 : block_lanes / lanes;
     return steps < block ? (steps > 0 ? steps : 1) : block;
   }
-  static constexpr index_t most_runs = 32;  ///< of a block
   static index_t whole_rows(index_t size) { return (size + row_lanes - 1) / row_lanes * row_lanes; }
 
- private:
   static constexpr index_t block_lanes = 4096;
+  static constexpr index_t most_runs = block_lanes / row_lanes / steps_of_run;  ///< of a block
 
+ private:
   double* take(index_t count) {
     double* const begin = at_;
     at_ += count;

@@ -29,7 +29,10 @@ struct argument {
   explicit argument(value from) {
     std::conditional_t<std::is_enum<T>::value, std::int64_t, T> number;
     std::memcpy(&number, &from, sizeof(number));
-    get = static_cast<T>(number);
+    if constexpr (std::is_enum<T>::value)
+      get = aten::enumerator_of<T>(number);
+    else
+      get = number;
   }
 };
 

@@ -3,7 +3,9 @@
 //
 // No header of PyTorch is included and no symbol of it is linked: names and types of the functions
 // are the ABI, which PyTorch promises to keep for two years after a release. The library thus loads
-// without PyTorch, and with each version of it from 2.10 on. test/torch/stable_abi.cpp compares the
+// without PyTorch, and with each version of it from 2.10 on. The promise does not cover operators
+// that are called by name (copy_, resize_, permute, empty_like, relu, conv2d, le, where,
+// convolution_backward), which PyTorch seldom changes. test/torch/stable_abi.cpp compares the
 // types with PyTorch's headers.
 #pragma once
 

@@ -58,7 +58,11 @@ class ArrayRef {
   const T* begin() const { return data_; }
   const T* end() const { return data_ + size_; }
   const T& operator[](std::size_t i) const { return data_[i]; }
-  ArrayRef slice(std::size_t first, std::size_t count) const { return {data_ + first, count}; }
+  /// The count is of any integer type: callers pass sizes and dimensions.
+  template <class Count>
+  ArrayRef slice(std::size_t first, Count count) const {
+    return {data_ + first, static_cast<std::size_t>(count)};
+  }
   ArrayRef slice(std::size_t first) const { return slice(first, size_ - first); }
   std::vector<T> vec() const { return {begin(), end()}; }
 
