@@ -418,6 +418,17 @@ TEST_CASE("Errors have the library's text") {
        "vecdet::sigmoid_focal_loss: logits.dtype is Int, expected float32"},
       {[&] { ops::sigmoid_focal_loss(x, labels, 0.25, 2, 0, 1, at::rand({2})); },
        "params.row_weights.size() is 2, expected 0 or "},
+      {[&] { ops::sigmoid_focal_loss(x, labels, 0.25, 2, 0, 1, at::ones({5}, at::kComplexFloat)); },
+       "row_weights.dtype is ComplexFloat, expected real numbers"},
+      // Also if the scale of the mean, which is smaller, is a float.
+      {[&] { ops::smooth_l1_loss(boxes, boxes, 0.1, at::Reduction::Mean, {}, 0x1p129); },
+       "params.scale is 6.8056473384187693e+38, expected a finite float"},
+      {[&] {
+         ops::iou_loss(boxes, boxes, vecdet::iou_kind::giou, at::Reduction::Mean, 1e-7, 0x1p129);
+       },
+       "params.scale is 6.8056473384187693e+38, expected a finite float"},
+      {[&] { ops::softmax_cross_entropy_loss(x, labels, at::Reduction::Mean, 0x1p129); },
+       "params.scale is 6.8056473384187693e+38, expected a finite float"},
       {[&] { ops::sigmoid_focal_loss(x, tracked); },
        "vecdet::sigmoid_focal_loss: targets requires a gradient, expected a tensor without"},
       {[&] { ops::iou_loss(x, x, vecdet::iou_kind::giou); },

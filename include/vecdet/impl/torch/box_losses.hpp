@@ -46,8 +46,8 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
     at::Tensor loss, grad = at::empty({0}, x.options());
     const index_t boxes_given = x.numel() / 4;
     const auto run = [&](const box_selection& selection, index_t selected) {
-      if (reduction == loss_reduction::mean) params.scale /= static_cast<double>(4 * selected);
-      if (reduction == loss_reduction::mean && selected == 0) params.scale = 0;
+      if (reduction == loss_reduction::mean)
+        params.scale = scale_of_mean(function, params.scale, 4 * selected);
       with_element(type, [&](auto element) {
         using T = decltype(element);
         double sum = 0;
@@ -105,8 +105,8 @@ inline loss_tensors iou_loss(const at::Tensor& predicted, const at::Tensor& targ
     const at::Tensor t = contiguous("targets", targets, type);
     iou_loss_params params = params_;
     params.box_weights = weight_of.view();
-    if (reduction == loss_reduction::mean && x.numel() > 0)
-      params.scale /= static_cast<double>(x.numel() / 4);
+    if (reduction == loss_reduction::mean)
+      params.scale = scale_of_mean(function, params.scale, x.numel() / 4);
 
     at::Tensor loss, grad = at::empty({0}, x.options());
     with_element(type, [&](auto element) {

@@ -25,12 +25,12 @@ inline void check_distributions(const char* function, const at::Tensor& logits) 
 /// The loss of rows, computed by `each`, `sum` and `sum_and_grad`. For the mean, `scale` is divided
 /// by `counted` rows; the mean over no rows is NaN, as in torch.
 template <class Each, class Sum, class SumAndGrad>
-loss_tensors loss_of_distributions(const at::Tensor& logits, const rows& x,
+loss_tensors loss_of_distributions(const char* function, const at::Tensor& logits, const rows& x,
                                    loss_reduction reduction, double& scale, index_t counted,
                                    bool needs_grad, bool float_loss, const Each& each,
                                    const Sum& sum, const SumAndGrad& sum_and_grad) {
   const bool is_mean = reduction == loss_reduction::mean;
-  if (is_mean) scale = counted == 0 ? 0 : scale / static_cast<double>(counted);
+  if (is_mean) scale = scale_of_mean(function, scale, counted);
   const auto options = x.tensor.options();
   at::Tensor loss, grad = at::empty({0}, options);
   if (reduction == loss_reduction::none) {
@@ -75,7 +75,7 @@ inline loss_tensors distribution_focal_loss(const at::Tensor& logits, const at::
     distribution_focal_loss_params params = params_;
     params.row_weights = weight_of.view();
     return loss_of_distributions(
-        logits, x, reduction, params.scale, x.count, needs_grad, float_loss,
+        function, logits, x, reduction, params.scale, x.count, needs_grad, float_loss,
         [&](auto rows, auto loss) {
           distribution_focal_loss_unreduced(rows, wanted, loss, params, threads());
         },
@@ -105,7 +105,7 @@ inline loss_tensors softmax_cross_entropy_loss(const at::Tensor& logits, const a
     const labels chosen(function, "labels", labels_, x.count, "one label per row");
     softmax_cross_entropy_params params = params_;
     return loss_of_distributions(
-        logits, x, reduction, params.scale,
+        function, logits, x, reduction, params.scale,
         count_foreground(chosen.view(), params.ignore, params.ignore), needs_grad, float_loss,
         [&](auto rows, auto loss) {
           softmax_cross_entropy_loss_unreduced(rows, chosen.view(), loss, params, threads());

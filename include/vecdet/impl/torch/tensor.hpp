@@ -223,8 +223,9 @@ class weights {
   weights(const char* function, const char* argument, const optional_tensor& tensor) {
     if (!tensor.has_value() || !tensor->defined()) return;
     check_dense(function, argument, *tensor);
-    check(!tensor->is_complex(), function, (std::string(argument) + ".dtype").c_str(),
-          c10::toString(tensor->scalar_type()), "real numbers");
+    check(!at::isComplexType(tensor->scalar_type()), function,
+          (std::string(argument) + ".dtype").c_str(), c10::toString(tensor->scalar_type()),
+          "real numbers");
     tensor_ = contiguous(argument, *tensor, at::kFloat);
   }
   vector_view<const float> view() const {

@@ -113,6 +113,9 @@ constexpr ScalarType kFloat = ScalarType::Float, kBFloat16 = ScalarType::BFloat1
                      kChar = ScalarType::Char, kByte = ScalarType::Byte, kBool = ScalarType::Bool;
 
 constexpr bool isFloatingType(ScalarType type) { return type < ScalarType::Long; }
+constexpr bool isComplexType(ScalarType type) {
+  return type >= ScalarType::ComplexHalf && type <= ScalarType::ComplexDouble;
+}
 inline bool isIntegralType(ScalarType type, bool include_bool) {
   return (type >= ScalarType::Long && type <= ScalarType::Byte) ||
          (include_bool && type == ScalarType::Bool) ||
