@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -91,19 +92,20 @@ void check_pixels(const paste_problem<T>& p, const masks_view& found) {
     const T* const map = &p.maps[static_cast<std::size_t>(i * p.height * p.width)];
     const float* const box = &p.boxes[static_cast<std::size_t>(4 * i)];
     const reference::pasted_side across(box[0], box[2], p.width), down(box[1], box[3], p.height);
-    const auto last = [](const reference::pasted_side& of, index_t most) {
-      return static_cast<index_t>(
-          std::min(std::max(of.begin + of.size, 0.0), static_cast<double>(most)));
+    const auto range = [](const reference::pasted_side& of, index_t most) {
+      const auto within = [&](double x) {
+        return static_cast<index_t>(std::min(std::max(x, 0.0), static_cast<double>(most)));
+      };
+      if (of.is_empty) return std::make_pair(index_t{0}, index_t{0});
+      return std::make_pair(within(of.begin), within(of.begin + of.size));
     };
-    if (side(2) == 0)
-      CHECK((side(0) == 0 && side(1) == 0 && side(3) == 0));
-    else
-      CHECK((side(2) == last(across, size.width) && side(3) == last(down, size.height)));
+    auto columns = range(across, size.width), rows = range(down, size.height);
+    if (columns.first == columns.second || rows.first == rows.second) columns = rows = {0, 0};
+    CHECK((side(0) == columns.first && side(2) == columns.second));
+    CHECK((side(1) == rows.first && side(3) == rows.second));
     const double threshold = static_cast<double>(static_cast<float>(p.params.threshold));
-    const bool may_be_empty = side(2) == 0 && (across.is_empty || down.is_empty);
     for (index_t y = 0; y < size.height; ++y)
       for (index_t x = 0; x < size.width; ++x) {
-        if (may_be_empty) continue;
         const bool is_inside = x >= side(0) && x < side(2) && y >= side(1) && y < side(3);
         const double number = reference::pasted(map, p.height, p.width, box, x, y);
         if (found.has(i, x, y) == (is_inside && number > threshold)) continue;

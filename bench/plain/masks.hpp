@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks from prototypes and pasted masks, one object after the other: logits within the box,
-// enlarged to the picture one row after the other, and compared with 0. Pixels are bits, as in
-// vecdet's masks.
+// Masks from prototypes and pasted masks, one object after the other: logits or probabilities
+// within the box, enlarged to the picture one row after the other, and compared with 0 or the
+// threshold. Pixels are bits, as in vecdet's masks.
 #pragma once
 
 #include "loops.hpp"

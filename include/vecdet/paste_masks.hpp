@@ -10,11 +10,13 @@
 // rows y1 to y2. The part within the picture is the mask's rectangle. A pixel of it belongs to the
 // object if its number is above the threshold.
 //
-// A box that is not finite, also once enlarged, one that is inverted or outside, and a map without
-// locations have an empty mask, 0 0 0 0.
+// The mask is empty, 0 0 0 0, if the map has no locations, if the box is not finite before or after
+// it is enlarged, if x2 < x1 or y2 < y1 of the whole pixels, and if these lie outside the picture.
+// A box without area thus has a pixel, and one slightly outside may have some.
 //
 // The threshold is rounded to float. Pixels are those of exact arithmetic, unless the number is
-// within 2^-20 times the sum of the map's greatest magnitude and the threshold's of the threshold.
+// within 2^-20 times the sum of the map's greatest magnitude and the threshold's of the threshold,
+// or a difference of two numbers overflows, or a product underflows.
 // A number that is NaN belongs to no object; pixels beside numbers that are not finite may be
 // either. Results are bit-identical on any number of threads. No picture of numbers is stored.
 #pragma once

@@ -163,7 +163,8 @@ def paste_masks(
     its box and pasted into the picture by the rule of torchvision's ``paste_masks_in_image``.
 
     Args:
-        maps: [N, M, M], or [N, 1, M, M]: probabilities; float32 or bfloat16.
+        maps: [N, height, width], or [N, 1, height, width]: probabilities; float32 or bfloat16;
+            sides of 0 to 2^20.
         boxes: [N, 4], x1, y1, x2, y2 in pixels of the picture.
         size: (height, width) of the picture, or one for each image; sides of 0 to 2^20.
         image_offsets: [images + 1]: where the objects of each image begin, and the last ones end.

@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <string>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/masks/masks.hpp>
 #endif
@@ -265,7 +264,7 @@ class prototype_masks_call {
         boxes[4 * i + 2] = x.pixels.end;
         boxes[4 * i + 3] = y.pixels.end;
         const index_t more = y.pixels.size() * row_bytes;
-        check(bytes <= max_elements<index_t> - more, function, "boxes.size()", count,
+        check(bytes <= (index_t{1} << 48) - more, function, "boxes.size()", count,
               "masks that fit into memory");
         offsets[i + 1] = bytes += more;
         operations_ += 2 * args_.channels * x.locations.size() * y.locations.size() +

@@ -42,7 +42,7 @@ struct paste_side {
     if (!is_finite(first) || !is_finite(last)) return;
     begin = std::trunc(first);
     const double end = std::trunc(last) + 1;
-    size = std::max(end - begin, 1.0);
+    size = end - begin;
     const auto within = [&](double x) {
       return static_cast<std::int32_t>(std::min(std::max(x, 0.0), static_cast<double>(picture)));
     };
@@ -129,7 +129,7 @@ class paste_masks_call {
       args_.most_columns = std::max(args_.most_columns, width);
       args_.most_rows = std::max(args_.most_rows, height);
       const index_t more = height * row_bytes;
-      check(bytes <= max_elements<index_t> - more, function, "boxes.size()", count,
+      check(bytes <= (index_t{1} << 48) - more, function, "boxes.size()", count,
             "masks that fit into memory");
       offsets[i + 1] = bytes += more;
       operations_ += 3 * width * height + 3 * (args_.height + 2) * width;
