@@ -571,7 +571,19 @@ def _table() -> str:
             "CAST = {\n" + "".join(cast) + "}\n")
 
 
+def _check_shapes() -> None:
+    """Raises if the Python package does not know the shape of an operator's results."""
+    package = INCLUDE.parents[1] / "python/vecdet/torch"
+    known = "".join((package / name).read_text() for name in ("_shapes.py", "_library.py"))
+    for operator in (own for _, listed in FAMILIES.values() for own in listed):
+        if operator.is_computed and not operator.loss and f'"{operator.name}"' not in known:
+            raise ValueError(f"{operator.name}: add the shapes of its results to "
+                             "python/vecdet/torch/_shapes.py, or to _library.py there if they "
+                             "depend on the data")
+
+
 def files(structs: dict[str, Struct], enums: dict[str, Enum]) -> list[tuple[pathlib.Path, str]]:
     """The generated files and their contents."""
+    _check_shapes()
     return ([file for family in FAMILIES for file in _family(family, structs, enums)]
             + [(INCLUDE.parents[1] / "python/vecdet/torch/_table.py", _table())])

@@ -140,17 +140,8 @@ void check(masks_problem<T> p, index_t objects, std::uint64_t seed) {
       INFO(std::string(dtype_name<T>()), " rule ", static_cast<int>(rule), " kind ",
            static_cast<int>(kind), " prototypes ", p.channels, "x", p.height, "x", p.width,
            " picture ", p.sizes[0].height, "x", p.sizes[0].width);
-      std::vector<owned_masks> fused;
-      for_each_isa([&](isa set) {
-        const owned_masks found(p.run(workspace));
-        CHECK(check_pixels(p, found.view()) <= 2);
-        tbb::task_arena arena(3);
-        arena.execute(
-            [&] { CHECK((owned_masks(p.run(workspace, threading::parallel)) == found)); });
-        if (set == isa::baseline) return;
-        if (!fused.empty()) CHECK((found == fused[0]));
-        fused = {found};
-      });
+      check_masks([&](threading policy) { return p.run(workspace, policy); },
+                  [&](const masks_view& found) { CHECK(check_pixels(p, found) <= 2); });
     }
 }
 

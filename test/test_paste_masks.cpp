@@ -20,7 +20,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -124,16 +123,8 @@ void check(paste_problem<T> p, index_t objects, std::uint64_t seed) {
     p.params.pixels = kind;
     INFO(std::string(dtype_name<T>()), " map ", p.height, "x", p.width, " picture ",
          p.sizes[0].height, "x", p.sizes[0].width);
-    std::vector<owned_masks> fused;
-    for_each_isa([&](isa set) {
-      const owned_masks found(p.run(workspace));
-      check_pixels(p, found.view());
-      tbb::task_arena arena(3);
-      arena.execute([&] { CHECK((owned_masks(p.run(workspace, threading::parallel)) == found)); });
-      if (set == isa::baseline) return;
-      if (!fused.empty()) CHECK((found == fused[0]));
-      fused = {found};
-    });
+    check_masks([&](threading policy) { return p.run(workspace, policy); },
+                [&](const masks_view& found) { check_pixels(p, found); });
   }
 }
 

@@ -17,6 +17,29 @@ inline std::pair<std::int64_t, float> location_of(std::int64_t pixel, std::int64
   return {before, static_cast<float>(at - static_cast<double>(before))};
 }
 
+/// Writes the bits of a row of pixels between two rows of locations, of which `memory` has the
+/// columns and weights. Returns the end of the row.
+std::uint8_t* write_row(const float* above, const float* below, float weight, float threshold,
+                        plain_masks_memory& memory, std::uint8_t* pixels) {
+  const auto across = static_cast<std::int64_t>(memory.columns.size());
+  const std::int64_t* const before = memory.columns.data();
+  const float* const weights = memory.weights.data();
+  float* const between = memory.between.data();
+  for (std::int64_t x = 0; x < across; ++x) {
+    const std::int64_t k = before[x];
+    const float upper = above[k] + weights[x] * (above[k + 1] - above[k]);
+    const float lower = below[k] + weights[x] * (below[k + 1] - below[k]);
+    between[x] = upper + weight * (lower - upper);
+  }
+  for (std::int64_t x = 0; x < across; x += 8) {
+    unsigned byte = 0;
+    for (std::int64_t k = 0; k < std::min<std::int64_t>(8, across - x); ++k)
+      byte |= static_cast<unsigned>(between[x + k] > threshold) << k;
+    *pixels++ = static_cast<std::uint8_t>(byte);
+  }
+  return pixels;
+}
+
 }  // namespace
 
 void plain_masks_from_prototypes(const float* prototypes, std::int64_t channels,
@@ -55,25 +78,10 @@ void plain_masks_from_prototypes(const float* prototypes, std::int64_t channels,
       memory.columns[static_cast<std::size_t>(x)] = at.first - left;
       memory.weights[static_cast<std::size_t>(x)] = at.second;
     }
-    const std::int64_t* const before = memory.columns.data();
-    const float* const weights = memory.weights.data();
-    float* const between = memory.between.data();
     for (std::int64_t y = box[1]; y < box[3]; ++y) {
       const auto at = location_of(y, side, height);
       const float* const above = logits + (at.first - top) * stride;
-      const float* const below = above + stride;
-      for (std::int64_t x = 0; x < across; ++x) {
-        const std::int64_t k = before[x];
-        const float upper = above[k] + weights[x] * (above[k + 1] - above[k]);
-        const float lower = below[k] + weights[x] * (below[k + 1] - below[k]);
-        between[x] = upper + at.second * (lower - upper);
-      }
-      for (std::int64_t x = 0; x < across; x += 8) {
-        unsigned byte = 0;
-        for (std::int64_t k = 0; k < std::min<std::int64_t>(8, across - x); ++k)
-          byte |= static_cast<unsigned>(between[x + k] > 0) << k;
-        *pixels++ = static_cast<std::uint8_t>(byte);
-      }
+      pixels = write_row(above, above + stride, at.second, 0.0f, memory, pixels);
     }
   }
 }
@@ -110,25 +118,10 @@ void plain_paste_masks(const float* maps, std::int64_t side, const float* boxes,
       memory.columns[static_cast<std::size_t>(x)] = at.first;
       memory.weights[static_cast<std::size_t>(x)] = at.second;
     }
-    const std::int64_t* const before = memory.columns.data();
-    const float* const weights = memory.weights.data();
-    float* const between = memory.between.data();
     for (std::int64_t y = begin[1]; y < end[1]; ++y) {
       const auto at = location_of(y - first[1], size[1], locations);
       const float* const above = map + at.first * stride;
-      const float* const below = above + stride;
-      for (std::int64_t x = 0; x < across; ++x) {
-        const std::int64_t k = before[x];
-        const float upper = above[k] + weights[x] * (above[k + 1] - above[k]);
-        const float lower = below[k] + weights[x] * (below[k + 1] - below[k]);
-        between[x] = upper + at.second * (lower - upper);
-      }
-      for (std::int64_t x = 0; x < across; x += 8) {
-        unsigned byte = 0;
-        for (std::int64_t k = 0; k < std::min<std::int64_t>(8, across - x); ++k)
-          byte |= static_cast<unsigned>(between[x + k] > threshold) << k;
-        *pixels++ = static_cast<std::uint8_t>(byte);
-      }
+      pixels = write_row(above, above + stride, at.second, threshold, memory, pixels);
     }
   }
 }

@@ -14,11 +14,11 @@
 // it is enlarged, if x2 < x1 or y2 < y1 of the whole pixels, and if these lie outside the picture.
 // A box without area thus has a pixel, and one slightly outside may have some.
 //
-// The threshold is rounded to float. Pixels are those of exact arithmetic, unless the number is
-// within 2^-20 times the sum of the map's greatest magnitude and the threshold's of the threshold,
-// or a difference of two numbers overflows, or a product underflows.
-// A number that is NaN belongs to no object; pixels beside numbers that are not finite may be
-// either. Results are bit-identical on any number of threads. No picture of numbers is stored.
+// The threshold t is rounded to float. Pixels are those of exact arithmetic, unless the number is
+// within 2^-20 (m + |t|) of t, where m is the greatest magnitude in the map, or a difference of two
+// numbers overflows, or a product underflows. A number that is NaN belongs to no object; pixels
+// beside numbers that are not finite may be either. Results are bit-identical on any number of
+// threads. No picture of numbers is stored.
 #pragma once
 
 #include <vecdet/dtype.hpp>

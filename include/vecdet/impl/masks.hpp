@@ -242,10 +242,7 @@ class prototype_masks_call {
   index_t make_plans(const char* function) {
     const index_t count = boxes_.size();
     mask_plan* const plans = grown(buffers_.plans, count);
-    index_t* const boxes = grown(buffers_.boxes, 4 * count);
-    index_t* const offsets = grown(buffers_.offsets, count + 1);
-    index_t bytes = 0;
-    offsets[0] = 0;
+    buffers_.make_rectangles(count);
     for (index_t n = 0; n < prototypes_.images(); ++n) {
       const mask_picture& picture = args_.pictures[n];
       const grid_size& own = size_of(n);
@@ -257,21 +254,16 @@ class prototype_masks_call {
         if (x.pixels.empty() || y.pixels.empty()) x.pixels = y.pixels = {0, 0};
         const index_t width = x.pixels.size();
         const index_t row_bytes = args_.kind == mask_pixels::bits ? (width + 7) / 8 : width;
+        const index_t offset =
+            buffers_.set_rectangle(function, i, count, x.pixels, y.pixels, row_bytes);
         plans[i] = {x.pixels,  y.pixels,  x.locations, y.locations,
-                    x.counted, y.counted, bytes,       row_bytes};
-        boxes[4 * i] = x.pixels.begin;
-        boxes[4 * i + 1] = y.pixels.begin;
-        boxes[4 * i + 2] = x.pixels.end;
-        boxes[4 * i + 3] = y.pixels.end;
-        const index_t more = y.pixels.size() * row_bytes;
-        check(bytes <= (index_t{1} << 48) - more, function, "boxes.size()", count,
-              "masks that fit into memory");
-        offsets[i + 1] = bytes += more;
+                    x.counted, y.counted, offset,      row_bytes};
         operations_ += 2 * args_.channels * x.locations.size() * y.locations.size() +
                        3 * width * y.pixels.size();
       }
     }
     args_.masks = plans;
+    const index_t bytes = buffers_.offsets.data()[count];
     args_.pixels = reinterpret_cast<std::uint8_t*>(
         grown_scratch(buffers_.pixels, lines_for<std::uint8_t>(bytes)));
     return bytes;

@@ -107,10 +107,8 @@ class paste_masks_call {
   index_t make_plans(const char* function) {
     const index_t count = boxes_.size();
     paste_plan* const plans = grown(buffers_.pastes, count);
-    index_t* const boxes = grown(buffers_.boxes, 4 * count);
-    index_t* const offsets = grown(buffers_.offsets, count + 1);
-    index_t bytes = 0, image = 0;
-    offsets[0] = 0;
+    buffers_.make_rectangles(count);
+    index_t image = 0;
     for (index_t i = 0; i < count; ++i) {
       if (!image_offsets_.empty())
         while (i >= image_offsets_[image + 1]) ++image;
@@ -121,20 +119,15 @@ class paste_masks_call {
       if (x.pixels.empty() || y.pixels.empty()) x.pixels = y.pixels = {0, 0};
       const index_t width = x.pixels.size(), height = y.pixels.size();
       const index_t row_bytes = args_.kind == mask_pixels::bits ? (width + 7) / 8 : width;
-      plans[i] = {x.pixels, y.pixels, x.begin, y.begin, x.size, y.size, bytes, row_bytes};
-      boxes[4 * i] = x.pixels.begin;
-      boxes[4 * i + 1] = y.pixels.begin;
-      boxes[4 * i + 2] = x.pixels.end;
-      boxes[4 * i + 3] = y.pixels.end;
+      const index_t offset =
+          buffers_.set_rectangle(function, i, count, x.pixels, y.pixels, row_bytes);
+      plans[i] = {x.pixels, y.pixels, x.begin, y.begin, x.size, y.size, offset, row_bytes};
       args_.most_columns = std::max(args_.most_columns, width);
       args_.most_rows = std::max(args_.most_rows, height);
-      const index_t more = height * row_bytes;
-      check(bytes <= (index_t{1} << 48) - more, function, "boxes.size()", count,
-            "masks that fit into memory");
-      offsets[i + 1] = bytes += more;
       operations_ += 3 * width * height + 3 * (args_.height + 2) * width;
     }
     args_.masks = plans;
+    const index_t bytes = buffers_.offsets.data()[count];
     args_.pixels = reinterpret_cast<std::uint8_t*>(
         grown_scratch(buffers_.pixels, lines_for<std::uint8_t>(bytes)));
     return bytes;

@@ -69,7 +69,7 @@ def _may_be_transformed() -> bool:
     return forward_ad._current_level >= 0 or _are_transforms_active()
 
 
-_may_be_transformed()  # looks up both
+_may_be_transformed()  # so that a name that is missing is found here
 
 
 def _is_autocast_enabled() -> bool:
@@ -172,7 +172,8 @@ def _is_bfloat16(value: Any) -> bool:
 
 
 def _called(overload: Any) -> Any:
-    """What an OpOverload calls, which takes a quarter of a microsecond less."""
+    """The function that an OpOverload calls. Calling it directly saves a quarter of a
+    microsecond."""
     return getattr(overload, "_op", overload)
 
 
@@ -441,17 +442,8 @@ class _Loss(_Operator):
         return _Precomputed.apply((loss, grads), *given)[0]
 
 
-class _SetLosses(Function):
-    """The losses of all layers, with their gradients: those of class losses, L1 and GIoU. The
-    second result is that of _Precomputed."""
-
-    @staticmethod
-    def forward(ctx, computed, *inputs):
-        losses, grads = computed
-        for_inputs = losses.new_empty(0)
-        ctx.save_for_backward(*grads, for_inputs)
-        ctx.set_materialize_grads(False)
-        return losses, for_inputs
+class _SetLosses(_Precomputed):
+    """The losses of all layers, with the gradients of the class losses, L1 and GIoU."""
 
     @staticmethod
     def backward(ctx, upstream, _):
@@ -535,11 +527,12 @@ class _RoIAlign(_Operator):
     def __init__(self, name: str, pyramid: _MultiscaleRoIAlign) -> None:
         super().__init__(name)
         self.pyramid = pyramid.compute
-        self.of_levels = pyramid.defaults[-2:]  # canonical size and level: of no effect
+        # The canonical size and level choose a level for each box. Here there is only one.
+        self.choice_of_level = pyramid.defaults[-2:]
 
     def compute(self, features, boxes, output_size, scale, sampling_ratio, aligned, box_counts):
         return self.pyramid([features], boxes, output_size, [scale], sampling_ratio, aligned,
-                            box_counts, *self.of_levels)
+                            box_counts, *self.choice_of_level)
 
     def explained(self, error, arguments):
         error = super().explained(error, arguments)

@@ -62,8 +62,8 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// The enumerator of a number, which an operator got. A number that the type cannot hold must not
-/// become that of another enumerator.
+/// The enumerator with this number. A number beyond the range of the enumeration's type becomes one
+/// that no enumerator has; a conversion alone could wrap it around to a valid one.
 template <class Enum>
 Enum enumerator_of(std::int64_t number) {
   const auto made = static_cast<Enum>(number);

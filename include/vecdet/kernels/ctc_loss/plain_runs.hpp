@@ -21,7 +21,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// The least logarithm of a potential in a run, or 0.
+/// In a run, potentials are 0 or at least e to this power.
 constexpr double least_difference = -19;
 
 /// 2^(step n) for whole n, for steps of 64 or 32 and results that are normal numbers.
