@@ -60,7 +60,7 @@ package=$(echo unpacked/vecdet-*)
 # It exports the functions of c.h and those that the package calls to register the operators in PyTorch.
 symbols() { readelf --dyn-syms --wide "$package/vecdet/libvecdet.so.0" | awk "\$7 ~ /$1/ { print \$8 }" | LC_ALL=C sort; }
 LC_ALL=C sort tree/test/c/symbols.txt tree/test/c/symbols_torch.txt |
-  diff - <(symbols "^[0-9]+\$") >&2 || { echo "libvecdet's exports (>) differ from symbols.txt and symbols_torch.txt (<)" >&2; exit 1; }
+  diff - <(symbols "^[0-9]+\$") >&2 || { echo "the exports of libvecdet (>) differ from symbols.txt and symbols_torch.txt (<)" >&2; exit 1; }
 ! symbols UND | grep -E "torch|N2at|N3c10" >&2 || { echo "libvecdet needs PyTorch" >&2; exit 1; }
 # A unique name: otherwise, the process might use another oneTBB that it has loaded.
 name=$(patchelf --print-needed "$package/vecdet/libvecdet.so.0" | grep libtbb)
