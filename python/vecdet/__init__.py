@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# flake8: noqa: F403
 """vecdet: kernels of object detectors for CPUs, on NumPy arrays.
 
     vecdet.letterbox, vecdet.postprocess_yolo, ...   from images to detections
@@ -35,35 +36,20 @@ except ImportError as error:
     raise ImportError(f"vecdet needs NumPy 1.19 or newer ({error}): pip install numpy, or "
                       "apt install python3-numpy on Debian and Ubuntu") from error
 
-from . import profile
-from ._boxes import (box_area, box_convert, box_iou, clip_boxes_to_image, complete_box_iou,
-                     decode_boxes, decode_distances, decode_distribution_boxes,
-                     decode_distributions, distance_box_iou, elementwise_iou, encode_boxes,
-                     encode_distances, generalized_box_iou, remove_small_boxes)
-from ._detections import (Detections, LetterboxTransform, YoloDetections, filter_topk, letterbox,
-                          postprocess, postprocess_box_head, postprocess_detr, postprocess_yolo)
-from ._features import (Conv3x3, deformable_attention, deformable_attention_grad,
-                        multiscale_roi_align, pyramid_levels, roi_align, roi_align_grad)
+from . import (_boxes, _detections, _features, _losses, _masks, _nms, _queries, _rotated,
+               _sequences, _settings, _targets, profile)
+from ._boxes import *
+from ._detections import *
+from ._features import *
+from ._losses import *
+from ._masks import *
+from ._nms import *
+from ._queries import *
+from ._rotated import *
+from ._sequences import *
+from ._settings import *
+from ._targets import *
 from ._library import library as _library
-from ._losses import (bce_loss, bce_loss_and_grad, complete_box_iou_loss,
-                      complete_box_iou_loss_and_grad, ctc_loss, ctc_loss_and_grad,
-                      distance_box_iou_loss,
-                      distance_box_iou_loss_and_grad, distribution_focal_loss,
-                      distribution_focal_loss_and_grad, generalized_box_iou_loss,
-                      generalized_box_iou_loss_and_grad, quality_focal_loss,
-                      quality_focal_loss_and_grad, regression_loss, regression_loss_and_grad,
-                      sigmoid_focal_loss, sigmoid_focal_loss_and_grad, smooth_l1_loss,
-                      smooth_l1_loss_and_grad, softmax_cross_entropy_loss,
-                      softmax_cross_entropy_loss_and_grad, varifocal_loss, varifocal_loss_and_grad)
-from ._masks import Masks, masks_from_prototypes, paste_masks
-from ._nms import MergedBoxes, batched_nms, merge_boxes, nms, soft_nms
-from ._queries import assign_least_cost, match_queries, set_loss_and_grad
-from ._sequences import CtcBeam, CtcText, ctc_beams, ctc_greedy
-from ._settings import active_isa, detected_isa, set_isa, set_threads
-from ._rotated import (elementwise_rotated_iou, rotated_box_area, rotated_box_convert,
-                       rotated_box_iou, rotated_nms)
-from ._targets import (AnchorIndex, assign_atss, assign_fcos, assign_task_aligned, count_foreground,
-                       make_anchors, make_points, make_ssd_anchors, match_anchors, sample_balanced)
 
 __version__: str = _library.vecdet_version().decode()
 
@@ -73,26 +59,16 @@ if not _typing.TYPE_CHECKING:
         hint = f": import vecdet.{name}" if name in ("gate", "sahi", "supervision", "torch") else ""
         raise AttributeError(f"module 'vecdet' has no attribute '{name}'{hint}")
 
-__all__ = [
-    "AnchorIndex", "Conv3x3", "CtcBeam", "CtcText", "Detections", "LetterboxTransform", "Masks",
-    "MergedBoxes", "YoloDetections", "__version__", "active_isa", "assign_atss", "assign_fcos",
-    "assign_least_cost", "assign_task_aligned", "batched_nms", "bce_loss", "bce_loss_and_grad",
-    "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou",
-    "complete_box_iou_loss", "complete_box_iou_loss_and_grad", "count_foreground", "ctc_beams",
-    "ctc_greedy", "ctc_loss", "ctc_loss_and_grad", "decode_boxes", "decode_distances",
-    "decode_distribution_boxes", "decode_distributions", "deformable_attention",
-    "deformable_attention_grad", "detected_isa", "distance_box_iou", "distance_box_iou_loss",
-    "distance_box_iou_loss_and_grad", "distribution_focal_loss", "distribution_focal_loss_and_grad",
-    "elementwise_iou", "elementwise_rotated_iou", "encode_boxes", "encode_distances", "filter_topk",
-    "generalized_box_iou", "generalized_box_iou_loss", "generalized_box_iou_loss_and_grad",
-    "letterbox", "make_anchors", "make_points", "make_ssd_anchors", "masks_from_prototypes",
-    "match_anchors", "match_queries", "merge_boxes", "multiscale_roi_align", "nms", "paste_masks",
-    "postprocess", "postprocess_box_head", "postprocess_detr", "postprocess_yolo", "profile",
-    "pyramid_levels", "quality_focal_loss", "quality_focal_loss_and_grad", "regression_loss",
-    "regression_loss_and_grad", "remove_small_boxes", "roi_align", "roi_align_grad",
-    "rotated_box_area", "rotated_box_convert", "rotated_box_iou", "rotated_nms", "sample_balanced",
-    "set_isa", "set_loss_and_grad", "set_threads", "sigmoid_focal_loss",
-    "sigmoid_focal_loss_and_grad", "smooth_l1_loss", "smooth_l1_loss_and_grad", "soft_nms",
-    "softmax_cross_entropy_loss", "softmax_cross_entropy_loss_and_grad", "varifocal_loss",
-    "varifocal_loss_and_grad",
-]
+# Each module lists its functions.
+__all__ = ["__version__", "profile"]
+__all__ += _boxes.__all__
+__all__ += _detections.__all__
+__all__ += _features.__all__
+__all__ += _losses.__all__
+__all__ += _masks.__all__
+__all__ += _nms.__all__
+__all__ += _queries.__all__
+__all__ += _rotated.__all__
+__all__ += _sequences.__all__
+__all__ += _settings.__all__
+__all__ += _targets.__all__

@@ -17,6 +17,13 @@ from ._library import check, library
 from ._parameters import flag, kept, listed, number, numbers, pair
 from ._packed import image_sizes_of
 
+__all__ = [
+    "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou",
+    "decode_boxes", "decode_distances", "decode_distribution_boxes", "decode_distributions",
+    "distance_box_iou", "elementwise_iou", "encode_boxes", "encode_distances",
+    "generalized_box_iou", "remove_small_boxes",
+]
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 

@@ -23,6 +23,11 @@ from ._packed import (doubles, image_sizes_of, integers_of, integers_packed, joi
 from ._parameters import (CLASS_LISTS, class_lists, filled, integer, kept, listed, number,
                           numbers as numbers_of, pair, params_of, set_given)
 
+__all__ = [
+    "Detections", "LetterboxTransform", "YoloDetections", "filter_topk", "letterbox",
+    "postprocess", "postprocess_box_head", "postprocess_detr", "postprocess_yolo",
+]
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 

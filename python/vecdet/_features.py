@@ -20,6 +20,11 @@ from ._messages import found
 from ._packed import bytes_address, grid_sizes_of, joined, level_numbers_of, packer
 from ._parameters import flag, integer, listed, number, pair, params_of
 
+__all__ = [
+    "Conv3x3", "deformable_attention", "deformable_attention_grad", "multiscale_roi_align",
+    "pyramid_levels", "roi_align", "roi_align_grad",
+]
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 

@@ -19,6 +19,17 @@ from ._messages import found
 from ._packed import packer
 from ._parameters import filled, flag, integer, kept, number, params_of
 
+__all__ = [
+    "bce_loss", "bce_loss_and_grad", "complete_box_iou_loss", "complete_box_iou_loss_and_grad",
+    "ctc_loss", "ctc_loss_and_grad", "distance_box_iou_loss", "distance_box_iou_loss_and_grad",
+    "distribution_focal_loss", "distribution_focal_loss_and_grad", "generalized_box_iou_loss",
+    "generalized_box_iou_loss_and_grad", "quality_focal_loss", "quality_focal_loss_and_grad",
+    "regression_loss", "regression_loss_and_grad", "sigmoid_focal_loss",
+    "sigmoid_focal_loss_and_grad", "smooth_l1_loss", "smooth_l1_loss_and_grad",
+    "softmax_cross_entropy_loss", "softmax_cross_entropy_loss_and_grad", "varifocal_loss",
+    "varifocal_loss_and_grad",
+]
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 

@@ -17,6 +17,8 @@ from ._library import Handle, check, library
 from ._packed import grid_sizes_of, integers_packed
 from ._parameters import integer, pair, params_of
 
+__all__ = ["Masks", "masks_from_prototypes", "paste_masks"]
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 

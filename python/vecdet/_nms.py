@@ -15,6 +15,8 @@ from ._arrays import (address, as_array, as_integers, box_rows, choice, empty, f
 from ._library import check, library
 from ._parameters import CLASS_LISTS, class_lists, kept, number, params_of, set_given
 
+__all__ = ["MergedBoxes", "batched_nms", "merge_boxes", "nms", "soft_nms"]
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 

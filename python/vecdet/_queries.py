@@ -20,6 +20,8 @@ from ._packed import packer
 from ._parameters import integer, params_of
 from ._targets import Truth, has_no_images, is_list
 
+__all__ = ["assign_least_cost", "match_queries", "set_loss_and_grad"]
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 

@@ -16,6 +16,11 @@ from ._library import check, library
 from ._nms import classes_of, nms_params
 from ._parameters import class_lists
 
+__all__ = [
+    "elementwise_rotated_iou", "rotated_box_area", "rotated_box_convert", "rotated_box_iou",
+    "rotated_nms",
+]
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 

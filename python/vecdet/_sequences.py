@@ -13,6 +13,8 @@ from ._arrays import (TYPES, address, empty, floats, integers, optional, result,
 from ._library import check, library
 from ._parameters import integer, params_of
 
+__all__ = ["CtcBeam", "CtcText", "ctc_beams", "ctc_greedy"]
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 

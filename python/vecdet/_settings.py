@@ -9,6 +9,8 @@ from ._arrays import choice
 from ._library import check, library
 from ._parameters import integer
 
+__all__ = ["active_isa", "detected_isa", "set_isa", "set_threads"]
+
 _ISAS = ("baseline", "avx2", "avx512")
 
 

@@ -19,6 +19,11 @@ from ._packed import (bytes_address, doubles_of, grid_sizes_of, integers_packed,
                       level_numbers_of, offsets_of, packer)
 from ._parameters import filled, flag, integer, kept, listed, number, pair, params_of
 
+__all__ = [
+    "AnchorIndex", "assign_atss", "assign_fcos", "assign_task_aligned", "count_foreground",
+    "make_anchors", "make_points", "make_ssd_anchors", "match_anchors", "sample_balanced",
+]
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 

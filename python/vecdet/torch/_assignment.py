@@ -10,6 +10,8 @@ from torch import Tensor
 from ._library import ops as _ops
 from ._names import PerImage, joined, joined_if_any
 
+__all__ = ["assign_atss", "assign_fcos", "assign_task_aligned", "match_anchors"]
+
 
 def _sizes(level_sizes: Sequence[tuple[int, int]]) -> list[int]:
     return [int(side) for size in level_sizes for side in size]

@@ -9,6 +9,10 @@ from torch import Tensor
 
 from ._library import ops as _ops
 
+__all__ = [
+    "deformable_attention", "deformable_attention_core_func_v2", "ms_deform_attn_core_pytorch",
+]
+
 # Height and width of each level, as a tensor or as pairs.
 LevelSizes = Union[Tensor, Sequence[Sequence[int]]]
 

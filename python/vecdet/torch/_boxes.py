@@ -14,6 +14,13 @@ from ._library import ops as _ops
 from ._names import EPS, FORMATS, OVERLAPS, SIZE_LIMIT, torchvisions
 from ._transforms import is_transformed
 
+__all__ = [
+    "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou",
+    "decode_boxes", "decode_distances", "decode_distribution_boxes", "decode_distributions",
+    "distance_box_iou", "encode_boxes", "encode_distances", "generalized_box_iou",
+    "remove_small_boxes",
+]
+
 
 def encode_boxes(boxes: Tensor, anchors: Tensor,
                  weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0)) -> Tensor:

@@ -17,6 +17,8 @@ from ._normalization import BatchNorm2d, activation_of, run_both
 from ._parts import are_watched, is_own, replaces, with_forward
 from ._transforms import is_transformed
 
+__all__ = ["conv3x3", "conv3x3_levels"]
+
 # What the operators compute. They, and autocast, choose between combinations.
 _TYPES = (torch.float32, torch.bfloat16)
 

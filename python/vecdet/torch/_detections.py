@@ -10,6 +10,8 @@ from torch import Tensor
 from ._library import ops as _ops
 from ._names import DECAYS, DETECTORS, SIZE_LIMIT, number, sizes_of, split_detections
 
+__all__ = ["batched_nms", "filter_topk", "nms", "postprocess", "soft_nms"]
+
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     """The indices of the ``boxes`` [N, 4] that non-maximum suppression keeps, in descending score.

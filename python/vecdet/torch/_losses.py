@@ -12,6 +12,13 @@ from ._library import ops as _ops
 from ._names import (BOX_LOSSES, EPS, OVERLAPS, REDUCTIONS, SIZE_LIMIT, PerImage, joined,
                      joined_if_any, number, torchvisions)
 
+__all__ = [
+    "bce_loss", "complete_box_iou_loss", "distance_box_iou_loss", "distribution_focal_loss",
+    "generalized_box_iou_loss", "mined_cross_entropy_loss", "quality_focal_loss",
+    "regression_loss", "retinanet_loss", "sigmoid_focal_loss", "sigmoid_focal_loss_levels",
+    "smooth_l1_loss", "softmax_cross_entropy_loss", "varifocal_loss",
+]
+
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 

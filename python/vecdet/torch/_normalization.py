@@ -14,6 +14,8 @@ from ._names import number
 from ._parts import are_watched, forward_of, is_own, replaces, with_forward
 from ._transforms import is_transformed
 
+__all__ = ["batch_norm"]
+
 ACTIVATIONS = {"none": 0, "relu": 1, "silu": 2}
 
 

@@ -13,6 +13,8 @@ from ._names import number_pair
 from ._parts import replaces
 from ._transforms import is_transformed
 
+__all__ = ["max_pool2d"]
+
 _TYPES = (torch.float32, torch.bfloat16, torch.float64)
 
 

@@ -9,6 +9,11 @@ from .. import _c
 from ._library import ops as _ops
 from ._names import number, numbers
 
+__all__ = [
+    "elementwise_rotated_iou", "rotated_box_area", "rotated_box_convert", "rotated_box_iou",
+    "rotated_nms",
+]
+
 CONVENTIONS = numbers(_c.angle_convention)
 FORMATS = numbers(_c.rotated_format)
 

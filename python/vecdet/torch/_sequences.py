@@ -11,6 +11,8 @@ from torch import Tensor
 from ._library import ops as _ops
 from ._names import REDUCTIONS, number
 
+__all__ = ["ctc_loss"]
+
 # The lengths of all samples.
 Lengths = Union[Tensor, Sequence[int]]
 

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from ._library import ops as _ops
 from ._names import CLASS_COSTS, CLASS_LOSSES, PerImage, joined, joined_if_any, number
 
+__all__ = ["HungarianMatcher", "SetCriterion", "assign_least_cost", "match_queries", "set_loss"]
+
 _LOSS_NAMES = {"focal": "loss_focal", "varifocal": "loss_vfl", "cross_entropy": "loss_ce"}
 
 # A decoder layer's tensor, or a list with one per layer.

@@ -14,6 +14,11 @@ from torchvision.ops import poolers
 from ._library import ops as _ops
 from ._names import SIZE_LIMIT, PerImage, joined, number_pair, sizes_of, split_by, split_detections
 
+__all__ = [
+    "MultiScaleRoIAlign", "multiscale_roi_align", "postprocess_box_head", "roi_align",
+    "rpn_postprocess", "sample_balanced",
+]
+
 
 # Keywords of roi_align_params, without sampling_ratio, add_to_grad
 def roi_align(
