@@ -45,30 +45,33 @@ MODELS = {
 }
 
 
-def make_models(name, options):
-    """The model without vecdet and with it, by what vecdet computes; and a function of a model that returns its losses or
-    detections."""
+def make_model(name, options):
+    """A model without vecdet, its pictures, and a function of a model that returns its losses or detections."""
     if name == "yolov8s":
-        model = YOLOv8s()
         pictures = torch.rand(4, 3, 640, 640)
-        if options.bfloat16:
-            pictures = pictures.to(memory_format=torch.channels_last)
-        return {"torch": model, "vecdet's layers": vecdet.torch.accelerate_convolutions(copy.deepcopy(model))}, (
-            lambda model: {"sum": sum(output.float().sum() for output in model(pictures))})
+        return YOLOv8s(), pictures, lambda model: {"sum": sum(output.float().sum() for output in model(pictures))}
     is_ssd = name == "ssd300"
-    size, pictures = (300, 4) if is_ssd else (options.size, 1)
+    size, count = (300, 4) if is_ssd else (options.size, 1)
     limits = {} if is_ssd else {"min_size": size, "max_size": size}
     own = {} if name == "retinanet_resnext50" else {"weights": None, "weights_backbone": None}
     model = MODELS[name](num_classes=264 if name == "retinanet_resnext50" else options.classes, **own, **limits)
-    images = [torch.rand(3, size, size) for _ in range(pictures)]
+    pictures = [torch.rand(3, size, size) for _ in range(count)]
     box = torch.tensor([[0.1, 0.2, 0.6, 0.7], [0.3, 0.1, 0.9, 0.5]]) * size
-    targets = [{"boxes": box, "labels": torch.tensor([3, 17])}] * pictures
-    models = {
+    targets = [{"boxes": box, "labels": torch.tensor([3, 17])}] * count
+    return model, pictures, lambda model: model(pictures, targets) if model.training else model(pictures)
+
+
+def make_models(name, options):
+    """The model without vecdet and with it, by what vecdet computes; and a function of a model that returns its losses or
+    detections."""
+    model, _, run = make_model(name, options)
+    if name == "yolov8s":
+        return {"torch": model, "vecdet's layers": vecdet.torch.accelerate_convolutions(copy.deepcopy(model))}, run
+    return {
         "torchvision": model,
         "vecdet, torch's convolutions": vecdet.torch.accelerate(copy.deepcopy(model), convolutions=False),
         "vecdet": vecdet.torch.accelerate(copy.deepcopy(model)),
-    }
-    return models, lambda model: model(images, targets) if model.training else model(images)
+    }, run
 
 
 def time_model(name, options):
