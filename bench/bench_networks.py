@@ -7,7 +7,7 @@ and vecdet in the same modes. Writes a run file, and from it the tables of docs/
     python3 bench/bench_networks.py report <run file>
 
 Needs PyTorch, torchvision, onnx and onnxruntime; transformers and SciPy for the DETRs; a compiler for torch.compile.
-bench/networks.sh creates such a root directory and measures there.
+bench/peers.sh --networks creates such a root directory and measures there.
 
 "As installed" is a process with glibc's default malloc, in float32. All others run in one process in which malloc keeps
 freed memory (vecdet.torch.keep_memory). There, PyTorch runs in three modes: float32, float32 in channels_last, and

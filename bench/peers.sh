@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # vecdet compared with torchvision, torch.compile and ONNX Runtime. Creates a root directory of
-# Debian's newest suite by debootstrap, builds vecdet::torch there, runs bench/bench_peers.py, and
-# prints its table.
+# Debian's newest suite by debootstrap, builds vecdet::torch there, and runs bench/bench_peers.py: functions. With
+# --networks, it runs bench/bench_networks.py instead: whole detectors.
 #
-#   peers.sh <root directory> <run file> [options of bench_peers.py]     needs root and 6 GB
+#   peers.sh <root directory> <run file> [options of bench_peers.py]                     needs root and 6 GB
+#   peers.sh --networks <root directory> <run file> [options of bench_networks.py]
 #
-# The root directory is created if missing, and kept. bench/plot_peers.py draws the run file.
+# The root directory is created if missing, and kept. bench/plot_peers.py draws the run file of functions, and
+# bench/bench_networks.py report writes the tables of networks. For YOLOX-s, put a clone into the root directory and give
+# its path there as --yolox.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 source "$source/test/debian_root.sh" # debian_mirror
 source "$source/bench/figures.sh"
-[ $# -ge 2 ] || { sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 2; }
+networks=
+[ "${1-}" != --networks ] || { networks=yes && shift; }
+[ $# -ge 2 ] || { sed -n '3,12s/^# \{0,1\}//p' "$0"; exit 2; }
 root=$1 run_file=$2
 shift 2
 
@@ -28,10 +33,14 @@ fi
 mkdir -p "$root/src" "$root/dev/shm" "$root/ccache"
 packages=(g++ cmake ninja-build ccache libtbb-dev libxsimd-dev libtorch-dev libsleef-dev libopenblas0-pthread
   python3-torchvision python3-onnx python3-onnxruntime python3-scipy)
+[ -z "$networks" ] || packages+=(python3-transformers python3-loguru python3-opencv)
 run dpkg -s "${packages[@]}" >/dev/null 2>&1 ||
   run apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 run cmake -S /src -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON
 run cmake --build /build --target vecdet_torch
 # Debian's torch.compile does not link Sleef, and without it generates code without vectors.
-run env LD_PRELOAD=libsleef.so.3 python3 /src/bench/bench_peers.py --json /build/peers.json "$@"
-cp "$root/build/peers.json" "$run_file"
+script=(bench_peers.py --json /build/run.json)
+[ -z "$networks" ] || script=(bench_networks.py measure /build/run.json)
+[ ! -e "$run_file" ] || cp "$run_file" "$root/build/run.json" # bench_networks.py replaces only the models that it times
+run env LD_PRELOAD=libsleef.so.3 python3 "/src/bench/${script[0]}" "${script[@]:1}" "$@"
+cp "$root/build/run.json" "$run_file"
