@@ -154,8 +154,26 @@ def in_mode(model, mode):
     return model.to(memory_format=torch.channels_last) if mode.endswith("channels_last") else model
 
 
+def update(optimizer):
+    begin = time.process_time()
+    optimizer.step()
+    return time.process_time() - begin
+
+
+def optimizers(model):
+    """Functions that update all weights, and return their processor times."""
+    import torch
+
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    kinds = {"SGD": functools.partial(torch.optim.SGD, lr=1e-6, momentum=0.9),
+             "AdamW": functools.partial(torch.optim.AdamW, lr=1e-6)}
+    return {f"{kind}, fused={fused}": functools.partial(update, make(model.parameters(), fused=fused))
+            for kind, make in kinds.items() for fused in (False, True)}
+
+
 def measure_one(name, memory, rounds, yolox):
-    """Times of a model by "training" or "inference" and what computes it, in this process."""
+    """Times of a model by "training", "inference" or "optimizer" and what computes it, in this process."""
     import torch
     import vecdet.torch
 
@@ -188,6 +206,8 @@ def measure_one(name, memory, rounds, yolox):
                 part.compile()
             results[what].update(alternate(
                 {f"PyTorch, {mode}, torch.compile": functools.partial(time_call, mode, model=own)}, rounds))
+    if memory == "kept":
+        results["optimizer"] = alternate(optimizers(model), rounds)
     return {"results": results, "torch": torch.__version__, "vecdet": vecdet.torch.__version__, "blas": figures.blas()}
 
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <tuple>
+#include <type_traits>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -38,12 +39,44 @@ inline Tensor conv2d(const Tensor& input, const Tensor& weight, const std::optio
               as_value(IntArrayRef({padding, padding})), as_value(IntArrayRef({1, 1})),
               as_value(std::int64_t{1}));
 }
-/// `upstream` where `output` is above 0 (the only threshold in use) or NaN, 0 elsewhere.
+/// Writes to `grad` those elements of `upstream` where `output` is above 0 or NaN, and 0 elsewhere.
+/// All have the same dense layout; `grad` may be `upstream`.
+template <class T>
+void relu_gradient(const Tensor& upstream, const Tensor& output, const Tensor& grad) {
+  constexpr std::int64_t some_microseconds = 1 << 15;
+  const auto* const from = static_cast<const T*>(upstream.data_ptr());
+  const auto* const of = static_cast<const T*>(output.data_ptr());
+  auto* const to = static_cast<T*>(grad.data_ptr());
+  const auto is_off = [](T value) {
+    if constexpr (std::is_same<T, std::uint16_t>::value) {  // the bits of bfloat16
+      constexpr T minus_zero = 0x8000, minus_infinity = 0xff80;
+      return value == 0 || (value >= minus_zero && value <= minus_infinity);
+    } else {
+      return value <= 0;
+    }
+  };
+  parallel_for(0, output.numel(), some_microseconds, [=](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) to[i] = is_off(of[i]) ? T{0} : from[i];
+  });
+}
+
+/// `upstream` where `output` is above 0 (the only threshold in use) or NaN, 0 elsewhere. The ABI
+/// cannot pass the Scalar of aten::threshold_backward, and aten::where takes eight times as long.
 inline Tensor threshold_backward(const Tensor& upstream, const Tensor& output, double) {
-  const Tensor is_off =
-      call("aten::le", "Tensor", as_value(output), as_value(zeros({}, output.options())));
-  return call("aten::where", "self", as_value(is_off), as_value(zeros({}, upstream.options())),
-              as_value(upstream));
+  const ScalarType type = output.scalar_type();
+  const bool is_dense = output.is_contiguous() || output.is_contiguous(MemoryFormat::ChannelsLast);
+  if (!is_dense || (type != kFloat && type != kBFloat16)) {
+    const Tensor is_off =
+        call("aten::le", "Tensor", as_value(output), as_value(zeros({}, output.options())));
+    return call("aten::where", "self", as_value(is_off), as_value(zeros({}, upstream.options())),
+                as_value(upstream));
+  }
+  const Tensor grad = empty_like(output);
+  const bool is_like = upstream.strides() == output.strides();
+  if (!is_like) grad.copy_(upstream);
+  (type == kFloat ? relu_gradient<float> : relu_gradient<std::uint16_t>)(is_like ? upstream : grad,
+                                                                         output, grad);
+  return grad;
 }
 inline std::tuple<Tensor, Tensor, Tensor> convolution_backward(
     const Tensor& upstream, const Tensor& input, const Tensor& weight, IntArrayRef bias_sizes,
