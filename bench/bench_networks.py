@@ -5,7 +5,10 @@ and vecdet in the same modes. Writes a run file, and from it the tables of docs/
     PYTHONPATH=<build tree>/python python3 bench/bench_networks.py measure <run file> [--models ...] [--rounds N]
         [--yolox <clone of github.com/Megvii-BaseDetection/YOLOX>]
     python3 bench/bench_networks.py report <run file>
+    PYTHONPATH=<build tree>/python python3 bench/bench_networks.py trace <model> <folder> [--yolox <clone>]
 
+"trace" writes before.json.gz and after.json.gz, what torch.profiler records of two training steps in float32 with kept
+memory, without and with vecdet: for vecdet-profile report (docs/torch_traces.md).
 Needs PyTorch, torchvision, onnx and onnxruntime; transformers and SciPy for the DETRs; a compiler for torch.compile.
 bench/peers.sh --networks creates such a root directory and measures there.
 
@@ -233,6 +236,26 @@ def measure(options):
         options.run.write_text(json.dumps(run, indent=1) + "\n")
 
 
+def trace(options):
+    import torch
+    import vecdet.torch
+
+    torch.set_num_threads(1)
+    vecdet.torch.keep_memory()
+    torch.manual_seed(0)
+    model, _, accelerate, _, losses, _ = make_detector(options.model, options.yolox)
+    for name, own in ("before", model), ("after", accelerate(copy.deepcopy(model))):
+        for _ in range(3):
+            step(MODES[0], losses, own)
+        print(f"{name}: {min(step(MODES[0], losses, own) for _ in range(5)):.3f} s", flush=True)
+        schedule = torch.profiler.schedule(wait=0, warmup=1, active=2, repeat=1)
+        with torch.profiler.profile(record_shapes=True, schedule=schedule) as recorded:
+            for _ in range(3):
+                step(MODES[0], losses, own)
+                recorded.step()
+        recorded.export_chrome_trace(str(options.folder / f"{name}.json.gz"))
+
+
 def numbers(times):
     return {name: value for name, value in times.items() if isinstance(value, float)}
 
@@ -292,10 +315,14 @@ def main():
     measuring.add_argument("run", type=pathlib.Path)
     measuring.add_argument("--models", nargs="+", choices=NAMES, default=list(NAMES))
     measuring.add_argument("--rounds", type=int, default=4)
-    measuring.add_argument("--yolox", help="a clone of github.com/Megvii-BaseDetection/YOLOX")
     commands.add_parser("report").add_argument("run", type=pathlib.Path)
+    tracing = commands.add_parser("trace")
+    tracing.add_argument("model", choices=NAMES)
+    tracing.add_argument("folder", type=pathlib.Path)
+    for command in measuring, tracing:
+        command.add_argument("--yolox", help="a clone of github.com/Megvii-BaseDetection/YOLOX")
     options = parser.parse_args()
-    (measure if options.command == "measure" else report)(options)
+    {"measure": measure, "report": report, "trace": trace}[options.command](options)
 
 
 if __name__ == "__main__":
