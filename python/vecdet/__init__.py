@@ -57,6 +57,7 @@ from ._losses import (bce_loss, bce_loss_and_grad, complete_box_iou_loss,
                       softmax_cross_entropy_loss_and_grad, varifocal_loss, varifocal_loss_and_grad)
 from ._masks import Masks, masks_from_prototypes, paste_masks
 from ._nms import MergedBoxes, batched_nms, merge_boxes, nms, soft_nms
+from ._quantised import Quantised
 from ._queries import assign_least_cost, match_queries, set_loss_and_grad
 from ._sequences import CtcBeam, CtcText, ctc_beams, ctc_greedy
 from ._settings import active_isa, detected_isa, set_isa, set_threads
@@ -75,12 +76,12 @@ if not _typing.TYPE_CHECKING:
 
 __all__ = [
     "AnchorIndex", "Conv3x3", "CtcBeam", "CtcText", "Detections", "LetterboxTransform", "Masks",
-    "MergedBoxes", "YoloDetections", "__version__", "active_isa", "assign_atss", "assign_fcos",
-    "assign_least_cost", "assign_task_aligned", "batched_nms", "bce_loss", "bce_loss_and_grad",
-    "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou",
-    "complete_box_iou_loss", "complete_box_iou_loss_and_grad", "count_foreground", "ctc_beams",
-    "ctc_greedy", "ctc_loss", "ctc_loss_and_grad", "decode_boxes", "decode_distances",
-    "decode_distribution_boxes", "decode_distributions", "deformable_attention",
+    "MergedBoxes", "Quantised", "YoloDetections", "__version__", "active_isa", "assign_atss",
+    "assign_fcos", "assign_least_cost", "assign_task_aligned", "batched_nms", "bce_loss",
+    "bce_loss_and_grad", "box_area", "box_convert", "box_iou", "clip_boxes_to_image",
+    "complete_box_iou", "complete_box_iou_loss", "complete_box_iou_loss_and_grad",
+    "count_foreground", "ctc_beams", "ctc_greedy", "ctc_loss", "ctc_loss_and_grad", "decode_boxes",
+    "decode_distances", "decode_distribution_boxes", "decode_distributions", "deformable_attention",
     "deformable_attention_grad", "detected_isa", "distance_box_iou", "distance_box_iou_loss",
     "distance_box_iou_loss_and_grad", "distribution_focal_loss", "distribution_focal_loss_and_grad",
     "elementwise_iou", "elementwise_rotated_iou", "encode_boxes", "encode_distances", "filter_topk",
