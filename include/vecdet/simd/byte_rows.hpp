@@ -172,31 +172,50 @@ VECDET_INLINE byte_row select_greater(const byte_row& a, const byte_row& b, cons
   return row;
 }
 
-/// The greatest of bytes[i] ^ flip; 0 if there is none.
-VECDET_INLINE std::uint8_t greatest_byte(const std::uint8_t* bytes, index_t size,
-                                         std::uint8_t flip) {
-  std::uint8_t greatest = 0;
-  index_t i = 0;
+/// The greatest of the 64 bytes.
+VECDET_INLINE std::uint8_t greatest_byte(const byte_row& row) {
 #if defined(__SSE2__)
-  if (size >= 16) {
-    const __m128i all_flip = _mm_set1_epi8(static_cast<char>(flip));
-    const auto load = [&](index_t at) VECDET_INLINE_LAMBDA {
-      return _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + at)), all_flip);
-    };
-    __m128i most = load(size - 16);
-    for (; i + 16 < size; i += 16) most = _mm_max_epu8(most, load(i));
-    most = _mm_max_epu8(most, _mm_srli_si128(most, 8));
-    most = _mm_max_epu8(most, _mm_srli_si128(most, 4));
-    most = _mm_max_epu8(most, _mm_srli_si128(most, 2));
-    most = _mm_max_epu8(most, _mm_srli_si128(most, 1));
-    return static_cast<std::uint8_t>(_mm_cvtsi128_si32(most) & 255);
-  }
+#if defined(VECDET_TARGET_AVX512)
+  const __m256i half =
+      _mm256_max_epu8(_mm512_castsi512_si256(row.v[0]), _mm512_extracti64x4_epi64(row.v[0], 1));
+#elif defined(VECDET_TARGET_AVX2)
+  const __m256i half = _mm256_max_epu8(row.v[0], row.v[1]);
 #endif
-  for (; i < size; ++i) {
-    const auto x = static_cast<std::uint8_t>(bytes[i] ^ flip);
-    greatest = x > greatest ? x : greatest;
-  }
+#if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
+  __m128i most = _mm_max_epu8(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+#else
+  __m128i most = _mm_max_epu8(_mm_max_epu8(row.v[0], row.v[1]), _mm_max_epu8(row.v[2], row.v[3]));
+#endif
+  most = _mm_max_epu8(most, _mm_srli_si128(most, 8));
+  most = _mm_max_epu8(most, _mm_srli_si128(most, 4));
+  most = _mm_max_epu8(most, _mm_srli_si128(most, 2));
+  most = _mm_max_epu8(most, _mm_srli_si128(most, 1));
+  return static_cast<std::uint8_t>(_mm_cvtsi128_si32(most) & 255);
+#else
+  std::uint8_t greatest = 0;
+  for (const std::uint8_t x : row.v) greatest = x > greatest ? x : greatest;
   return greatest;
+#endif
+}
+
+/// The first `count` bytes, 0 to 63, then `fill`. Reads no further bytes.
+VECDET_INLINE byte_row load_part(const std::uint8_t* from, index_t count, std::uint8_t fill) {
+#if defined(VECDET_TARGET_AVX512)
+  const __mmask64 mask = (std::uint64_t{1} << count) - 1;
+  return {{_mm512_mask_loadu_epi8(_mm512_set1_epi8(static_cast<char>(fill)), mask, from)}};
+#else
+  alignas(64) std::uint8_t bytes[byte_row::lanes];
+  store_row(bytes, all_bytes(fill));
+  constexpr index_t chunk = 16;
+  if (count >= chunk) {
+    for (index_t i = 0; i + chunk <= count; i += chunk)
+      __builtin_memcpy(bytes + i, from + i, chunk);
+    __builtin_memcpy(bytes + count - chunk, from + count - chunk, chunk);
+  } else {
+    for (index_t i = 0; i < count; ++i) bytes[i] = from[i];
+  }
+  return load_row(bytes);
+#endif
 }
 
 /// The lane of the lowest bit that is set.

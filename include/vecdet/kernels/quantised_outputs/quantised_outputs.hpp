@@ -271,6 +271,30 @@ inline index_t search_quantised_channels(const quantised_search_args& args, inde
                : search_quantised_tiles<false>(args, first, last, records, spare);
 }
 
+/// Calls use(row, first class) with the ranks of a box's scores, 64 in a row, then `padding`, until
+/// use() returns true.
+template <class Use>
+VECDET_INLINE void for_each_rank_row(const quantised_search_args& args, const uint8_t* scores,
+                                     uint8_t padding, const Use& use) {
+  const byte_row flip = all_bytes(args.flip);
+  index_t c = 0;
+  for (; c + byte_row::lanes <= args.classes; c += byte_row::lanes)
+    if (use(load_row(scores + c) ^ flip, c)) return;
+  const auto fill = static_cast<uint8_t>(padding ^ args.flip);
+  if (c < args.classes) use(load_part(scores + c, args.classes - c, fill) ^ flip, c);
+}
+
+/// Whether a box's least rank is below `rank`.
+VECDET_INLINE bool is_any_rank_below(const quantised_search_args& args, const uint8_t* scores,
+                                     int rank) {
+  bool is_any = false;
+  if (rank > 0)
+    for_each_rank_row(args, scores, 255, [&](const byte_row& ranks, index_t) VECDET_INLINE_LAMBDA {
+      return is_any = ~at_least_bits(ranks, all_bytes(static_cast<uint8_t>(rank))) != 0;
+    });
+  return is_any;
+}
+
 inline index_t search_quantised_rows(const quantised_search_args& args, index_t first, index_t last,
                                      uint64_t* records, uint64_t* spare) {
   constexpr index_t ahead = 24;  // rows to prefetch: most are read only for their objectness
@@ -280,7 +304,8 @@ inline index_t search_quantised_rows(const quantised_search_args& args, index_t 
   const int probable = looks ? first_probability(args) : 0;
   const int improbable = rank_above(numbers, detail::greatest_probability);
   const float threshold = found.threshold();
-  const int lowest_objectness = rank_above(numbers, threshold);
+  const int lowest = rank_above(numbers, threshold);
+  const byte_row lowest_row = all_bytes(static_cast<uint8_t>(lowest < 256 ? lowest : 255));
   bool has_outside = false;
   for (index_t box = first; box < last; ++box) {
     const uint8_t* const scores = args.scores + box * args.stride;
@@ -290,27 +315,40 @@ inline index_t search_quantised_rows(const quantised_search_args& args, index_t 
       if (box + ahead < last) __builtin_prefetch(box_objectness + ahead * args.stride);
       const int rank = *box_objectness ^ args.flip;
       has_outside |= rank < probable;
-      if (rank < lowest_objectness) continue;
+      if (rank < lowest) continue;
       has_outside |= looks && rank >= improbable;
       objectness = numbers[rank];
     }
-    // The objectness is above 0, so the product of the greatest number is the greatest product.
-    const float greatest = numbers[greatest_byte(scores, args.classes, args.flip)] * objectness;
+    byte_row most = all_bytes(0);
+    for_each_rank_row(args, scores, 0, [&](const byte_row& ranks, index_t) VECDET_INLINE_LAMBDA {
+      most = max(most, ranks);
+      return false;
+    });
+    if (args.objectness == nullptr && at_least_bits(most, lowest_row) == 0) continue;
+    // The objectness is above 0, so products ascend with ranks, and the greatest product is that of
+    // the greatest rank.
+    const int greatest_rank = greatest_byte(most);
+    const float greatest = numbers[greatest_rank] * objectness;
     if (looks && greatest > threshold)
-      for (index_t c = 0; c < args.classes; ++c) {
-        const int rank = scores[c] ^ args.flip;
-        has_outside |= rank < probable || rank >= improbable;
-      }
+      has_outside |= greatest_rank >= improbable || is_any_rank_below(args, scores, probable);
     if (!(greatest > found.threshold())) continue;
-    for (index_t c = 0; c < args.classes; ++c) {
-      const float score = numbers[scores[c] ^ args.flip] * objectness;
-      if (args.multi_label) {
-        if (score > found.threshold()) found.add(score, box * args.classes + c, c);
-      } else if (score == greatest) {
-        found.add(score, box * args.classes + c, c);
-        break;
+    // The lowest rank whose product passes. Products of different ranks may be equal if they are
+    // tiny.
+    int rank = greatest_rank;
+    const auto passes = [&](float score) VECDET_INLINE_LAMBDA {
+      return args.multi_label ? score > found.threshold() : score >= greatest;
+    };
+    while (rank > 0 && passes(numbers[rank - 1] * objectness)) --rank;
+    const byte_row rank_row = all_bytes(static_cast<uint8_t>(rank));
+    for_each_rank_row(args, scores, 0, [&](const byte_row& ranks, index_t c) VECDET_INLINE_LAMBDA {
+      for (uint64_t bits = at_least_bits(ranks, rank_row); bits != 0; bits &= bits - 1) {
+        const index_t label = c + lowest_byte(bits);
+        const float score = numbers[scores[label] ^ args.flip] * objectness;
+        if (passes(score)) found.add(score, box * args.classes + label, label);
+        if (!args.multi_label) return true;
       }
-    }
+      return false;
+    });
   }
   if (looks) *args.has_outside = has_outside;
   return found.finish();
