@@ -559,19 +559,19 @@ TEST_CASE("quantised outputs: errors of shapes and parameters") {
     CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
   };
   throws([&] { return separate(matrix(7, 30), matrix(6, 30), 2, channels); },
-         "postprocess_yolo: outputs.boxes.rows() is 7, expected 8, 4 per image");
+         "postprocess_yolo: outputs.boxes.rows() is 7, expected 4 per image");
   throws([&] { return separate(matrix(8, 29), matrix(6, 30), 2, channels); },
          "outputs.boxes.cols() is 29, expected 30, the columns of outputs.scores");
   throws([&] { return separate(matrix(59, 4), matrix(60, 3), 2, rows); },
-         "outputs.boxes.rows() is 59, expected 60, the rows of outputs.scores");
+         "outputs.boxes.rows() is 59, expected the rows of outputs.scores");
   throws([&] { return separate(matrix(60, 5), matrix(60, 3), 2, rows); },
          "outputs.boxes.cols() is 5, expected 4, the coordinates of a box");
   throws([&] { return separate(matrix(8, 30), matrix(7, 30), 2, channels); },
          "outputs.scores.rows() is 7, expected the numbers of a box times the number of images");
   throws([&] { return separate(matrix(60, 4), matrix(60, 1), 2, yolo_postprocess_params::v5()); },
-         "outputs.scores.cols() is 1, expected 1 for the objectness if any, at least 1 class");
+         "the numbers of a box in outputs.boxes and scores is 5, expected 4, 1 for the objectness");
   throws([&] { return separate(matrix(60, 4), matrix(60, 3), 2, yolo_postprocess_params::v10()); },
-         "outputs.scores.cols() is 3, expected score + class + params.extras");
+         "the numbers of a box in outputs.boxes and scores is 7, expected 4 + score + class");
   throws(
       [&] {
         return postprocess_yolo(quantised_yolo_outputs<std::uint8_t>{matrix(4, 10)}, {}, channels,

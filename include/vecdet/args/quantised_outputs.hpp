@@ -13,8 +13,8 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 /// Numbers stored as bytes. The rank of a byte is byte ^ flip: ranks ascend with the numbers.
-/// Element indices are those of yolo_search_args and filter_topk_args: row or box * classes +
-/// class. Without a sign, all results and their order are those of the numbers in float.
+/// Element indices are those of yolo_search_args and filter_topk_args. Records and their order are
+/// those of the numbers in float.
 struct quantised_search_args {
   const std::uint8_t* scores;
   const std::uint8_t* objectness;  ///< box b's is at [b * stride], search_rows only; null: none

@@ -103,21 +103,18 @@ class yolo_call {
           by_rows_ ? "a multiple of the number of images"
                    : "the numbers of a box times the number of images");
     const index_t rows_per_image = images_ == 0 ? 0 : rows / images_;
-    const index_t numbers = by_rows_ ? cols : rows_per_image;
+    const index_t numbers = separate_ + (by_rows_ ? cols : rows_per_image);
     boxes_ = by_rows_ ? rows_per_image : cols;
     if (separate_) check_coordinates();
-    const index_t before = first_score() - separate_ + extras();
+    const index_t before = first_score() + extras();
     classes_ = scored() ? 1 : numbers - before;
     if (images_ > 0 && boxes_ > 0) {
-      check(
-          scored() ? numbers == before + 2 : numbers > before, function,
-          separate_  ? by_rows_ ? "outputs.scores.cols()" : "outputs.scores.rows() / outputs.images"
-          : by_rows_ ? "outputs.numbers.cols()"
-                     : "outputs.numbers.rows() / outputs.images",
-          numbers,
-          separate_  ? scored() ? "score + class + params.extras"
-                                : "1 for the objectness if any, at least 1 class, and params.extras"
-          : scored() ? "4 + score + class + params.extras"
+      check(scored() ? numbers == before + 2 : numbers > before, function,
+            separate_  ? "the numbers of a box in outputs.boxes and scores"
+            : by_rows_ ? "outputs.numbers.cols()"
+                       : "outputs.numbers.rows() / outputs.images",
+            numbers,
+            scored() ? "4 + score + class + params.extras"
                      : "4, 1 for the objectness if any, at least 1 class, and params.extras");
       if (params_.class_count != 0)
         check_size(function, "params.class_count", params_.class_count, classes_,
@@ -326,10 +323,13 @@ class yolo_call {
   }
 
   void check_coordinates() const {
-    const index_t rows = by_rows_ ? numbers_.rows() : images_ * 4, cols = by_rows_ ? 4 : boxes_;
-    check_size(function, "outputs.boxes.rows()", coordinates_->rows(), rows,
-               by_rows_ ? "the rows of outputs.scores" : "4 per image");
-    check_size(function, "outputs.boxes.cols()", coordinates_->cols(), cols,
+    const index_t rows = coordinates_->rows();
+    check(by_rows_       ? rows == numbers_.rows()
+          : images_ == 0 ? rows == 0
+                         : rows % images_ == 0 && rows / images_ == 4,
+          function, "outputs.boxes.rows()", rows,
+          by_rows_ ? "the rows of outputs.scores" : "4 per image");
+    check_size(function, "outputs.boxes.cols()", coordinates_->cols(), by_rows_ ? 4 : boxes_,
                by_rows_ ? "the coordinates of a box" : "the columns of outputs.scores");
   }
 
