@@ -225,9 +225,8 @@ index_t check_yolo(const yolo_postprocess_params& params, const yolo_shape& shap
   check_same(
       [&](threading policy) {
         return postprocess_yolo(
-            separate_yolo_outputs<quantised_matrix<T>>{boxes.quantised(), scores.quantised(),
-                                                       shape.images},
-            transforms, params, workspace, policy);
+            separate_yolo_outputs{boxes.quantised(), scores.quantised(), shape.images}, transforms,
+            params, workspace, policy);
       },
       expected);
   check_same(
@@ -574,8 +573,7 @@ TEST_CASE("quantised outputs: errors of shapes and parameters") {
          "the numbers of a box in outputs.boxes and scores is 7, expected 4 + score + class");
   throws(
       [&] {
-        return postprocess_yolo(quantised_yolo_outputs<std::uint8_t>{matrix(4, 10)}, {}, channels,
-                                workspace);
+        return postprocess_yolo(quantised_yolo_outputs{matrix(4, 10)}, {}, channels, workspace);
       },
       "outputs.numbers.rows() / outputs.images is 4, expected 4, 1 for the objectness");
   const std::vector<image_size> sizes(1, image_size::height_width(480, 600));

@@ -47,6 +47,13 @@ struct quantised_detr_outputs {
   quantised_matrix<T> boxes;   ///< (images x queries) x 4: cx cy w h in [0, 1]
 };
 
+template <class T>
+quantised_yolo_outputs(quantised_matrix<T>, index_t = 1) -> quantised_yolo_outputs<T>;
+template <class Boxes, class Scores>
+separate_yolo_outputs(Boxes, Scores, index_t = 1) -> separate_yolo_outputs<Boxes, Scores>;
+template <class T>
+quantised_detr_outputs(quantised_matrix<T>, quantised_matrix<T>) -> quantised_detr_outputs<T>;
+
 /// Like postprocess_yolo() of yolo_postprocess.hpp.
 template <class T>
 yolo_detections_view postprocess_yolo(const quantised_yolo_outputs<T>& outputs,
