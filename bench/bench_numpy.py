@@ -71,6 +71,7 @@ def problems():
            "yolov10": floats(1, 100, 6) * 0.2}
     raw["yolov8"][0, :, 7] = 20, 20, 10, 10, 0.1, 0.9, 0.1
     raw["yolov10"][0, :, 5] = 0
+    quantised = vecdet.Quantised((raw["yolov8"] * 10).astype(np.uint8), 0.1, 0)
     sizes = [(64, 64)]
     predictions = np.c_[boxes, scores, labels].astype(np.float32)
     v = vecdet
@@ -97,6 +98,7 @@ def problems():
         "postprocess_yolo, v8, with a letterbox": lambda: v.postprocess_yolo(
             raw["yolov8"], "yolov8", transforms),
         "postprocess_yolo, v5": lambda: v.postprocess_yolo(raw["yolov5"], "yolov5"),
+        "postprocess_yolo, v8, quantised": lambda: v.postprocess_yolo(quantised, "yolov8"),
         "postprocess_yolo, v10": lambda: v.postprocess_yolo(raw["yolov10"], "yolov10"),
         "postprocess_detr": lambda: v.postprocess_detr(batch_logits, batch_deltas, sizes),
         "postprocess": lambda: v.postprocess(batch_logits, batch_deltas, boxes, sizes),

@@ -9,9 +9,11 @@
 #include <vecdet/anchors.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/postprocess.hpp>
+#include <vecdet/quantised_outputs.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -205,6 +207,11 @@ auto prepare(dense_detector detector, bool planes) {
 constexpr double elements = 120087.0 * 91;
 
 /// The best of all rows together, or of each level in planes.
+struct quantised_logits {
+  std::vector<std::uint8_t> stored;
+  filter_topk_workspace workspace;
+};
+
 void register_topk() {
   const std::string shape = "f32/120087x91";
   const work amount{elements, elements * sizeof(float)};
@@ -251,6 +258,21 @@ void register_topk() {
         for (const plain_level& level : data.levels) data.search_plain(level);
       },
       &float_head::found);
+  register_vecdet(
+      "filter_topk/threshold0.05/u8/120087x91", {elements, elements},
+      [] {
+        const auto floats = make_head<float>(dense_detector::retinanet);
+        const auto data = std::make_shared<quantised_logits>();
+        for (const float x : floats->logits)
+          data->stored.push_back(
+              static_cast<std::uint8_t>(std::min(std::max(16 * x + 128.5f, 0.0f), 255.0f)));
+        return data;
+      },
+      [](quantised_logits& data, threading policy) {
+        const quantised_matrix<std::uint8_t> logits({data.stored.data(), 120087, 91}, 1.0 / 16,
+                                                    128);
+        benchmark::DoNotOptimize(filter_topk(logits, threshold, best, data.workspace, policy));
+      });
 }
 
 void register_decoding() {

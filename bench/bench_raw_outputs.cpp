@@ -7,6 +7,7 @@
 #include "support/scene.hpp"
 #include <vecdet/letterbox.hpp>
 #include <vecdet/merging.hpp>
+#include <vecdet/quantised_outputs.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
 #include <algorithm>
@@ -85,6 +86,31 @@ struct yolo_output {
   }
 };
 
+/// The same output as fractions of the input's size, quantised.
+struct quantised_yolo_output : yolo_output {
+  std::vector<std::uint8_t> stored;
+  static constexpr float scale = 1.0f / 255;
+
+  explicit quantised_yolo_output(index_t found) : yolo_output(found, false), stored(output.size()) {
+    for (std::size_t i = 0; i < output.size(); ++i) {
+      const double number = static_cast<double>(output[i]) / (i < 4 * boxes ? 640 : 1);
+      stored[i] = static_cast<std::uint8_t>(std::min(std::max(255 * number + 0.5, 0.0), 255.0));
+    }
+    params.normalised = true;
+  }
+  void detect_quantised(threading policy) {
+    const quantised_matrix<std::uint8_t> numbers({stored.data(), 4 + classes, boxes}, scale, 0);
+    const auto result = postprocess_yolo(quantised_yolo_outputs<std::uint8_t>{numbers}, {}, params,
+                                         workspace, policy);
+    scores.assign(result.scores.begin(), result.scores.end());
+  }
+  void detect_plain_quantised() {
+    VECDET_PLAIN(plain_quantised_yolo)
+    (stored.data(), boxes, classes, 64, scale, 0.7f, plain_memory);  // 64 / 255 is above 0.25
+    scores = plain_memory.found;
+  }
+};
+
 struct crowd : nms_operands<float> {
   using nms_operands<float>::nms_operands;
   merge_workspace merging;
@@ -124,6 +150,16 @@ void register_yolo(index_t found, bool by_class) {
       [](yolo_output& data) { data.detect_plain(); }, &yolo_output::scores);
 }
 
+void register_quantised_yolo(index_t found) {
+  const double scores = static_cast<double>(boxes * classes);
+  register_with_plain(
+      "postprocess_yolo/channels_found" + std::to_string(found) + "/u8/1x8400x80", {scores, scores},
+      [=] { return std::make_shared<quantised_yolo_output>(found); },
+      [](quantised_yolo_output& data, threading policy) { data.detect_quantised(policy); },
+      [](quantised_yolo_output& data) { data.detect_plain_quantised(); },
+      &quantised_yolo_output::scores);
+}
+
 void register_merging(const std::string& variant, const merge_params& params, index_t count) {
   const std::string problem = "merge_boxes/" + variant + "/f32/" + std::to_string(count);
   const work amount{static_cast<double>(count), 20.0 * static_cast<double>(count)};
@@ -155,7 +191,10 @@ void register_letterbox() {
 }
 
 const bool registered = [] {
-  for (const index_t found : {0, 500}) register_yolo(found, false);
+  for (const index_t found : {0, 500}) {
+    register_yolo(found, false);
+    register_quantised_yolo(found);
+  }
   register_yolo(500, true);
   for (const index_t count : {1000, 20000}) {
     register_merging("greedy", merge_params::sahi_greedy_nmm(), count);

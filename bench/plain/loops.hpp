@@ -88,6 +88,7 @@ struct plain_postprocess_memory {
 /// The scratch memory and the results of plain_yolo.
 struct plain_yolo_memory {
   std::vector<float> best, class_boxes, class_scores, found;
+  std::vector<std::uint8_t> best_bytes;
   std::vector<std::int32_t> labels;
   plain_nms_memory nms;
 };

@@ -10,33 +10,47 @@
 
 namespace vecdet::bench::VECDET_PLAIN_SET {
 
-void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, float threshold,
-                const float* limits, const std::int32_t* groups, float iou_threshold,
-                plain_yolo_memory& memory) {
-  const float* const scores = output + 4 * boxes;
-  memory.best.assign(static_cast<std::size_t>(boxes), threshold);
-  memory.labels.assign(static_cast<std::size_t>(boxes), -1);
-  float* const best = memory.best.data();
-  std::int32_t* const labels = memory.labels.data();
+namespace {
+
+/// Starts with `threshold`; scores above it pass.
+template <class T>
+void find_best_classes(const T* scores, std::int64_t boxes, std::int64_t classes, T threshold,
+                       std::vector<T>& all_best, std::vector<std::int32_t>& all_labels) {
+  all_best.assign(static_cast<std::size_t>(boxes), threshold);
+  all_labels.assign(static_cast<std::size_t>(boxes), -1);
+  T* const best = all_best.data();
+  std::int32_t* const labels = all_labels.data();
   for (std::int64_t c = 0; c < classes; ++c) {
-    const float* const plane = scores + c * boxes;
+    const T* const plane = scores + c * boxes;
     for (std::int64_t b = 0; b < boxes; ++b) {
       const bool is_better = plane[b] > best[b];
       best[b] = is_better ? plane[b] : best[b];
       labels[b] = is_better ? static_cast<std::int32_t>(c) : labels[b];
     }
   }
+}
+
+/// NMS of the boxes that have a label, class by class. `best` are their scores; a number is scale
+/// times what is stored.
+template <class T>
+void suppress_boxes(const T* output, const T* best, std::int64_t boxes, std::int64_t classes,
+                    float scale, const float* limits, const std::int32_t* groups,
+                    float iou_threshold, plain_yolo_memory& memory) {
+  const std::int32_t* const labels = memory.labels.data();
+  const auto number = [&](std::int64_t i) { return scale * static_cast<float>(output[i]); };
   memory.found.clear();
   for (std::int32_t c = 0; c < static_cast<std::int32_t>(classes); ++c) {
     memory.class_boxes.clear();
     memory.class_scores.clear();
     for (std::int64_t b = 0; b < boxes; ++b) {
       const std::int32_t label = labels[b];
-      if (label < 0 || groups[label] != c || !(best[b] > limits[label])) continue;
-      const float x = output[b], y = output[boxes + b];
-      const float w = output[2 * boxes + b] / 2, h = output[3 * boxes + b] / 2;
+      if (label < 0 || (groups == nullptr ? label : groups[label]) != c) continue;
+      const float score = scale * static_cast<float>(best[b]);
+      if (limits != nullptr && !(score > limits[label])) continue;
+      const float x = number(b), y = number(boxes + b);
+      const float w = number(2 * boxes + b) / 2, h = number(3 * boxes + b) / 2;
       memory.class_boxes.insert(memory.class_boxes.end(), {x - w, y - h, x + w, y + h});
-      memory.class_scores.push_back(best[b]);
+      memory.class_scores.push_back(score);
     }
     const auto count = static_cast<std::int64_t>(memory.class_scores.size());
     const std::int64_t kept = plain_nms(memory.class_boxes.data(), memory.class_scores.data(),
@@ -47,6 +61,25 @@ void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, f
   }
   std::sort(memory.found.begin(), memory.found.end(), [](float a, float b) { return a > b; });
   memory.found.resize(std::min(memory.found.size(), std::size_t{300}));
+}
+
+}  // namespace
+
+void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, float threshold,
+                const float* limits, const std::int32_t* groups, float iou_threshold,
+                plain_yolo_memory& memory) {
+  find_best_classes(output + 4 * boxes, boxes, classes, threshold, memory.best, memory.labels);
+  suppress_boxes(output, memory.best.data(), boxes, classes, 1, limits, groups, iou_threshold,
+                 memory);
+}
+
+void plain_quantised_yolo(const std::uint8_t* output, std::int64_t boxes, std::int64_t classes,
+                          std::uint8_t lowest, float scale, float iou_threshold,
+                          plain_yolo_memory& memory) {
+  find_best_classes(output + 4 * boxes, boxes, classes, static_cast<std::uint8_t>(lowest - 1),
+                    memory.best_bytes, memory.labels);
+  suppress_boxes(output, memory.best_bytes.data(), boxes, classes, scale, nullptr, nullptr,
+                 iou_threshold, memory);
 }
 
 std::int64_t plain_merge(const float* boxes, const float* scores, std::int64_t count,

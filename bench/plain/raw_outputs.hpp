@@ -13,6 +13,10 @@ VECDET_PLAIN_LOOPS(
     void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, float threshold,
                     const float* limits, const std::int32_t* groups, float iou_threshold,
                     plain_yolo_memory& memory);
+    /// The same of bytes q that stand for q * scale; scores of `lowest` or more pass.
+    void plain_quantised_yolo(const std::uint8_t* output, std::int64_t boxes, std::int64_t classes,
+                              std::uint8_t lowest, float scale, float iou_threshold,
+                              plain_yolo_memory& memory);
     /// Writes the box that each is merged into, and returns the number of groups.
     std::int64_t plain_merge(const float* boxes, const float* scores, std::int64_t count,
                              float threshold, std::int64_t* owners);

@@ -176,6 +176,8 @@ TEST_CASE("replay: numbers in variants") {
   };
   is_replayed_as("filter_topk", "threshold0.3", "bf16", {500, 7});
   is_replayed_as("filter_topk", "probability0.25", "bf16", {500, 7});
+  is_replayed_as("filter_topk", "threshold0.3", "u8", {500, 7});
+  is_replayed_as("postprocess_yolo", "objectness", "i8", {1, 300, 3});
   is_replayed_as("postprocess_yolo", "channels", "f32", {1, 300, 3, 32});
   is_replayed_as("conv3x3", "nhwc_f2x2", "f32", {1, 7, 8, 9, 13});
   is_replayed_as("conv3x3_weight_grad", "levels", "f32", {2, 7, 84, 13});

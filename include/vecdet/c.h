@@ -32,8 +32,27 @@ typedef enum vecdet_status {
 } vecdet_status;
 
 /// The type of the elements behind a `void` pointer. bfloat16 is 16 bits: the upper half of a
-/// float. Kernels compute bfloat16 in float and round once.
-typedef enum vecdet_dtype { VECDET_FLOAT32, VECDET_FLOAT64, VECDET_BFLOAT16 } vecdet_dtype;
+/// float. Kernels compute bfloat16 in float and round once. Only a vecdet_matrix has integers.
+typedef enum vecdet_dtype {
+  VECDET_FLOAT32,
+  VECDET_FLOAT64,
+  VECDET_BFLOAT16,
+  VECDET_INT8,
+  VECDET_UINT8
+} vecdet_dtype;
+
+/// A matrix of VECDET_FLOAT32 or VECDET_BFLOAT16, or of quantised numbers: the VECDET_INT8 or
+/// VECDET_UINT8 q stands for (q - zero_point) * scale, computed in float. Matrices of floats have
+/// scale 0 and zero point 0.
+typedef struct vecdet_matrix {
+  vecdet_dtype type;
+  const void* data;
+  int64_t rows;
+  int64_t cols;
+  int64_t stride;      ///< the number of elements from one row to the next
+  double scale;        ///< from 2^-126 to 2^120
+  int64_t zero_point;  ///< a value of the type
+} vecdet_matrix;
 
 /// A list of integers, such as classes.
 typedef struct vecdet_integer_list {
@@ -640,7 +659,7 @@ typedef enum vecdet_yolo_scores {
   VECDET_YOLO_SCORE_AND_CLASS  ///< one score, then the index of its class; rows only
 } vecdet_yolo_scores;
 
-/// Parameters of vecdet_postprocess_yolo().
+/// Parameters of vecdet_postprocess_yolo() and vecdet_postprocess_yolo_of_matrices().
 typedef struct vecdet_yolo_postprocess_params {
   vecdet_yolo_layout layout;  ///< default VECDET_YOLO_CHANNELS
   vecdet_yolo_scores scores;  ///< default VECDET_YOLO_CLASSES
@@ -679,7 +698,7 @@ typedef struct vecdet_yolo_postprocess_params {
   int64_t keypoint_size;
 } vecdet_yolo_postprocess_params;
 
-/// Parameters of vecdet_postprocess_detr().
+/// Parameters of vecdet_postprocess_detr() and vecdet_postprocess_detr_of_matrices().
 typedef struct vecdet_detr_postprocess_params {
   /// softmax, whose last column is "no object", instead of sigmoid; default 0
   int softmax;
@@ -782,6 +801,27 @@ vecdet_detr_postprocess_params vecdet_detr_postprocess_params_rt_detr(void);
 /// queries; it may be null. `params` null: vecdet_detr_postprocess_params_rt_detr().
 vecdet_status vecdet_postprocess_detr(vecdet_dtype type, const void* logits, const void* centres,
     int64_t images, int64_t queries, int64_t classes, const vecdet_image_size* image_sizes, const
+    vecdet_detr_postprocess_params* params, vecdet_workspace* workspace, float* boxes, float*
+    scores, int64_t* labels, int64_t* sources, int64_t* offsets);
+
+/// vecdet_filter_topk() of a matrix that may be quantised. `values` are dequantised.
+vecdet_status vecdet_filter_topk_of_matrix(const vecdet_matrix* logits, double score_threshold,
+    int64_t k, vecdet_score_kind kind, vecdet_workspace* workspace, float* values, int64_t*
+    elements, int64_t* count);
+
+/// vecdet_postprocess_yolo() of matrices that may be quantised. If `coordinates` is not null, it
+/// has the coordinates (images x 4 x boxes, or images x boxes x 4), and `numbers` all that follows
+/// them; the two may have different types. A single matrix of quantised coordinates in pixels and
+/// scores has no scale that suits both: its coordinates are fractions (params->normalised).
+vecdet_status vecdet_postprocess_yolo_of_matrices(const vecdet_matrix* coordinates, const
+    vecdet_matrix* numbers, int64_t images, const vecdet_letterbox_transform* transforms, const
+    vecdet_yolo_postprocess_params* params, vecdet_workspace* workspace, float* boxes, float*
+    scores, int64_t* labels, int64_t* sources, float* extras, int64_t* offsets);
+
+/// vecdet_postprocess_detr() of matrices that may be quantised, of the same or different types:
+/// `logits` are (images x queries) x classes, `centres` (images x queries) x 4.
+vecdet_status vecdet_postprocess_detr_of_matrices(const vecdet_matrix* logits, const vecdet_matrix*
+    centres, int64_t images, const vecdet_image_size* image_sizes, const
     vecdet_detr_postprocess_params* params, vecdet_workspace* workspace, float* boxes, float*
     scores, int64_t* labels, int64_t* sources, int64_t* offsets);
 

@@ -51,6 +51,8 @@
 #include <vecdet/paste_masks.hpp>
 #include <vecdet/postprocess.hpp>
 #include <vecdet/profile/scope.hpp>
+#include <vecdet/quantised_matrix.hpp>
+#include <vecdet/quantised_outputs.hpp>
 #include <vecdet/query_class_cost.hpp>
 #include <vecdet/query_matching.hpp>
 #include <vecdet/regression_loss.hpp>

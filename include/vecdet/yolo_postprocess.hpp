@@ -48,6 +48,8 @@
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
+#include <type_traits>
+
 namespace vecdet {
 inline namespace VECDET_ABI {
 
@@ -118,6 +120,7 @@ struct yolo_postprocess_params {
 /// (layout channels).
 template <class T>
 struct yolo_outputs {
+  static_assert(!std::is_integral<T>::value, "integers need a scale: quantised_yolo_outputs");
   matrix_view<const T> numbers;  ///< (images x boxes) x numbers, or (images x numbers) x boxes
   index_t images = 1;
 };

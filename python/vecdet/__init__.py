@@ -36,14 +36,15 @@ except ImportError as error:
     raise ImportError(f"vecdet needs NumPy 1.19 or newer ({error}): pip install numpy, or "
                       "apt install python3-numpy on Debian and Ubuntu") from error
 
-from . import (_boxes, _detections, _features, _losses, _masks, _nms, _queries, _rotated,
-               _sequences, _settings, _targets, profile)
+from . import (_boxes, _detections, _features, _losses, _masks, _nms, _quantised, _queries,
+               _rotated, _sequences, _settings, _targets, profile)
 from ._boxes import *
 from ._detections import *
 from ._features import *
 from ._losses import *
 from ._masks import *
 from ._nms import *
+from ._quantised import *
 from ._queries import *
 from ._rotated import *
 from ._sequences import *
@@ -67,6 +68,7 @@ __all__ += _features.__all__
 __all__ += _losses.__all__
 __all__ += _masks.__all__
 __all__ += _nms.__all__
+__all__ += _quantised.__all__
 __all__ += _queries.__all__
 __all__ += _rotated.__all__
 __all__ += _sequences.__all__

@@ -22,6 +22,7 @@ from ._packed import (doubles, image_sizes_of, integers_of, integers_packed, joi
                       packed_rows, packer)
 from ._parameters import (CLASS_LISTS, class_lists, filled, integer, kept, listed, number,
                           numbers as numbers_of, pair, params_of, set_given)
+from ._quantised import MaybeQuantised, Quantised, is_quantised
 
 __all__ = [
     "Detections", "LetterboxTransform", "YoloDetections", "filter_topk", "letterbox",
@@ -95,13 +96,14 @@ class LetterboxTransform(NamedTuple):
         return cls(*(getattr(made, field) for field in cls._fields))
 
 
-def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
+def filter_topk(logits: ArrayLike | Quantised, score_threshold: float, k: int,
                 kind: str = "logits") -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """The best ``k`` of the logits whose sigmoid is above the threshold, descending, and their
     positions in the flattened array. Ties are broken by lower position; NaN is never selected.
 
     Args:
-        logits: float32 or bfloat16 of any shape; float64 is rounded to float32.
+        logits: float32 or bfloat16 of any shape; float64 is rounded to float32. Quantised logits
+            are compared as integers, and the results are dequantised.
         score_threshold: a probability, in [0, 1].
         kind: ``"logits"``, or ``"probabilities"`` for numbers that are compared with the threshold
             as they are.
@@ -110,15 +112,22 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
     >>> values.tolist(), positions.tolist()
     ([3.0, 2.0], [0, 3])
     """
-    array = small_floats("filter_topk", "logits", logits)
-    size = array.size
+    matrix: Any
+    if is_quantised("filter_topk", "logits", logits):
+        quantised = MaybeQuantised("filter_topk", "logits", logits)
+        size = quantised.array.size
+        search, matrix = library.vecdet_filter_topk_of_matrix, (quantised.matrix(1, size),)
+    else:
+        array = small_floats("filter_topk", "logits", logits)
+        size = array.size
+        search = library.vecdet_filter_topk
+        matrix = TYPES[array.dtype], address(array), 1, size, size
     count_limit = integer("filter_topk", "k", k)
     most = max(0, min(count_limit, size))
     values, positions = empty(most, float32), empty(most, int64)
     count = c_int64()
-    check(library.vecdet_filter_topk(
-        TYPES[array.dtype], address(array), 1, size, size,
-        number("filter_topk", "score_threshold", score_threshold), count_limit,
+    check(search(
+        *matrix, number("filter_topk", "score_threshold", score_threshold), count_limit,
         choice(score_kind, "filter_topk", "kind", kind), None, address(values),
         address(positions), byref(count)), "filter_topk")
     values.resize(count.value, refcheck=False)
@@ -160,6 +169,8 @@ _MOST_SCORE = float(np.float32(1.001))  # as in C++; bfloat16 rounds 1 up to no 
 _postprocess = library.vecdet_postprocess
 _postprocess_yolo = library.vecdet_postprocess_yolo
 _postprocess_detr = library.vecdet_postprocess_detr
+_postprocess_yolo_of_matrices = library.vecdet_postprocess_yolo_of_matrices
+_postprocess_detr_of_matrices = library.vecdet_postprocess_detr_of_matrices
 _letterbox = library.vecdet_letterbox
 _box_head_params = params_of(_c.box_head_params)
 _detr_params = params_of(_c.detr_postprocess_params)
@@ -356,8 +367,9 @@ def _preset_of(model: Any) -> str:
 
 
 @kept
-def _yolo_call(shape: tuple[int, ...], model: str, results: str, class_count: int | None,
-               extras: int | None, keypoint_size: int, *options: Any) -> Any:
+def _yolo_call(shape: tuple[int, ...], argument: str, model: str, results: str,
+               class_count: int | None, extras: int | None, keypoint_size: int,
+               *options: Any) -> Any:
     """What calls with the same shape and options share: the parameters, the greatest number of
     detections of all images, the number of extras, and a warning or None."""
     function = "postprocess_yolo"
@@ -382,7 +394,7 @@ def _yolo_call(shape: tuple[int, ...], model: str, results: str, class_count: in
         class_count = integer(function, "class_count", class_count)
         if params.scores != _c.YOLO_SCORE_AND_CLASS and class_count > 0:
             params.class_count = class_count
-    _check_yolo_shape(shape, params, class_count, count)
+    _check_yolo_shape(shape, argument, params, class_count, count)
     images, rows, cols = shape
     doubt = None
     if extras is None and class_count is None and params.scores != _c.YOLO_SCORE_AND_CLASS:
@@ -391,15 +403,15 @@ def _yolo_call(shape: tuple[int, ...], model: str, results: str, class_count: in
         usual = library.vecdet_yolo_likely_extras(found)
         if usual and _PRESETS[model] != "rt_detr":
             others = found - usual
-            doubt = (f"vecdet.{function}: output has {numbers} numbers per box, as models with "
+            doubt = (f"vecdet.{function}: {argument} has {numbers} numbers per box, as models with "
                      f"{_EXTRAS[usual]} of {others} class{'es' * (others > 1)}, for which "
                      f"extras={usual} is right; extras=0 or class_count={found} says that it has "
                      f"{found} classes")
     return byref(params), images * max(0, min(params.max_detections, rows * cols)), count, doubt
 
 
-def _check_yolo_shape(shape: tuple[int, ...], params: Any, class_count: int | None,
-                      extras: int) -> None:
+def _check_yolo_shape(shape: tuple[int, ...], argument: str, params: Any,
+                      class_count: int | None, extras: int) -> None:
     """Refuses a transposed output: it has more numbers per box than boxes."""
     by_rows = params.layout == _c.YOLO_ROWS
     is_scored = params.scores == _c.YOLO_SCORE_AND_CLASS
@@ -423,16 +435,34 @@ def _check_yolo_shape(shape: tuple[int, ...], params: Any, class_count: int | No
                      "class_count=" if class_count is None else f" with class_count={class_count}")
         if class_count is not None and not extras:
             expected += "; pass extras= if other values follow the scores"
-    raise shape_error("postprocess_yolo", "output", shape, expected)
+    raise shape_error("postprocess_yolo", argument, shape, expected)
+
+
+def _matrix_of(argument: MaybeQuantised) -> bytes:
+    images, rows, cols = argument.array.shape
+    return argument.matrix(images * rows, cols)
+
+
+def _joined_shape(model: str, output: Any, boxes: Any) -> tuple[int, ...]:
+    """The shape of an output whose coordinates are in an array of their own."""
+    if output.ndim != 3:
+        raise wrong_shape("postprocess_yolo", "output", output, "three dimensions")
+    images, rows, cols = output.shape
+    by_rows = _preset_of(model) != "v8"
+    expected = (images, rows, 4) if by_rows else (images, 4, cols)
+    if boxes.shape != expected:
+        raise wrong_shape("postprocess_yolo", "boxes", boxes, str(list(expected)))
+    return (images, rows, cols + 4) if by_rows else (images, rows + 4, cols)
 
 
 # Keywords of yolo_postprocess_params,
 # without layout, scores, boxes, normalised, suppresses, extras, class_count
 def postprocess_yolo(
-    output: ArrayLike,
+    output: ArrayLike | Quantised,
     model: str,
     transforms: Sequence[Sequence[float]] | None = None,
     *,
+    boxes: ArrayLike | Quantised | None = None,
     score_threshold: float | None = None,
     iou_threshold: float | None = None,
     max_detections: int | None = None,
@@ -451,8 +481,8 @@ def postprocess_yolo(
     have the values of ultralytics' predictor.
 
     Args:
-        output: float32 or bfloat16 (float64 and float16 are converted to float32). Scores are
-            probabilities, as models export them.
+        output: float32 or bfloat16 (float64 and float16 are converted to float32), or Quantised.
+            Scores are probabilities, as models export them.
         model: one of
 
             ======================================== ===========================================
@@ -489,6 +519,9 @@ def postprocess_yolo(
             each other; None: each class is a group of its own.
         keypoint_size: 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in
             the input's pixels. Default 0.
+        boxes: the coordinates, if the model gives them as an array of their own, [images, 4, boxes]
+            or [images, boxes, 4]. ``output`` then has all numbers after the coordinates. Either may
+            be Quantised.
         class_count: the number of classes of the model. It is only needed if there are fewer boxes
             than numbers per box; else such an output is refused as transposed.
         extras: the number of values after the scores: 1 for the angle of rotated boxes, 32 for
@@ -499,7 +532,7 @@ def postprocess_yolo(
         ValueError: a shape that does not fit the model, detections with scores above 1 (logits),
             without ``extras`` any scores outside [0, 1] that are read, a threshold outside [0, 1],
             or an option of NMS for a model without it.
-        TypeError: an output of integers, or a number for ``classes``.
+        TypeError: an output of integers that is not Quantised, or a number for ``classes``.
 
     Warns:
         UserWarning: neither ``extras`` nor ``class_count`` is given, and there are 16, 33, 52 or
@@ -512,14 +545,25 @@ def postprocess_yolo(
     ([[90.0, 45.0, 110.0, 55.0]], [1], [7])
     """
     function = "postprocess_yolo"
-    array = small_floats(function, "output", output)
-    shape = array.shape
+    coordinates = matrix = None
+    argument = "output"
+    if boxes is not None or is_quantised(function, "output", output):
+        matrix = MaybeQuantised(function, "output", output)
+        array = matrix.array
+        shape = array.shape
+        if boxes is not None:
+            coordinates = MaybeQuantised(function, "boxes", boxes)
+            argument = "(boxes and output)"
+            shape = _joined_shape(model, array, coordinates.array)
+    else:
+        array = small_floats(function, "output", output)
+        shape = array.shape
     if isinstance(classes, (int, float)) or getattr(classes, "ndim", 1) == 0:
         raise TypeError(f"vecdet.{function}: classes is {classes!r}, expected a list of the wanted "
                         "classes; the number of classes is class_count=")
     params, total, count, doubt = _yolo_call(
-        shape, model, results, class_count, extras, keypoint_size, score_threshold, iou_threshold,
-        max_detections, max_candidates, multi_label, class_agnostic,
+        shape, argument, model, results, class_count, extras, keypoint_size, score_threshold,
+        iou_threshold, max_detections, max_candidates, multi_label, class_agnostic,
         *class_lists(function, classes, class_thresholds, class_groups))
     images, rows, cols = shape
     positions = None
@@ -534,10 +578,16 @@ def postprocess_yolo(
     floats = result(function, "extras", extras, total * (5 + count), float32)
     numbers = empty(2 * total + images + 1, int64)
     corners, labels = address(floats), address(numbers)
-    check(_postprocess_yolo(
-        TYPES[array.dtype], address(array), images * rows, cols, cols, images,
-        positions, params, None, corners, corners + 16 * total, labels,
-        labels + 8 * total, corners + 20 * total, labels + 16 * total), function)
+    outputs = (corners, corners + 16 * total, labels, labels + 8 * total, corners + 20 * total,
+               labels + 16 * total)
+    if matrix is None:
+        status = _postprocess_yolo(TYPES[array.dtype], address(array), images * rows, cols, cols,
+                                   images, positions, params, None, *outputs)
+    else:
+        status = _postprocess_yolo_of_matrices(
+            None if coordinates is None else _matrix_of(coordinates), _matrix_of(matrix), images,
+            positions, params, None, *outputs)
+    check(status, function)
     found = _yolo_detections(floats, numbers, total, count)
     for image in found:
         if len(image[1]) and image[1].item(0) > _MOST_SCORE:
@@ -550,8 +600,8 @@ def postprocess_yolo(
 
 # Keywords of detr_postprocess_params
 def postprocess_detr(
-    logits: ArrayLike,
-    boxes: ArrayLike,
+    logits: ArrayLike | Quantised,
+    boxes: ArrayLike | Quantised,
     image_sizes: Sequence[Sequence[float]],
     *,
     softmax: bool = False,
@@ -566,7 +616,8 @@ def postprocess_detr(
     Args:
         logits: [images, queries, classes]. Do not pass probabilities: their sigmoids are all at
             least 0.5.
-        boxes: [images, queries, 4]: cx cy w h in fractions of the image.
+        boxes: [images, queries, 4]: cx cy w h in fractions of the image. Either array may be
+            Quantised.
         image_sizes: (height, width) of each image.
         softmax: softmax, whose last column is "no object", instead of sigmoid. Default False. DETR
             has softmax; RT-DETR, DINO and Deformable DETR have sigmoids.
@@ -587,7 +638,14 @@ def postprocess_detr(
     ([[50.0, 25.0, 150.0, 75.0]], [1])
     """
     function = "postprocess_detr"
-    type_, (logits, centres) = same_small_floats(function, ("logits", "boxes"), (logits, boxes))
+    matrices = None
+    if is_quantised(function, "logits", logits) or is_quantised(function, "boxes", boxes):
+        matrices = (MaybeQuantised(function, "logits", logits),
+                    MaybeQuantised(function, "boxes", boxes))
+        logits, centres = (matrix.array for matrix in matrices)
+    else:
+        type_, (logits, centres) = same_small_floats(function, ("logits", "boxes"),
+                                                     (logits, boxes))
     if logits.ndim != 3:
         raise wrong_shape(function, "logits", logits, "[images, queries, classes]")
     images, queries, columns = logits.shape
@@ -602,10 +660,14 @@ def postprocess_detr(
     total = images * max(0, min(most, queries * columns))
     floats, numbers = empty(total * 5, float32), empty(2 * total + images + 1, int64)
     corners, labels = address(floats), address(numbers)
-    check(_postprocess_detr(
-        type_, address(logits), address(centres), images, queries, columns, sizes, params,
-        None, corners, corners + 16 * total, labels, labels + 8 * total, labels + 16 * total),
-        function)
+    outputs = (corners, corners + 16 * total, labels, labels + 8 * total, labels + 16 * total)
+    if matrices is None:
+        status = _postprocess_detr(type_, address(logits), address(centres), images, queries,
+                                   columns, sizes, params, None, *outputs)
+    else:
+        status = _postprocess_detr_of_matrices(*map(_matrix_of, matrices), images, sizes, params,
+                                               None, *outputs)
+    check(status, function)
     return _yolo_detections(floats, numbers, total, 0)
 
 

@@ -406,6 +406,68 @@ static void test_detections(void) {
   CHECK(count == 2 && elements[0] == 0 && elements[1] == 3 && values[1] == 2);
 }
 
+static void test_quantised_outputs(void) {
+  /* Two boxes of one class in one matrix: cx cy w h of 128 / 256, 64 / 256. */
+  const int8_t joint[] = {0, -64, 0, -64, -64, -64, -64, -64, 100, 20};
+  vecdet_matrix numbers = {VECDET_INT8, joint, 5, 2, 2, 1.0 / 256, -128};
+  float found[8], found_scores[2];
+  int64_t labels[2], sources[2], offsets[2];
+  vecdet_yolo_postprocess_params params = vecdet_yolo_postprocess_params_v8();
+  params.max_detections = 2;
+  SUCCEEDS(vecdet_postprocess_yolo_of_matrices(NULL, &numbers, 1, NULL, &params, NULL, found,
+                                               found_scores, labels, sources, NULL, offsets));
+  CHECK(offsets[1] == 2 && sources[0] == 0 && found_scores[0] == 228 / 256.0f);
+  CHECK(found[0] == 0.375f && found[2] == 0.625f);
+
+  /* The same scores with coordinates in floats. */
+  const float centres[] = {100, 20, 100, 20, 8, 8, 8, 8};
+  const vecdet_matrix coordinates = {VECDET_FLOAT32, centres, 4, 2, 2, 0, 0};
+  numbers.data = joint + 8;
+  numbers.rows = 1;
+  SUCCEEDS(vecdet_postprocess_yolo_of_matrices(&coordinates, &numbers, 1, NULL, &params, NULL,
+                                               found, found_scores, labels, sources, NULL,
+                                               offsets));
+  CHECK(offsets[1] == 2 && found[0] == 96 && found_scores[1] == 148 / 256.0f);
+  found[0] = 1;
+  numbers.scale = 0;
+  FAILS("scale is 0, expected a positive number",
+        vecdet_postprocess_yolo_of_matrices(&coordinates, &numbers, 1, NULL, &params, NULL, found,
+                                            found_scores, labels, sources, NULL, offsets));
+  numbers.scale = 1.0 / 256;
+  numbers.zero_point = 128;
+  FAILS("zero_point is 128, expected -128 to 127",
+        vecdet_postprocess_yolo_of_matrices(&coordinates, &numbers, 1, NULL, &params, NULL, found,
+                                            found_scores, labels, sources, NULL, offsets));
+  numbers.type = VECDET_FLOAT64;
+  numbers.scale = 0;
+  numbers.zero_point = 0;
+  FAILS("numbers.type is 1, expected VECDET_FLOAT32, VECDET_BFLOAT16, VECDET_INT8 or VECDET_UINT8",
+        vecdet_postprocess_yolo_of_matrices(&coordinates, &numbers, 1, NULL, &params, NULL, found,
+                                            found_scores, labels, sources, NULL, offsets));
+  numbers.type = VECDET_FLOAT32;
+  numbers.scale = 0.5;
+  FAILS("numbers.scale is 0.5, expected 0",
+        vecdet_postprocess_yolo_of_matrices(&coordinates, &numbers, 1, NULL, &params, NULL, found,
+                                            found_scores, labels, sources, NULL, offsets));
+  CHECK(found[0] == 1);
+
+  const uint8_t logits[] = {13, 7, 11, 12}, boxes[] = {128, 128, 64, 64, 0, 0, 0, 0};
+  const vecdet_matrix classes = {VECDET_UINT8, logits, 2, 2, 2, 1, 10};
+  const vecdet_matrix fractions = {VECDET_UINT8, boxes, 2, 4, 4, 1.0 / 256, 0};
+  const vecdet_image_size size = {100, 200};
+  vecdet_detr_postprocess_params detr = vecdet_detr_postprocess_params_rt_detr();
+  detr.max_detections = 1;
+  SUCCEEDS(vecdet_postprocess_detr_of_matrices(&classes, &fractions, 1, &size, &detr, NULL, found,
+                                               found_scores, labels, sources, offsets));
+  CHECK(offsets[1] == 1 && labels[0] == 0 && found[0] == 75 && found[3] == 62.5f);
+
+  float values[2];
+  int64_t elements[2], count;
+  SUCCEEDS(vecdet_filter_topk_of_matrix(&classes, 0.5, 2, VECDET_LOGITS, NULL, values, elements,
+                                        &count));
+  CHECK(count == 2 && elements[0] == 0 && elements[1] == 3 && values[1] == 2);
+}
+
 static void test_features(void) {
   float map[16], pooled[1];
   for (int i = 0; i < 16; ++i) map[i] = (float)i;
@@ -512,6 +574,7 @@ int main(void) {
     test_losses();
     test_queries();
     test_detections();
+    test_quantised_outputs();
     test_features();
   }
   test_errors();

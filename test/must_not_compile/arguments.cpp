@@ -13,6 +13,8 @@ std::vector<int> make_labels();
 /// N x 6 detections.
 matrix_view<const float> detections();
 
+matrix_view<const std::int8_t> integers();
+
 /// As cv::Rect2f.
 struct rect {
   float x, y, width, height;
@@ -36,6 +38,26 @@ void arguments(matrix_view<float> ids, std::vector<float> scores) {
   regression_loss(boxes, boxes, make_weights(), box_selection::all());
   // Wrong (box_selection): smooth_l1_loss(boxes, boxes, ids);
   smooth_l1_loss(boxes, boxes, make_labels());
+}
+
+void quantised(filter_topk_workspace& topk, yolo_postprocess_workspace& yolo) {
+  const auto v8 = yolo_postprocess_params::v8();
+  const auto rt_detr = detr_postprocess_params::rt_detr();
+  const vector_view<const image_size> sizes;
+  // Wrong (quantised_matrix): quantised_matrix<std::int8_t> exchanged(integers(), 3, 1);
+  const quantised_matrix<std::int8_t> x(integers(), 0.5, 3);
+  // Wrong (integers need a scale: quantised_matrix): filter_topk(integers(), 0.5, 9, topk);
+  filter_topk(x, 0.5, 9, topk);
+  // Wrong (integers need a scale): postprocess_yolo(yolo_outputs<std::int8_t>{}, {}, v8, yolo);
+  postprocess_yolo(quantised_yolo_outputs<std::int8_t>{x}, {}, v8, yolo);
+  // Wrong (integers need a scale): postprocess_detr(detr_outputs<char>{}, sizes, rt_detr, yolo);
+  postprocess_detr(quantised_detr_outputs<std::int8_t>{x, x}, sizes, rt_detr, yolo);
+  // Wrong (quantised_matrix): quantised_yolo_outputs<std::int8_t> unscaled{integers()};
+  quantised_yolo_outputs<std::int8_t> scaled{x};
+  // Wrong (std::int8_t or std::uint8_t): quantised_matrix<short> wide({}, 0.5, 3);
+  separate_yolo_outputs<quantised_matrix<std::int8_t>> separate{x, x};
+  postprocess_yolo(separate, {}, v8, yolo);
+  postprocess_yolo(scaled, {}, v8, yolo);
 }
 
 void elements(std::vector<float> numbers, std::vector<double> doubles, std::vector<bool> bits,

@@ -9,6 +9,7 @@
 #include <vecdet/detr_postprocess.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/postprocess.hpp>
+#include <vecdet/quantised_outputs.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
 namespace vecdet_c {
@@ -46,6 +47,83 @@ struct detection_outputs {
     copy_view(found.labels, labels);
     copy_view(found.offsets, offsets);
   }
+};
+
+std::vector<letterbox_transform> transforms_of(const vecdet_letterbox_transform* transforms,
+                                               int64_t images) {
+  std::vector<letterbox_transform> undone;
+  for (int64_t i = 0; transforms != nullptr && i < images; ++i) {
+    const vecdet_letterbox_transform& t = transforms[i];
+    undone.push_back(
+        {t.scale_x, t.scale_y, t.pad_x, t.pad_y, image_size::height_width(t.height, t.width)});
+  }
+  return undone;
+}
+
+/// Writes the detections of a raw output. `sources` and `extras` may be null.
+void write_raw(const yolo_detections_view& found, const detection_outputs& out, int64_t* sources,
+               float* extras) {
+  out.write(found);
+  if (sources != nullptr) copy_view(found.sources, sources);
+  if (extras == nullptr) return;
+  for (index_t i = 0; i < found.extras.rows(); ++i)
+    extras = std::copy_n(found.extras.row(i), found.extras.cols(), extras);
+}
+
+/// Calls body() with the matrix_view or the quantised_matrix that a matrix is.
+template <class Body>
+void with_matrix(const vecdet_matrix& matrix, const char* function, const char* argument,
+                 const Body& body) {
+  const auto view_of = [&](auto of) {
+    using T = typename decltype(of)::type;
+    return matrix_view<const T>(as<T>(matrix.data), matrix.rows, matrix.cols, matrix.stride);
+  };
+  const bool has_scale = matrix.type == VECDET_INT8 || matrix.type == VECDET_UINT8;
+  detail::check_member(has_scale || (detail::is_equal(matrix.scale, 0.0) && matrix.zero_point == 0),
+                       function, argument, "scale", matrix.scale,
+                       "0, and zero_point 0, because the type is not VECDET_INT8 or VECDET_UINT8");
+  const auto quantised = [&](auto of) {
+    body(quantised_matrix<typename decltype(of)::type>(view_of(of), matrix.scale,
+                                                       matrix.zero_point));
+  };
+  switch (matrix.type) {
+    case VECDET_FLOAT32:
+      return body(view_of(element<float>()));
+    case VECDET_BFLOAT16:
+      return body(view_of(element<bfloat16>()));
+    case VECDET_INT8:
+      return quantised(element<std::int8_t>());
+    case VECDET_UINT8:
+      return quantised(element<std::uint8_t>());
+    default:
+      detail::throw_invalid_argument(
+          function, std::string(argument) + ".type", static_cast<int>(matrix.type),
+          "VECDET_FLOAT32, VECDET_BFLOAT16, VECDET_INT8 or VECDET_UINT8");
+  }
+}
+
+/// A matrix of any type of which few numbers are read: one type for the functions in C++.
+class any_matrix {
+ public:
+  template <class Matrix>
+  explicit any_matrix(const Matrix& matrix)
+      : matrix_(&matrix),
+        number_([](const void* from, index_t i, index_t j) {
+          return static_cast<float>((*static_cast<const Matrix*>(from))(i, j));
+        }),
+        rows_(matrix.rows()),
+        cols_(matrix.cols()),
+        bytes_(detail::bytes_of(matrix)) {}
+
+  index_t rows() const { return rows_; }
+  index_t cols() const { return cols_; }
+  float operator()(index_t i, index_t j) const { return number_(matrix_, i, j); }
+  friend index_t bytes_of(const any_matrix& matrix) { return matrix.bytes_; }
+
+ private:
+  const void* matrix_;
+  float (*number_)(const void* matrix, index_t i, index_t j);
+  index_t rows_, cols_, bytes_;
 };
 
 }  // namespace
@@ -169,26 +247,16 @@ VECDET_C vecdet_status vecdet_postprocess_yolo(vecdet_dtype type, const void* nu
     const auto p = params_of<yolo_postprocess_params>(params, "postprocess_yolo");
     const detection_outputs out{boxes, scores, labels, offsets};
     out.check("postprocess_yolo", images, p.max_detections);
-    std::vector<letterbox_transform> undone;
-    for (int64_t i = 0; transforms != nullptr && i < images; ++i) {
-      const vecdet_letterbox_transform& t = transforms[i];
-      undone.push_back(
-          {t.scale_x, t.scale_y, t.pad_x, t.pad_y, image_size::height_width(t.height, t.width)});
-    }
+    const auto undone = transforms_of(transforms, images);
     scratch memory(workspace);
     with_type<float, bfloat16>(type, "postprocess_yolo", [&](auto of) {
       using T = typename decltype(of)::type;
       const yolo_outputs<T> outputs{matrix_view<const T>(as<T>(numbers), rows, cols, stride),
                                     images};
       on_threads([&](threading policy) {
-        const auto found = postprocess_yolo(outputs, vector_view<const letterbox_transform>(undone),
-                                            p, memory.get<yolo_postprocess_workspace>(), policy);
-        out.write(found);
-        if (sources != nullptr) copy_view(found.sources, sources);
-        if (extras != nullptr) {
-          for (index_t i = 0; i < found.extras.rows(); ++i)
-            extras = std::copy_n(found.extras.row(i), found.extras.cols(), extras);
-        }
+        write_raw(postprocess_yolo(outputs, vector_view<const letterbox_transform>(undone), p,
+                                   memory.get<yolo_postprocess_workspace>(), policy),
+                  out, sources, extras);
       });
     });
   });
@@ -214,10 +282,104 @@ VECDET_C vecdet_status vecdet_postprocess_detr(
       const detr_outputs<T> outputs{matrix_view<const T>(as<T>(logits), rows, classes),
                                     boxes_view<const T>(as<T>(centres), rows)};
       on_threads([&](threading policy) {
-        const auto found =
-            postprocess_detr(outputs, sizes, p, memory.get<yolo_postprocess_workspace>(), policy);
-        out.write(found);
-        if (sources != nullptr) copy_view(found.sources, sources);
+        write_raw(
+            postprocess_detr(outputs, sizes, p, memory.get<yolo_postprocess_workspace>(), policy),
+            out, sources, nullptr);
+      });
+    });
+  });
+}
+
+// ---- Quantised outputs. They are compared as integers, and results are those of the dequantised
+// numbers in float, bit for bit.
+
+/// vecdet_filter_topk() of a matrix that may be quantised. `values` are dequantised.
+VECDET_C vecdet_status vecdet_filter_topk_of_matrix(const vecdet_matrix* logits,
+                                                    double score_threshold, int64_t k,
+                                                    vecdet_score_kind kind,
+                                                    vecdet_workspace* workspace, float* values,
+                                                    int64_t* elements, int64_t* count) {
+  return guarded([&] {
+    check_pointer(logits, "filter_topk", "logits");
+    const index_t size = logits->rows > 0 && logits->cols > 0 ? k : 0;
+    check_pointer(values, "filter_topk", "values", size);
+    check_pointer(elements, "filter_topk", "elements", size);
+    check_pointer(count, "filter_topk", "count");
+    scratch memory(workspace);
+    with_matrix(*logits, "filter_topk", "logits", [&](const auto& matrix) {
+      on_threads([&](threading policy) {
+        const auto result =
+            filter_topk(matrix, score_threshold, k, memory.get<filter_topk_workspace>(), policy,
+                        enum_of<score_kind>(kind, "filter_topk", "kind"));
+        copy_view(result.logits, values);
+        copy_view(result.elements, elements);
+        *count = result.logits.size();
+      });
+    });
+  });
+}
+
+/// vecdet_postprocess_yolo() of matrices that may be quantised. If `coordinates` is not null, it
+/// has the coordinates (images x 4 x boxes, or images x boxes x 4), and `numbers` all that follows
+/// them; the two may have different types. A single matrix of quantised coordinates in pixels and
+/// scores has no scale that suits both: its coordinates are fractions (params->normalised).
+VECDET_C vecdet_status vecdet_postprocess_yolo_of_matrices(
+    const vecdet_matrix* coordinates, const vecdet_matrix* numbers, int64_t images,
+    const vecdet_letterbox_transform* transforms, const vecdet_yolo_postprocess_params* params,
+    vecdet_workspace* workspace, float* boxes, float* scores, int64_t* labels, int64_t* sources,
+    float* extras, int64_t* offsets) {
+  constexpr const char* function = "postprocess_yolo";
+  return guarded([&] {
+    const auto p = params_of<yolo_postprocess_params>(params, function);
+    const detection_outputs out{boxes, scores, labels, offsets};
+    out.check(function, images, p.max_detections);
+    check_pointer(numbers, function, "numbers");
+    const auto undone = transforms_of(transforms, images);
+    scratch memory(workspace);
+    auto& buffers = detail::workspace_access::buffers(memory.get<yolo_postprocess_workspace>());
+    const auto run = [&](const auto* own_coordinates, const auto& matrix) {
+      on_threads([&](threading policy) {
+        write_raw(detail::run_postprocess_yolo(own_coordinates, matrix, images,
+                                               vector_view<const letterbox_transform>(undone), p,
+                                               buffers, policy),
+                  out, sources, extras);
+      });
+    };
+    with_matrix(*numbers, function, "numbers", [&](const auto& matrix) {
+      if (coordinates == nullptr) return run(static_cast<const any_matrix*>(nullptr), matrix);
+      with_matrix(*coordinates, function, "coordinates", [&](const auto& own_coordinates) {
+        const any_matrix any(own_coordinates);
+        run(&any, matrix);
+      });
+    });
+  });
+}
+
+/// vecdet_postprocess_detr() of matrices that may be quantised, of the same or different types:
+/// `logits` are (images x queries) x classes, `centres` (images x queries) x 4.
+VECDET_C vecdet_status vecdet_postprocess_detr_of_matrices(
+    const vecdet_matrix* logits, const vecdet_matrix* centres, int64_t images,
+    const vecdet_image_size* image_sizes, const vecdet_detr_postprocess_params* params,
+    vecdet_workspace* workspace, float* boxes, float* scores, int64_t* labels, int64_t* sources,
+    int64_t* offsets) {
+  constexpr const char* function = "postprocess_detr";
+  return guarded([&] {
+    const auto p = params_of<detr_postprocess_params>(params, function);
+    const detection_outputs out{boxes, scores, labels, offsets};
+    out.check(function, images, p.max_detections);
+    check_pointer(logits, function, "logits");
+    check_pointer(centres, function, "centres");
+    const auto sizes = sizes_of(image_sizes, images, function);
+    scratch memory(workspace);
+    auto& buffers = detail::workspace_access::buffers(memory.get<yolo_postprocess_workspace>());
+    with_matrix(*centres, function, "centres", [&](const auto& own_centres) {
+      const any_matrix any(own_centres);
+      with_matrix(*logits, function, "logits", [&](const auto& matrix) {
+        on_threads([&](threading policy) {
+          write_raw(detail::run_postprocess_detr(matrix, any, vector_view<const image_size>(sizes),
+                                                 p, buffers, policy),
+                    out, sources, nullptr);
+        });
       });
     });
   });

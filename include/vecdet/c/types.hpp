@@ -18,8 +18,27 @@ typedef enum vecdet_status {
 } vecdet_status;
 
 /// The type of the elements behind a `void` pointer. bfloat16 is 16 bits: the upper half of a
-/// float. Kernels compute bfloat16 in float and round once.
-typedef enum vecdet_dtype { VECDET_FLOAT32, VECDET_FLOAT64, VECDET_BFLOAT16 } vecdet_dtype;
+/// float. Kernels compute bfloat16 in float and round once. Only a vecdet_matrix has integers.
+typedef enum vecdet_dtype {
+  VECDET_FLOAT32,
+  VECDET_FLOAT64,
+  VECDET_BFLOAT16,
+  VECDET_INT8,
+  VECDET_UINT8
+} vecdet_dtype;
+
+/// A matrix of VECDET_FLOAT32 or VECDET_BFLOAT16, or of quantised numbers: the VECDET_INT8 or
+/// VECDET_UINT8 q stands for (q - zero_point) * scale, computed in float. Matrices of floats have
+/// scale 0 and zero point 0.
+typedef struct vecdet_matrix {
+  vecdet_dtype type;
+  const void* data;
+  int64_t rows;
+  int64_t cols;
+  int64_t stride;      ///< the number of elements from one row to the next
+  double scale;        ///< from 2^-126 to 2^120
+  int64_t zero_point;  ///< a value of the type
+} vecdet_matrix;
 
 /// A list of integers, such as classes.
 typedef struct vecdet_integer_list {

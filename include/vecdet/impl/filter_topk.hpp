@@ -9,6 +9,7 @@
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/impl/head_levels.hpp>
 #include <vecdet/impl/input_checks.hpp>
+#include <vecdet/impl/quantised_numbers.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -163,6 +164,28 @@ index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double thr
       });
 }
 
+template <class T>
+index_t append_best_of_rows(isa target, const quantised_matrix<T>& logits, double threshold,
+                            index_t k, index_t count, index_t first_element,
+                            filter_topk_buffers& buffers, threading policy,
+                            const float* class_limits = nullptr) {
+  const chunking chunks = search_chunks(logits.size(), 1, policy);
+  const quantised_numbers numbers(logits);
+  quantised_search_args args = numbers.search_args();
+  args.scores = numbers.bytes(0);
+  args.classes = logits.cols();
+  args.threshold = threshold;
+  args.limit = k;
+  args.capacity = filter_topk_capacity(k, chunks.size);
+  args.class_limits = class_limits;
+  const auto search = kernels<quantised_kernels>(target).search;
+  return append_best(
+      buffers, chunks, 1, args.capacity, k, count, first_element, policy,
+      [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+        return search(args, first, last, records, spare);
+      });
+}
+
 /// A level of one image of a head in NCHW.
 template <class T>
 plane_search_args<value_of<T>> plane_args(const head_view<T>& logits, index_t image,
@@ -211,12 +234,12 @@ index_t append_level_best(isa target, const head_view<T>& logits, index_t image,
       });
 }
 
-template <class T>
-filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double score_threshold,
+/// filter_topk() of a matrix_view or a quantised_matrix.
+template <class Matrix>
+filter_topk_result run_filter_topk(isa target, const Matrix& logits, double score_threshold,
                                    index_t k, filter_topk_buffers& buffers, threading policy,
                                    score_kind kind = score_kind::logits,
                                    const float* class_limits = nullptr) {
-  using stored = value_of<T>;
   check_search(score_threshold, k);
   const index_t size = logits.size();
   if (size == 0 || k == 0) return {};
@@ -225,11 +248,11 @@ filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double sco
         "filter_topk",
         profile::numbered_name(kind == score_kind::logits ? "threshold" : "probability",
                                score_threshold),
-        dtype_name<stored>(),
+        dtype_of(logits),
         {logits.rows(), logits.cols()},
         isa_name(target),
         policy.threads(),
-        size * index_t{sizeof(T)},
+        bytes_of(logits),
         size};  // one maximum per logit; the few that pass are compared as integers
   });
   const index_t total = append_best_of_rows(target, logits, search_threshold(score_threshold, kind),
@@ -276,8 +299,8 @@ template <class T>
 filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, index_t k,
                                filter_topk_workspace& workspace, threading policy,
                                score_kind kind) {
-  if (kind == score_kind::logits)
-    detail::look_at_logits<value_of<T>>("filter_topk", "logits", logits);
+  static_assert(!std::is_integral<T>::value, "integers need a scale: quantised_matrix");
+  if (kind == score_kind::logits) detail::look_at_logits("filter_topk", "logits", logits);
   return detail::run_filter_topk(active_isa(), logits, score_threshold, k,
                                  detail::workspace_access::buffers(workspace), policy, kind);
 }

@@ -129,9 +129,9 @@ class logits_look {
   bool outside_ = false;
 };
 
-template <class T>
-void look_at_logits(const char* function, const char* argument,
-                    const matrix_view<const T>& logits) {
+/// `logits` is a matrix_view or a quantised_matrix.
+template <class Matrix>
+void look_at_logits(const char* function, const char* argument, const Matrix& logits) {
   if (!checks_input()) return;
   logits_look look;
   for (index_t i = 0; i < logits.rows(); ++i)

@@ -8,6 +8,7 @@
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/impl/class_options.hpp>
 #include <vecdet/impl/input_checks.hpp>
+#include <vecdet/impl/quantised_numbers.hpp>
 #include <vecdet/impl/yolo_class_lists.hpp>
 #include <vecdet/impl/yolo_detections.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -72,39 +73,46 @@ inline bool is_outside(float x) {
 /// The sum of the numbers of a box then fits index_t.
 constexpr index_t most_yolo_extras = std::numeric_limits<std::int32_t>::max();
 
-/// One call of postprocess_yolo.
-template <class T>
+/// One call of postprocess_yolo. Its numbers are in one matrix, or the coordinates are in a matrix
+/// of their own.
+template <class Scores, class Boxes = Scores>
 class yolo_call {
  public:
   static constexpr const char* function = "postprocess_yolo";
 
-  yolo_call(isa target, const yolo_outputs<T>& outputs,
+  yolo_call(isa target, const Boxes* boxes, const Scores& numbers, index_t images,
             vector_view<const letterbox_transform> transforms,
             const yolo_postprocess_params& params)
       : target_(target),
         transforms_(transforms),
-        numbers_(outputs.numbers),
+        coordinates_(boxes),
+        numbers_(numbers),
         params_(params),
         lists_(params),
         by_rows_(params.layout == yolo_layout::rows),
-        images_(outputs.images) {}
+        separate_(boxes == nullptr ? 0 : 4),
+        images_(images) {}
 
   /// Throws unless shapes match the parameters; sets the sizes.
   void check_arguments() {
     check_params();
     check(images_ >= 0, function, "outputs.images", images_, "0 or more");
     const index_t rows = numbers_.rows(), cols = numbers_.cols();
-    check(images_ == 0 ? rows == 0 : rows % images_ == 0, function, "outputs.numbers.rows()", rows,
+    check(images_ == 0 ? rows == 0 : rows % images_ == 0, function,
+          separate_ ? "outputs.scores.rows()" : "outputs.numbers.rows()", rows,
           by_rows_ ? "a multiple of the number of images"
                    : "the numbers of a box times the number of images");
     const index_t rows_per_image = images_ == 0 ? 0 : rows / images_;
-    const index_t numbers = by_rows_ ? cols : rows_per_image;
+    const index_t numbers = separate_ + (by_rows_ ? cols : rows_per_image);
     boxes_ = by_rows_ ? rows_per_image : cols;
+    if (separate_) check_coordinates();
     const index_t before = first_score() + extras();
     classes_ = scored() ? 1 : numbers - before;
     if (images_ > 0 && boxes_ > 0) {
       check(scored() ? numbers == before + 2 : numbers > before, function,
-            by_rows_ ? "outputs.numbers.cols()" : "outputs.numbers.rows() / outputs.images",
+            separate_  ? "the numbers of a box in outputs.boxes and scores"
+            : by_rows_ ? "outputs.numbers.cols()"
+                       : "outputs.numbers.rows() / outputs.images",
             numbers,
             scored() ? "4 + score + class + params.extras"
                      : "4, 1 for the objectness if any, at least 1 class, and params.extras");
@@ -137,11 +145,11 @@ class yolo_call {
             : params_.scores == yolo_scores::objectness    ? "objectness"
             : by_rows_                                     ? "rows"
                                                            : "channels",
-            dtype_name<T>(),
+            dtype_of(numbers_),
             {images_, boxes_, classes_, extras()},
             isa_name(target_),
             policy.threads(),
-            numbers_.size() * index_t{sizeof(T)}};
+            bytes_of(numbers_) + (separate_ ? bytes_of(*coordinates_) : 0)};
   }
 
   /// Finds the candidates of an image, best score first.
@@ -151,70 +159,85 @@ class yolo_call {
     if (scored()) return collect_scored(image, out);
     const bool is_multi = params_.multi_label;
     const chunking chunks = search_chunks(boxes_, classes_, policy);
-    yolo_search_args<T> args{};
-    args.scores = number(image, 0, first_score());
-    args.objectness = params_.scores == yolo_scores::objectness ? number(image, 0, 4) : nullptr;
-    args.classes = classes_;
-    args.stride = numbers_.stride();
-    args.multi_label = is_multi;
-    args.threshold = threshold_;
-    args.class_limits = class_limits_;
-    args.limit = params_.max_candidates;
-    args.capacity = filter_topk_capacity(args.limit, chunks.size * (is_multi ? classes_ : 1));
-    const auto& own = kernels<yolo_kernels<T>>(target_);
-    const auto start = [&](index_t total) {
-      out.count = total;
-      reserve(out, total);
-    };
-    const auto take = [&](index_t i, index_t element, std::uint64_t record) {
-      const float score = score_of_record(record);
-      note_outside(is_above(score, greatest_probability));
-      put(image, out, i, element / classes_, element % classes_, score);
-    };
-    const auto element_of = [](std::uint64_t record) {
-      return static_cast<index_t>(record & 0xffffffffu);
-    };
-    if (is_multi && !by_rows_) {
-      // Element indices of planes count from the chunk's first box.
-      plane_search_args<T> planes{};
-      planes.logits = args.scores;
-      planes.anchors = 1;
-      planes.classes = classes_;
-      planes.plane = args.stride;
-      planes.threshold = static_cast<double>(args.threshold);
-      planes.limit = args.limit;
-      planes.class_limits = args.class_limits;
-      planes.capacity = args.capacity;
-      const auto search = kernels<filter_topk_kernels<T>>(target_).search_planes;
+    const index_t limit = params_.max_candidates;
+    const index_t capacity = filter_topk_capacity(limit, chunks.size * (is_multi ? classes_ : 1));
+    const index_t first = first_score() - separate_;
+    // `args` are those of a search, with has_outside or has_negative as `outside`. Elements count
+    // from the chunk's first box if `is_from_chunk`.
+    const auto find = [&](const auto& args, auto outside, auto search, bool is_from_chunk) {
       search_best(
-          out.search, chunks, args.capacity, args.limit, policy,
-          [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
-            plane_search_args<T> own_args = planes;
-            bool has_negative = false;
-            if (is_unknown()) own_args.has_negative = &has_negative;
-            const index_t found = search(own_args, first, last, records, spare);
-            note_outside(has_negative);
+          out.search, chunks, capacity, limit, policy,
+          [&](index_t begin, index_t end, std::uint64_t* records, std::uint64_t* spare) {
+            auto own_args = args;
+            bool has_outside = false;
+            if (is_unknown()) own_args.*outside = &has_outside;
+            const index_t found = search(own_args, begin, end, records, spare);
+            note_outside(has_outside);
             return found;
           },
-          start,
-          [&](index_t i, index_t first, std::uint64_t record) {
-            take(i, first * classes_ + element_of(record), record);
+          [&](index_t total) {
+            out.count = total;
+            reserve(out, total);
+          },
+          [&](index_t i, index_t begin, std::uint64_t record) {
+            const index_t element =
+                static_cast<index_t>(record & 0xffffffffu) + (is_from_chunk ? begin * classes_ : 0);
+            const float score = score_of_record(record);
+            note_outside(is_above(score, greatest_probability));
+            put(image, out, i, element / classes_, element % classes_, score);
           });
-      return;
+    };
+    const bool has_objectness = params_.scores == yolo_scores::objectness;
+    // Element indices of planes count from the chunk's first box.
+    const bool has_planes = is_multi && !by_rows_;
+    if constexpr (is_quantised<Scores>) {
+      const quantised_numbers numbers(numbers_);
+      quantised_search_args args = numbers.search_args();
+      args.scores = numbers.bytes(row_of(numbers_, image, first)) + (by_rows_ ? first : 0);
+      args.objectness = has_objectness ? args.scores - 1 : nullptr;
+      args.classes = classes_;
+      args.stride = numbers_.stored().stride();
+      args.multi_label = is_multi;
+      args.threshold = static_cast<double>(threshold_);
+      args.class_limits = class_limits_;
+      args.limit = limit;
+      args.capacity = capacity;
+      const auto& own = kernels<quantised_kernels>(target_);
+      find(args, &quantised_search_args::has_outside,
+           by_rows_     ? own.search_rows
+           : has_planes ? own.search_planes
+                        : own.search_channels,
+           has_planes);
+    } else {
+      using T = number_in<Scores>;
+      const T* const scores = numbers_.row(row_of(numbers_, image, first)) + (by_rows_ ? first : 0);
+      if (has_planes) {
+        plane_search_args<T> planes{};
+        planes.logits = scores;
+        planes.anchors = 1;
+        planes.classes = classes_;
+        planes.plane = numbers_.stride();
+        planes.threshold = static_cast<double>(threshold_);
+        planes.limit = limit;
+        planes.class_limits = class_limits_;
+        planes.capacity = capacity;
+        return find(planes, &plane_search_args<T>::has_negative,
+                    kernels<filter_topk_kernels<T>>(target_).search_planes, true);
+      }
+      yolo_search_args<T> args{};
+      args.scores = scores;
+      args.objectness = has_objectness ? scores - 1 : nullptr;
+      args.classes = classes_;
+      args.stride = numbers_.stride();
+      args.multi_label = is_multi;
+      args.threshold = threshold_;
+      args.class_limits = class_limits_;
+      args.limit = limit;
+      args.capacity = capacity;
+      const auto& own = kernels<yolo_kernels<T>>(target_);
+      find(args, &yolo_search_args<T>::has_outside,
+           by_rows_ ? own.search_rows : own.search_channels, false);
     }
-    const auto search = by_rows_ ? own.search_rows : own.search_channels;
-    search_best(
-        out.search, chunks, args.capacity, args.limit, policy,
-        [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
-          yolo_search_args<T> own_args = args;
-          bool has_outside = false;
-          if (is_unknown()) own_args.has_outside = &has_outside;
-          const index_t found = search(own_args, first, last, records, spare);
-          note_outside(has_outside);
-          return found;
-        },
-        start,
-        [&](index_t i, index_t, std::uint64_t record) { take(i, element_of(record), record); });
   }
 
   /// Throws if the number of extras is not given and collect() has read an objectness or a score
@@ -225,12 +248,13 @@ class yolo_call {
     for (index_t image = 0; image < images_; ++image)
       for (index_t box = 0; box < boxes_; ++box)
         for (index_t k = 4; k < last; ++k) {
-          const auto x = static_cast<float>(*number(image, box, k));
+          const float x = number(image, box, k);
           if (is_outside(x))
             throw_invalid_argument(
                 function,
                 "number " + std::to_string(k) + " of box " + std::to_string(box) + " of image " +
-                    std::to_string(image) + " of outputs.numbers",
+                    std::to_string(image) +
+                    (separate_ ? " of outputs.boxes and scores" : " of outputs.numbers"),
                 x,
                 "probabilities, not logits; for mask coefficients, key points or angles after the "
                 "scores, pass extras=<the number of them>");
@@ -242,9 +266,8 @@ class yolo_call {
     if (!has_unknown_label_.load(std::memory_order_relaxed)) return;
     for (index_t image = 0; image < images_; ++image)
       for (index_t box = 0; box < boxes_; ++box) {
-        const auto label = static_cast<float>(*number(image, box, 5));
-        if (is_above(static_cast<float>(*number(image, box, 4)), threshold_) &&
-            !lists_.knows(class_of_number(label)))
+        const float label = number(image, box, 5);
+        if (is_above(number(image, box, 4), threshold_) && !lists_.knows(class_of_number(label)))
           throw_invalid_argument(
               function,
               "the class of box " + std::to_string(box) + " of image " + std::to_string(image),
@@ -270,7 +293,7 @@ class yolo_call {
   /// Extra k of a box.
   float extra(index_t image, index_t box, index_t k) const {
     const index_t before = first_score() + (scored() ? 2 : classes_);
-    return static_cast<float>(*number(image, box, before + k));
+    return number(image, box, before + k);
   }
   index_t images() const { return images_; }
   const letterbox_transform& transform(index_t image) const { return transforms_[image]; }
@@ -284,9 +307,30 @@ class yolo_call {
   index_t first_score() const { return params_.scores == yolo_scores::objectness ? 5 : 4; }
 
   /// Number k of a box.
-  const T* number(index_t image, index_t box, index_t k) const {
-    return by_rows_ ? numbers_.row(image * boxes_ + box) + k
-                    : numbers_.row(image * (numbers_.rows() / images_) + k) + box;
+  float number(index_t image, index_t box, index_t k) const {
+    return k < separate_ ? at(*coordinates_, image, box, k)
+                         : at(numbers_, image, box, k - separate_);
+  }
+  template <class Matrix>
+  float at(const Matrix& matrix, index_t image, index_t box, index_t k) const {
+    return by_rows_ ? static_cast<float>(matrix(image * boxes_ + box, k))
+                    : static_cast<float>(matrix(row_of(matrix, image, k), box));
+  }
+  /// The row of number k of an image's first box.
+  template <class Matrix>
+  index_t row_of(const Matrix& matrix, index_t image, index_t k) const {
+    return by_rows_ ? image * boxes_ : image * (matrix.rows() / images_) + k;
+  }
+
+  void check_coordinates() const {
+    const index_t rows = coordinates_->rows();
+    check(by_rows_       ? rows == numbers_.rows()
+          : images_ == 0 ? rows == 0
+                         : rows % images_ == 0 && rows / images_ == 4,
+          function, "outputs.boxes.rows()", rows,
+          by_rows_ ? "the rows of outputs.scores" : "4 per image");
+    check_size(function, "outputs.boxes.cols()", coordinates_->cols(), by_rows_ ? 4 : boxes_,
+               by_rows_ ? "the coordinates of a box" : "the columns of outputs.scores");
   }
 
   void check_params() const {
@@ -322,7 +366,7 @@ class yolo_call {
            float score) const {
     const auto i = static_cast<std::size_t>(at);
     float four[4];
-    for (int k = 0; k < 4; ++k) four[k] = static_cast<float>(*number(image, box, k));
+    for (int k = 0; k < 4; ++k) four[k] = number(image, box, k);
     write_corners(params_.boxes, four, out.boxes.data() + 4 * i);
     out.scores[i] = score;
     out.labels[i] = label;
@@ -333,10 +377,8 @@ class yolo_call {
   void collect_scored(index_t image, yolo_buffers::candidates& out) const {
     std::uint64_t* const records = grown(out.search.records, boxes_);
     std::uint64_t* const spare = grown(out.search.spare, boxes_);
-    const auto score = [&](index_t box) { return static_cast<float>(*number(image, box, 4)); };
-    const auto label = [&](index_t box) {
-      return class_of_number(static_cast<float>(*number(image, box, 5)));
-    };
+    const auto score = [&](index_t box) { return number(image, box, 4); };
+    const auto label = [&](index_t box) { return class_of_number(number(image, box, 5)); };
     std::uint64_t* end = spare;
     for (index_t box = 0; box < boxes_; ++box) {
       note_outside(is_outside(score(box)));
@@ -359,16 +401,39 @@ class yolo_call {
 
   const isa target_;
   vector_view<const letterbox_transform> transforms_;
-  matrix_view<const T> numbers_;
+  const Boxes* coordinates_;  ///< null: the first numbers of numbers_
+  const Scores& numbers_;
   const yolo_postprocess_params& params_;
   const yolo_class_lists lists_;
   const bool by_rows_;
+  const index_t separate_;  ///< the number of coordinates that are not in numbers_
   const index_t images_;
   index_t boxes_ = 0, classes_ = 0;
   float threshold_ = 0;
   const float* class_limits_ = nullptr;
   mutable std::atomic<bool> has_outside_{false}, has_unknown_label_{false};
 };
+
+/// postprocess_yolo() of one matrix, or of two.
+template <class Boxes, class Scores>
+yolo_detections_view run_postprocess_yolo(const Boxes* boxes, const Scores& numbers, index_t images,
+                                          vector_view<const letterbox_transform> transforms,
+                                          const yolo_postprocess_params& params,
+                                          yolo_buffers& buffers, threading policy) {
+  const isa target = active_isa();
+  yolo_call<Scores, Boxes> call(target, boxes, numbers, images, transforms, params);
+  call.check_arguments();
+  call.set_class_limits(buffers.class_limits);
+  const profile::scope timing([&] { return call.problem(policy); });
+  const yolo_detections_view found =
+      find_detections(call, buffers, params, !transforms.empty(), target, policy);
+  call.check_labels();
+  call.check_scores();
+  call.look_at_numbers();
+  look_at_scores("postprocess_yolo", boxes == nullptr ? "outputs.numbers" : "outputs.scores",
+                 found.scores, [](index_t) { return true; });
+  return found;
+}
 
 }  // namespace detail
 
@@ -377,20 +442,10 @@ yolo_detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
                                       vector_view<const letterbox_transform> transforms,
                                       const yolo_postprocess_params& params,
                                       yolo_postprocess_workspace& workspace, threading policy) {
-  detail::yolo_buffers& buffers = detail::workspace_access::buffers(workspace);
-  const isa target = active_isa();
-  detail::yolo_call<T> call(target, outputs, transforms, params);
-  call.check_arguments();
-  call.set_class_limits(buffers.class_limits);
-  const profile::scope timing([&] { return call.problem(policy); });
-  const yolo_detections_view found =
-      detail::find_detections(call, buffers, params, !transforms.empty(), target, policy);
-  call.check_labels();
-  call.check_scores();
-  call.look_at_numbers();
-  detail::look_at_scores("postprocess_yolo", "outputs.numbers", found.scores,
-                         [](index_t) { return true; });
-  return found;
+  using matrix = matrix_view<const T>;
+  return detail::run_postprocess_yolo<matrix>(nullptr, outputs.numbers, outputs.images, transforms,
+                                              params, detail::workspace_access::buffers(workspace),
+                                              policy);
 }
 
 }  // namespace VECDET_ABI

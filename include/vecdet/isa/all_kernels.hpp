@@ -22,6 +22,7 @@
 #include <vecdet/kernels/matching/matching.hpp>
 #include <vecdet/kernels/max_pool/max_pool.hpp>
 #include <vecdet/kernels/nms/nms.hpp>
+#include <vecdet/kernels/quantised_outputs/quantised_outputs.hpp>
 #include <vecdet/kernels/query_matching/query_matching.hpp>
 #include <vecdet/kernels/regression_loss/regression_loss.hpp>
 #include <vecdet/kernels/roi_align/roi_align.hpp>

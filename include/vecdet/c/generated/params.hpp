@@ -118,7 +118,7 @@ typedef struct vecdet_box_head_params {
   double min_size;  ///< boxes with a smaller side are removed; 0 removes none; default 1e-2
 } vecdet_box_head_params;
 
-/// Parameters of vecdet_postprocess_yolo().
+/// Parameters of vecdet_postprocess_yolo() and vecdet_postprocess_yolo_of_matrices().
 typedef struct vecdet_yolo_postprocess_params {
   vecdet_yolo_layout layout;  ///< default VECDET_YOLO_CHANNELS
   vecdet_yolo_scores scores;  ///< default VECDET_YOLO_CLASSES
@@ -157,7 +157,7 @@ typedef struct vecdet_yolo_postprocess_params {
   int64_t keypoint_size;
 } vecdet_yolo_postprocess_params;
 
-/// Parameters of vecdet_postprocess_detr().
+/// Parameters of vecdet_postprocess_detr() and vecdet_postprocess_detr_of_matrices().
 typedef struct vecdet_detr_postprocess_params {
   /// softmax, whose last column is "no object", instead of sigmoid; default 0
   int softmax;

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <vecdet/args/filter_topk.hpp>
+#include <vecdet/kernels/best_records.hpp>
 #include <vecdet/kernels/kernels_of.hpp>
+#include <vecdet/kernels/prefetch.hpp>
 #include <vecdet/kernels/radix_sort.hpp>
 #include <vecdet/kernels/score_key.hpp>
 #include <vecdet/simd/bits.hpp>
@@ -21,31 +23,12 @@ using detail::plane_search_args;
 using detail::row_score;
 using detail::row_search_args;
 
-/// Prefetches the cache line some bytes behind an address, which may be outside the caller's
-/// memory.
-VECDET_INLINE void prefetch_behind(const void* address, std::uintptr_t bytes) {
-  const std::uintptr_t behind = reinterpret_cast<std::uintptr_t>(address) + bytes;
-  // The sum is not used as a pointer into the array. NOLINTNEXTLINE(performance-no-int-to-ptr)
-  __builtin_prefetch(reinterpret_cast<const void*>(behind), 0, 0);
-}
-
-/// Sorts records by key and ties by element, from any order.
-VECDET_NOINLINE inline void sort_records(uint64_t* records, uint64_t* spare, index_t count) {
-  radix_sort_lower(records, spare, count);
-  radix_sort(records, spare, count);
-}
-
-/// The greatest float below x.
-inline float float_below(float x) { return __builtin_nextafterf(x, -infinity<float>()); }
-
 /// The records found so far.
 template <class T>
 class topk_search {
   using real = compute_type<T>;
   using reals = row_pack<real>;
   static constexpr int lanes = 16, block = 128;
-  // Further ahead than the hardware prefetcher, which stops at pages.
-  static constexpr std::uintptr_t ahead = 6144;
 
  public:
   topk_search(const filter_topk_args<T>& args, index_t first, uint64_t* records, uint64_t* spare)
@@ -76,7 +59,7 @@ class topk_search {
     for (; i + block <= size; i += block) {
       VECDET_UNROLL
       for (int k = 0; k < block; k += static_cast<int>(64 / sizeof(T)))
-        prefetch_behind(logits + i + k, ahead);
+        prefetch_behind(logits + i + k, stream_ahead);
       reals greatest(-infinity<real>()), least(0);
       VECDET_UNROLL
       for (int k = 0; k < block; k += lanes) {
@@ -123,7 +106,7 @@ class topk_search {
   VECDET_INLINE void scan_rest(const T* logits, index_t size, index_t element) {
     reals greatest = max(load(logits + size - lanes), reals(-infinity<real>()));  // skips NaN
     for (index_t i = 0; i + lanes < size; i += lanes) {
-      prefetch_behind(logits + i, ahead);
+      prefetch_behind(logits + i, stream_ahead);
       greatest = max(load(logits + i), greatest);
     }
     if (__builtin_expect(to_bits(greatest > reals(threshold_)) != 0, 0))

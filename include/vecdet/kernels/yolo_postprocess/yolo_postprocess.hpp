@@ -5,9 +5,8 @@
 #pragma once
 
 #include <vecdet/args/yolo_postprocess.hpp>
+#include <vecdet/kernels/best_records.hpp>
 #include <vecdet/kernels/kernels_of.hpp>
-#include <vecdet/kernels/radix_sort.hpp>
-#include <vecdet/kernels/score_key.hpp>
 #include <vecdet/simd/bits.hpp>
 #include <vecdet/simd/math.hpp>
 
@@ -15,47 +14,6 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 using detail::yolo_search_args;
-
-/// Records in ascending element order. Whenever their memory is full, the best stay, and a later
-/// score must exceed the last of them, because an equal one loses by its element.
-class yolo_records {
- public:
-  template <class T>
-  yolo_records(const yolo_search_args<T>& args, uint64_t* records, uint64_t* spare)
-      : threshold_(args.threshold),
-        limit_(args.limit),
-        capacity_(args.capacity),
-        classes_(args.classes),
-        class_limits_(args.class_limits),
-        records_(records),
-        spare_(spare) {}
-
-  VECDET_INLINE float threshold() const { return threshold_; }
-  /// Adds a box's score in a class, unless it is not above the limit of the class.
-  VECDET_INLINE void add(float score, index_t box, index_t class_index) {
-    if (!detail::is_above_limit(class_limits_, class_index, score)) return;
-    const index_t element = box * classes_ + class_index;
-    records_[count_++] = record_of(score, static_cast<uint32_t>(element));
-    if (count_ == capacity_) keep_best();
-  }
-  index_t finish() {
-    keep_best();
-    return count_;
-  }
-
- private:
-  VECDET_NOINLINE void keep_best() {
-    radix_sort(records_, spare_, count_);
-    if (count_ < limit_) return;
-    count_ = limit_;
-    threshold_ = detail::score_of_record(records_[limit_ - 1]);
-  }
-
-  float threshold_;
-  index_t limit_, capacity_, classes_, count_ = 0;
-  const float* class_limits_;
-  uint64_t *records_, *spare_;
-};
 
 /// The best scores of a tile's boxes, above the threshold, and their classes.
 class yolo_tile {
@@ -148,7 +106,7 @@ class yolo_tile {
 template <bool looks, class T>
 index_t search_yolo_planes(const yolo_search_args<T>& args, index_t first, index_t last,
                            uint64_t* records, uint64_t* spare) {
-  yolo_records found(args, records, spare);
+  best_records found(args, records, spare);
   yolo_tile tile;
   for (index_t begin = first; begin < last; begin += yolo_tile::most_boxes) {
     const index_t size =
@@ -157,10 +115,11 @@ index_t search_yolo_planes(const yolo_search_args<T>& args, index_t first, index
     tile.start(size, threshold);
     for (index_t c = 0; c < args.classes; ++c)
       tile.add_plane<looks>(args.scores + c * args.stride + begin, c);
-    tile.for_each_found(threshold,
-                        [&](index_t box, float score, index_t class_index) VECDET_INLINE_LAMBDA {
-                          if (score > found.threshold()) found.add(score, begin + box, class_index);
-                        });
+    tile.for_each_found(
+        threshold, [&](index_t box, float score, index_t class_index) VECDET_INLINE_LAMBDA {
+          if (score > found.threshold())
+            found.add(score, (begin + box) * args.classes + class_index, class_index);
+        });
   }
   if constexpr (looks) *args.has_outside = tile.has_negative();
   return found.finish();
@@ -219,7 +178,7 @@ template <class T>
 index_t search_yolo_rows(const yolo_search_args<T>& args, index_t first, index_t last,
                          uint64_t* records, uint64_t* spare) {
   constexpr index_t ahead = 24;  // rows to prefetch: most are read only for their objectness
-  yolo_records found(args, records, spare);
+  best_records found(args, records, spare);
   const bool looks = args.has_outside != nullptr;
   bool has_outside = false;
   float least = 0;  // of the objectness
@@ -241,9 +200,9 @@ index_t search_yolo_rows(const yolo_search_args<T>& args, index_t first, index_t
     for (index_t c = 0; c < args.classes; ++c) {
       const float score = static_cast<float>(scores[c]) * objectness;
       if (args.multi_label) {
-        if (score > found.threshold()) found.add(score, box, c);
+        if (score > found.threshold()) found.add(score, box * args.classes + c, c);
       } else if (score == greatest) {
-        found.add(score, box, c);
+        found.add(score, box * args.classes + c, c);
         break;
       }
     }

@@ -1,0 +1,595 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantised outputs: every result and every error equals that of the function in float on the
+// dequantised tensor, bit for bit, in every layout and with every option; thresholds at and between
+// the numbers of all integers; and every documented error.
+#include "support/class_lists.hpp"
+#include "support/isa.hpp"
+#include "support/random.hpp"
+#include <vecdet/quantised_outputs.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+/// A matrix of integers with its own memory, and the same numbers in float, computed as ONNX's
+/// DequantizeLinear has it: the difference in integers, then one product in float.
+template <class T>
+struct quantised_tensor {
+  index_t rows, cols, gap, shift;
+  float scale;
+  int zero_point;
+  std::vector<T> integers;
+  std::vector<float> floats;
+
+  /// The numbers are `gap` apart between rows, and the first is `shift` bytes behind the start.
+  quantised_tensor(index_t row_count, index_t col_count, float scale_of_all, int zero, index_t gaps,
+                   index_t shifts)
+      : rows(row_count),
+        cols(col_count),
+        gap(gaps),
+        shift(shifts),
+        scale(scale_of_all),
+        zero_point(zero),
+        integers(static_cast<std::size_t>(shifts + row_count * (col_count + gaps))) {}
+
+  /// Sets every integer to next(row, column).
+  template <class Next>
+  void fill(const Next& next) {
+    floats.assign(integers.size(), 0.0f);
+    for (index_t i = 0; i < rows; ++i)
+      for (index_t j = 0; j < cols; ++j) {
+        const auto at = static_cast<std::size_t>(shift + i * (cols + gap) + j);
+        integers[at] = static_cast<T>(next(i, j));
+        const volatile float difference = static_cast<float>(int{integers[at]} - zero_point);
+        floats[at] = difference * scale;
+      }
+  }
+  /// Fills with any integers, most of them from few values, so that many are equal.
+  void fill_at_random(random_generator& generator, double share) {
+    fill([&](index_t, index_t) {
+      return generator.chance(share) ? generator.below(256) : 5 * generator.below(8);
+    });
+  }
+
+  quantised_matrix<T> quantised() const {
+    return {matrix_view<const T>(integers.data() + shift, rows, cols, cols + gap), scale,
+            zero_point};
+  }
+  matrix_view<const float> dequantised() const {
+    return {floats.data() + shift, rows, cols, cols + gap};
+  }
+};
+
+/// What a call returns or throws, with the bits of floats.
+struct outcome {
+  std::string error;
+  std::vector<std::uint32_t> bits;
+  std::vector<index_t> numbers;
+
+  void add(const vector_view<const float>& floats) {
+    for (const float x : floats) {
+      std::uint32_t raw;
+      std::memcpy(&raw, &x, sizeof raw);
+      bits.push_back(raw);
+    }
+  }
+  void add(const vector_view<const index_t>& integers) {
+    numbers.insert(numbers.end(), integers.begin(), integers.end());
+  }
+  bool operator==(const outcome& other) const {
+    return error == other.error && bits == other.bits && numbers == other.numbers;
+  }
+};
+
+template <class Call>
+outcome outcome_of(const Call& call) {
+  outcome result;
+  try {
+    const auto found = call();
+    if constexpr (std::is_same<decltype(found), const filter_topk_result>::value) {
+      result.add(found.logits);
+      result.add(found.elements);
+    } else {
+      result.add(vector_view<const float>(found.boxes.data(), 4 * found.boxes.size()));
+      result.add(found.scores);
+      result.add(vector_view<const float>(found.extras.data(), found.extras.size()));
+      result.add(found.labels);
+      result.add(found.sources);
+      result.add(found.offsets);
+    }
+  } catch (const std::invalid_argument& error) {
+    result.error = error.what();
+  }
+  return result;
+}
+
+/// Checks that quantised(policy) gives on every instruction set and on any number of threads what
+/// dequantised() gives; returns the number of detections.
+template <class Quantised, class Float>
+index_t check_same(const Quantised& quantised, const Float& dequantised) {
+  index_t count = 0;
+  for_each_isa([&](isa) {
+    const outcome expected = outcome_of(dequantised);
+    for (const threading policy : {threading::sequential, threading::parallel}) {
+      const outcome found = outcome_of([&] { return quantised(policy); });
+      CHECK(found.error == expected.error);
+      CHECK(found == expected);
+    }
+    count = static_cast<index_t>(expected.bits.size());
+  });
+  return count;
+}
+
+template <class T>
+constexpr int least_of = std::numeric_limits<T>::min();
+
+constexpr float fraction = 1.0f / 255;
+
+std::vector<yolo_postprocess_params> all_models() {
+  auto rows = yolo_postprocess_params::v8();
+  rows.layout = yolo_layout::rows;
+  std::vector<yolo_postprocess_params> models{
+      yolo_postprocess_params::v5(), yolo_postprocess_params::v8(), yolo_postprocess_params::v10(),
+      yolo_postprocess_params::rt_detr(), rows};
+  for (auto& params : models) {
+    params.extras = 0;
+    params.normalised = true;
+  }
+  return models;
+}
+
+index_t numbers_of(const yolo_postprocess_params& params, index_t classes) {
+  return 4 + std::max(params.extras, index_t{0}) +
+         (params.scores == yolo_scores::score_and_class ? 2
+          : params.scores == yolo_scores::objectness    ? 1 + classes
+                                                        : classes);
+}
+
+std::vector<letterbox_transform> transforms_of(index_t images) {
+  std::vector<letterbox_transform> list;
+  for (index_t i = 0; i < images; ++i)
+    list.push_back(letterbox_transform::centred(
+        image_size::height_width(100.0 + 70.0 * static_cast<double>(i), 333),
+        image_size::height_width(640, 640)));
+  return list;
+}
+
+struct yolo_shape {
+  index_t images, boxes, classes;
+};
+
+/// Compares one tensor, and the same numbers as separate tensors, with floats.
+template <class T>
+index_t check_yolo(const yolo_postprocess_params& params, const yolo_shape& shape, int zero,
+                   double share, std::uint64_t seed) {
+  CAPTURE(shape.boxes);
+  CAPTURE(shape.classes);
+  CAPTURE(seed);
+  random_generator generator(seed);
+  const bool by_rows = params.layout == yolo_layout::rows;
+  const index_t numbers = numbers_of(params, shape.classes);
+  const auto tensor = [&](index_t count, float scale, int zero_point) {
+    return quantised_tensor<T>(shape.images * (by_rows ? shape.boxes : count),
+                               by_rows ? count : shape.boxes, scale, zero_point, generator.below(4),
+                               generator.below(70));
+  };
+  const auto transforms = transforms_of(shape.images);
+  yolo_postprocess_workspace workspace, other_workspace;
+  auto joint = tensor(numbers, fraction, zero);
+  joint.fill_at_random(generator, share);
+  const index_t count = check_same(
+      [&](threading policy) {
+        return postprocess_yolo(quantised_yolo_outputs<T>{joint.quantised(), shape.images},
+                                transforms, params, workspace, policy);
+      },
+      [&] {
+        return postprocess_yolo(yolo_outputs<float>{joint.dequantised(), shape.images}, transforms,
+                                params, other_workspace);
+      });
+  // The same scores with coordinates of another scale.
+  auto boxes = tensor(4, 0.37f, least_of<T> + 3);
+  boxes.fill_at_random(generator, 1);
+  auto scores = tensor(numbers - 4, fraction, zero);
+  auto both = tensor(numbers, fraction, zero);
+  const auto element = [&](index_t i, index_t j, index_t skipped) {
+    // The element of `both` behind `skipped` numbers of each box.
+    const index_t per_image = numbers - skipped;
+    const index_t row = by_rows ? i : i / per_image * numbers + i % per_image + skipped;
+    const index_t col = by_rows ? j + skipped : j;
+    return static_cast<std::size_t>(both.shift + row * (both.cols + both.gap) + col);
+  };
+  both.fill_at_random(generator, share);
+  scores.fill([&](index_t i, index_t j) { return both.integers[element(i, j, 4)]; });
+  for (index_t i = 0; i < boxes.rows; ++i)
+    for (index_t j = 0; j < boxes.cols; ++j) {
+      const index_t row = by_rows ? i : i / 4 * numbers + i % 4;
+      both.floats[static_cast<std::size_t>(both.shift + row * (both.cols + both.gap) + j)] =
+          boxes.dequantised()(i, j);
+    }
+  const auto expected = [&] {
+    return postprocess_yolo(yolo_outputs<float>{both.dequantised(), shape.images}, transforms,
+                            params, other_workspace);
+  };
+  if (!outcome_of(expected).error.empty()) return count;  // the message names another argument
+  check_same(
+      [&](threading policy) {
+        return postprocess_yolo(
+            separate_yolo_outputs{boxes.quantised(), scores.quantised(), shape.images}, transforms,
+            params, workspace, policy);
+      },
+      expected);
+  check_same(
+      [&](threading policy) {
+        return postprocess_yolo(
+            separate_yolo_outputs<matrix_view<const float>, quantised_matrix<T>>{
+                boxes.dequantised(), scores.quantised(), shape.images},
+            transforms, params, workspace, policy);
+      },
+      expected);
+  check_same(
+      [&](threading policy) {
+        return postprocess_yolo(
+            separate_yolo_outputs<matrix_view<const float>>{boxes.dequantised(),
+                                                            scores.dequantised(), shape.images},
+            transforms, params, workspace, policy);
+      },
+      expected);
+  return count;
+}
+
+/// Checks both types; in `share` of the elements, all integers are equally frequent.
+index_t check_both(const yolo_postprocess_params& params, const yolo_shape& shape, int zero,
+                   double share, std::uint64_t seed) {
+  return check_yolo<std::uint8_t>(params, shape, zero, share, seed) +
+         check_yolo<std::int8_t>(params, shape, zero - 128, share, seed + 1);
+}
+
+template <class T>
+index_t check_topk(const quantised_tensor<T>& logits, double threshold, index_t k,
+                   score_kind kind = score_kind::logits) {
+  CAPTURE(threshold);
+  CAPTURE(k);
+  filter_topk_workspace workspace, other_workspace;
+  return check_same(
+      [&](threading policy) {
+        return filter_topk(logits.quantised(), threshold, k, workspace, policy, kind);
+      },
+      [&] {
+        return filter_topk(logits.dequantised(), threshold, k, other_workspace, threading::parallel,
+                           kind);
+      });
+}
+
+}  // namespace
+
+TEST_CASE("quantised postprocess_yolo: every model and length") {
+  std::uint64_t seed = 1;
+  index_t found = 0;
+  for (const auto& params : all_models()) {
+    for (const index_t boxes : {0, 1, 15, 16, 63, 64, 65, 127, 128, 255, 256, 257, 320, 511, 700})
+      found += check_both(params, {2, boxes, 7}, 0, 0.3, seed += 2);
+    for (const index_t classes : {1, 2, 15, 16, 17, 63, 64, 65, 80, 128, 257})
+      found += check_both(params, {2, 100, classes}, 0, 0.01, seed += 2);
+    for (const index_t boxes : {8447, 8448, 8449, 17000})
+      found += check_both(params, {1, boxes, 3}, 0, 0.02, seed += 2);
+    found += check_both(params, {1, 9000, 80}, 0, 0.001, seed += 2);
+  }
+  CHECK(found > 10000);
+}
+
+TEST_CASE("quantised postprocess_yolo: more classes than two bytes count") {
+  auto params = yolo_postprocess_params::v8();
+  params.extras = 0;
+  CHECK(check_both(params, {1, 66, 66000}, 0, 0.0001, 3) > 0);
+}
+
+TEST_CASE("quantised postprocess_yolo: options") {
+  std::uint64_t seed = 1000;
+  index_t found = 0;
+  for (auto params : all_models()) {
+    if (params.scores != yolo_scores::score_and_class) {
+      params.multi_label = true;
+      found += check_both(params, {2, 300, 20}, 0, 0.2, seed += 2);
+      found += check_both(params, {1, 9000, 20}, 0, 0.1, seed += 2);
+      params.max_candidates = 100;
+      found += check_both(params, {2, 3000, 20}, 0, 0.9, seed += 2);
+      params.multi_label = false;
+    }
+    params.max_candidates = 70;
+    params.results = box_format::cxcywh;
+    found += check_both(params, {2, 12000, 5}, 0, 0.9, seed += 2);
+    for (const double threshold : {0.0, 1.0, 0.001, static_cast<double>(100 * fraction)}) {
+      params.score_threshold = threshold;
+      found += check_both(params, {2, 400, 5}, 0, 0.5, seed += 2);
+      found += check_both(params, {2, 400, 5}, 255, 0.5, seed += 2);
+    }
+    params.extras = 32;
+    found += check_both(params, {2, 200, 5}, 0, 0.4, seed += 2);
+    params.extras = 51;
+    params.keypoint_size = 3;
+    found += check_both(params, {2, 200, 1}, 0, 0.4, seed += 2);
+    params.max_candidates = 0;
+    found += check_both(params, {2, 200, 1}, 0, 0.4, seed += 2);
+  }
+  CHECK(found > 10000);
+}
+
+TEST_CASE("quantised postprocess_yolo: numbers that are no probabilities give the same errors") {
+  std::uint64_t seed = 2000;
+  for (auto params : all_models()) {
+    params.extras = yolo_postprocess_params::unknown_extras;
+    for (const bool is_multi : {false, true}) {
+      params.multi_label = is_multi && params.scores != yolo_scores::score_and_class;
+      for (const double threshold : {0.01, 0.5, 0.9})
+        for (const int zero : {0, 1, 3, 200})
+          for (const index_t boxes : {1, 20, 64, 300}) {
+            params.score_threshold = threshold;
+            check_both(params, {2, boxes, 3}, zero, 0.02, seed += 2);
+          }
+    }
+  }
+  // One number that is too great, or too small, in a class that is not wanted.
+  const std::vector<index_t> wanted{0};
+  auto params = yolo_postprocess_params::v8();
+  params.classes = wanted;
+  for (const index_t boxes : {1, 64, 300})
+    for (const int outside : {1, 255})
+      for (const bool is_multi : {false, true}) {
+        params.multi_label = is_multi;
+        quantised_tensor<std::uint8_t> tensor(7, boxes, 0.01f, 50, 0, 0);
+        tensor.fill([&](index_t i, index_t j) { return i == 6 && j == boxes - 1 ? outside : 60; });
+        yolo_postprocess_workspace workspace;
+        const auto call = [&] {
+          return postprocess_yolo(quantised_yolo_outputs<std::uint8_t>{tensor.quantised()}, {},
+                                  params, workspace);
+        };
+        for_each_isa([&](isa) {
+          CHECK_THROWS_WITH_AS(call(), doctest::Contains("number 6 of box "),
+                               std::invalid_argument);
+        });
+      }
+}
+
+TEST_CASE("quantised postprocess_yolo: wanted classes, thresholds and groups of classes") {
+  random_generator generator(500);
+  std::uint64_t seed = 3000;
+  index_t found = 0;
+  for (auto params : all_models()) {
+    for (int k = 0; k < 12; ++k) {
+      for (const index_t classes : {1, 9, 40}) {
+        const class_lists lists(0, classes, generator);
+        lists.give(params);
+        params.suppresses = true;
+        params.multi_label = params.scores != yolo_scores::score_and_class && generator.chance(0.4);
+        params.max_candidates = generator.chance(0.3) ? 40 : 30000;
+        params.extras = generator.chance(0.5) ? 0 : yolo_postprocess_params::unknown_extras;
+        found +=
+            check_both(params, {2, 400, classes}, generator.chance(0.3) ? 30 : 0, 0.1, seed += 2);
+      }
+    }
+    params.classes = {};
+    params.class_thresholds = {};
+    params.class_groups = {};
+  }
+  CHECK(found > 10000);
+}
+
+TEST_CASE("quantised postprocess_yolo: products of tiny numbers may be equal") {
+  auto params = yolo_postprocess_params::v5();
+  params.extras = 0;
+  params.score_threshold = 0;
+  for (const float scale : {0x1p-126f, 0x1p-80f, 0x1p-75f, 0x1p-70f}) {
+    random_generator generator(7);
+    quantised_tensor<std::uint8_t> tensor(90, 4 + 1 + 20, scale, 0, 0, 0);
+    tensor.fill_at_random(generator, 0.5);
+    for (const bool is_multi : {false, true}) {
+      params.multi_label = is_multi;
+      yolo_postprocess_workspace workspace, other_workspace;
+      check_same(
+          [&](threading policy) {
+            return postprocess_yolo(quantised_yolo_outputs<std::uint8_t>{tensor.quantised()}, {},
+                                    params, workspace, policy);
+          },
+          [&] {
+            return postprocess_yolo(yolo_outputs<float>{tensor.dequantised()}, {}, params,
+                                    other_workspace);
+          });
+    }
+  }
+}
+
+TEST_CASE("quantised filter_topk: a threshold at and between the numbers of all integers") {
+  random_generator generator(11);
+  for (int round = 0; round < 40; ++round) {
+    const auto scale =
+        static_cast<float>(round == 0 ? 1.0 / 255 : std::exp(generator.uniform(-8, 0)) / 40);
+    quantised_tensor<std::int8_t> logits(16, 16, scale,
+                                         static_cast<int>(generator.below(256)) - 128, 0, 0);
+    index_t next = 0;
+    logits.fill([&](index_t, index_t) { return next++ * 37 % 256; });
+    for (int k = 0; k < 30; ++k) {
+      const auto at = static_cast<std::size_t>(generator.below(256));
+      const double x = static_cast<double>(logits.floats[at]);
+      const float above = std::nextafter(logits.floats[at], 9.0f);
+      for (const double near : {x, (x + static_cast<double>(above)) / 2}) {
+        if (near >= 0 && near <= 1) check_topk(logits, near, 1000, score_kind::probabilities);
+        const double score = 1 / (1 + std::exp(-near));
+        check_topk(logits, score, 1000);
+        check_topk(logits, std::nextafter(score, 0), 1000);
+      }
+    }
+  }
+}
+
+TEST_CASE("quantised filter_topk: shapes, limits and ties") {
+  random_generator generator(12);
+  index_t found = 0;
+  for (const index_t rows : {0, 1, 2, 9, 300, 5000})
+    for (const index_t cols : {1, 7, 63, 64, 65, 91, 512, 577})
+      for (const index_t k : {0, 1, 60, 3000}) {
+        if (rows * cols > 400000) continue;
+        const int zero = static_cast<int>(generator.below(256));
+        quantised_tensor<std::uint8_t> u8(rows, cols, 0.05f, zero, generator.below(2) * 3,
+                                          generator.below(70));
+        u8.fill_at_random(generator, generator.chance(0.5) ? 0.01 : 0.9);
+        quantised_tensor<std::int8_t> i8(rows, cols, 0.05f, zero - 128, generator.below(2) * 3,
+                                         generator.below(70));
+        i8.fill_at_random(generator, generator.chance(0.5) ? 0.01 : 0.9);
+        for (const double threshold : {0.0, 0.05, 0.5, 0.99, 1.0}) {
+          found += check_topk(u8, threshold, k) + check_topk(i8, threshold, k);
+          found += check_topk(u8, threshold, k, score_kind::probabilities);
+        }
+      }
+  CHECK(found > 100000);
+  // All are equal, at either end of the range.
+  for (const int all : {0, 255})
+    for (const index_t k : {1, 500}) {
+      quantised_tensor<std::uint8_t> same(3000, 80, 0.01f, 100, 0, 0);
+      same.fill([&](index_t, index_t) { return all; });
+      CHECK(check_topk(same, 0, k) > 0);
+    }
+}
+
+TEST_CASE("quantised postprocess_detr: softmax and sigmoid, with and without options") {
+  random_generator generator(13);
+  index_t found = 0;
+  for (auto params : {detr_postprocess_params::detr(), detr_postprocess_params::rt_detr()}) {
+    for (int round = 0; round < 150; ++round) {
+      const index_t images = 1 + generator.below(3), classes = 1 + generator.below(92);
+      const index_t queries = round == 0 ? 0 : 1 + generator.below(300);
+      params.score_threshold = round < 6               ? 0.2 * round
+                               : generator.chance(0.5) ? generator.uniform()
+                                                       : 0.3;
+      params.max_detections = generator.chance(0.5) ? 300 : generator.below(20);
+      class_lists lists;
+      if (classes > 2 && generator.chance(0.5))
+        lists = class_lists(0, classes - (params.softmax ? 1 : 0), generator);
+      lists.give_limits(params);
+      quantised_tensor<std::int8_t> logits(
+          images * queries, classes, static_cast<float>(generator.uniform(0.01, 0.2)),
+          static_cast<int>(generator.below(256)) - 128, generator.below(3), generator.below(9));
+      const index_t most = 1 + generator.below(255);
+      const bool has_background = generator.chance(0.7);
+      logits.fill([&](index_t, index_t j) {
+        return has_background && j == classes - 1 ? 127 - generator.below(60)
+                                                  : generator.below(most) - 128;
+      });
+      quantised_tensor<std::int8_t> boxes(images * queries, 4, fraction, -128, generator.below(2),
+                                          0);
+      boxes.fill_at_random(generator, 1);
+      std::vector<float> packed;
+      for (index_t i = 0; i < images * queries; ++i)
+        for (int k = 0; k < 4; ++k) packed.push_back(boxes.dequantised()(i, k));
+      const std::vector<image_size> sizes(static_cast<std::size_t>(images),
+                                          image_size::height_width(480, 600));
+      yolo_postprocess_workspace workspace, other_workspace;
+      const vector_view<const image_size> all_sizes(sizes);
+      found += check_same(
+          [&](threading policy) {
+            return postprocess_detr(
+                quantised_detr_outputs<std::int8_t>{logits.quantised(), boxes.quantised()},
+                all_sizes, params, workspace, policy);
+          },
+          [&] {
+            return postprocess_detr(detr_outputs<float>{logits.dequantised(), packed}, all_sizes,
+                                    params, other_workspace);
+          });
+    }
+  }
+  CHECK(found > 10000);
+}
+
+TEST_CASE("quantised_matrix: numbers and errors") {
+  const std::vector<std::int8_t> stored{-128, -1, 0, 127};
+  const matrix_view<const std::int8_t> view(stored.data(), 2, 2);
+  const quantised_matrix matrix(view, 0.1f, -1);
+  CHECK(matrix(0, 0) == -127.0f * 0.1f);
+  CHECK(matrix(0, 1) == 0.0f);
+  CHECK(!std::signbit(matrix(0, 1)));
+  CHECK(matrix(1, 1) == 128.0f * 0.1f);
+  CHECK(quantised_matrix<std::int8_t>(view, 0x1p-126, 0).scale() == 0x1p-126f);
+  CHECK(quantised_matrix<std::int8_t>(view, 0x1p120f, 0).scale() == 0x1p120f);
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double scale : {0.0, -0.5, std::nan(""), infinity, -infinity, 1e-39, 1e37, 1e300})
+    CHECK_THROWS_WITH_AS((quantised_matrix<std::int8_t>{view, scale, 0}),
+                         doctest::Contains("expected a positive number from 2^-126 to 2^120"),
+                         std::invalid_argument);
+  for (const index_t zero : {index_t{-129}, index_t{128}, index_t{1} << 32})
+    CHECK_THROWS_WITH_AS((quantised_matrix<std::int8_t>{view, 0.1, zero}),
+                         doctest::Contains("expected -128 to 127, because the numbers are int8"),
+                         std::invalid_argument);
+  const std::vector<std::uint8_t> unsigned_bytes(4);
+  for (const index_t zero : {-1, 256})
+    CHECK_THROWS_WITH_AS((quantised_matrix<std::uint8_t>{{unsigned_bytes.data(), 2, 2}, 0.1, zero}),
+                         doctest::Contains("expected 0 to 255, because the numbers are uint8"),
+                         std::invalid_argument);
+}
+
+TEST_CASE("quantised outputs: errors of shapes and parameters") {
+  const std::vector<std::uint8_t> bytes(2000);
+  const auto matrix = [&](index_t rows, index_t cols) {
+    return quantised_matrix<std::uint8_t>({bytes.data(), rows, cols}, 0.01, 0);
+  };
+  yolo_postprocess_workspace workspace;
+  const auto separate = [&](const quantised_matrix<std::uint8_t>& boxes,
+                            const quantised_matrix<std::uint8_t>& scores, index_t images,
+                            yolo_postprocess_params params) {
+    return postprocess_yolo(
+        separate_yolo_outputs<quantised_matrix<std::uint8_t>>{boxes, scores, images}, {}, params,
+        workspace);
+  };
+  const auto channels = yolo_postprocess_params::v8();
+  auto rows = yolo_postprocess_params::v8();
+  rows.layout = yolo_layout::rows;
+  CHECK(separate(matrix(8, 30), matrix(6, 30), 2, channels).offsets.size() == 3);
+  CHECK(separate(matrix(60, 4), matrix(60, 3), 2, rows).offsets.size() == 3);
+  const auto throws = [](const auto& call, const char* message) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
+  };
+  throws([&] { return separate(matrix(7, 30), matrix(6, 30), 2, channels); },
+         "postprocess_yolo: outputs.boxes.rows() is 7, expected 4 per image");
+  throws([&] { return separate(matrix(8, 29), matrix(6, 30), 2, channels); },
+         "outputs.boxes.cols() is 29, expected 30, the columns of outputs.scores");
+  throws([&] { return separate(matrix(59, 4), matrix(60, 3), 2, rows); },
+         "outputs.boxes.rows() is 59, expected the rows of outputs.scores");
+  throws([&] { return separate(matrix(60, 5), matrix(60, 3), 2, rows); },
+         "outputs.boxes.cols() is 5, expected 4, the coordinates of a box");
+  throws([&] { return separate(matrix(8, 30), matrix(7, 30), 2, channels); },
+         "outputs.scores.rows() is 7, expected the numbers of a box times the number of images");
+  throws([&] { return separate(matrix(60, 4), matrix(60, 1), 2, yolo_postprocess_params::v5()); },
+         "the numbers of a box in outputs.boxes and scores is 5, expected 4, 1 for the objectness");
+  throws([&] { return separate(matrix(60, 4), matrix(60, 3), 2, yolo_postprocess_params::v10()); },
+         "the numbers of a box in outputs.boxes and scores is 7, expected 4 + score + class");
+  throws(
+      [&] {
+        return postprocess_yolo(quantised_yolo_outputs{matrix(4, 10)}, {}, channels, workspace);
+      },
+      "outputs.numbers.rows() / outputs.images is 4, expected 4, 1 for the objectness");
+  const std::vector<image_size> sizes(1, image_size::height_width(480, 600));
+  const auto detr = [&](index_t boxes, index_t cols) {
+    return postprocess_detr(
+        quantised_detr_outputs<std::uint8_t>{matrix(10, 5), matrix(boxes, cols)},
+        vector_view<const image_size>(sizes), detr_postprocess_params::rt_detr(), workspace);
+  };
+  CHECK(detr(10, 4).offsets.size() == 2);
+  throws([&] { return detr(9, 4); },
+         "postprocess_detr: outputs.boxes.rows() is 9, expected the rows of the logits");
+  throws([&] { return detr(10, 5); },
+         "outputs.boxes.cols() is 5, expected 4, the numbers of a box");
+  filter_topk_workspace topk_workspace;
+  throws([&] { return filter_topk(matrix(3, 4), 1.5, 9, topk_workspace); },
+         "filter_topk: score_threshold is 1.5, expected a number in [0, 1]");
+  throws([&] { return filter_topk(matrix(3, 4), 0.5, -1, topk_workspace); },
+         "filter_topk: k is -1, expected 0 or more");
+}
