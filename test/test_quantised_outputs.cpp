@@ -510,6 +510,85 @@ TEST_CASE("quantised postprocess_detr: softmax and sigmoid, with and without opt
   CHECK(found > 10000);
 }
 
+TEST_CASE(
+    "quantised postprocess_yolo: an objectness or a score above 1 behind a probable product") {
+  auto params = yolo_postprocess_params::v5();
+  // Numbers of 0.6 and 1.2: the objectness is too great in the first box, a score in the second.
+  const std::vector<std::uint8_t> stored[] = {{9, 9, 9, 9, 120, 60, 20}, {9, 9, 9, 9, 60, 20, 120}};
+  for (const auto& box : stored)
+    for (const bool is_multi : {false, true}) {
+      params.multi_label = is_multi;
+      yolo_postprocess_workspace workspace;
+      const quantised_matrix<std::uint8_t> numbers({box.data(), 1, 7}, 0.01, 0);
+      for_each_isa([&](isa) {
+        CHECK_THROWS_WITH_AS(
+            postprocess_yolo(quantised_yolo_outputs{numbers}, {}, params, workspace),
+            doctest::Contains("of box 0 of image 0 of outputs.numbers is 1.1999"),
+            std::invalid_argument);
+      });
+    }
+}
+
+TEST_CASE("quantised postprocess_detr: softmax at and beside a score of every difference") {
+  quantised_tensor<std::uint8_t> logits(1, 2, 0.05f, 0, 0, 0), boxes(1, 4, fraction, 0, 0, 0);
+  boxes.fill([](index_t, index_t) { return 100; });
+  std::vector<float> packed(boxes.floats.begin(), boxes.floats.end());
+  const std::vector<image_size> sizes(1, image_size::height_width(480, 600));
+  const vector_view<const image_size> all_sizes(sizes);
+  yolo_postprocess_workspace workspace, other_workspace;
+  auto params = detr_postprocess_params::detr();
+  index_t found = 0;
+  for (int difference = -255; difference <= 255; ++difference) {
+    logits.fill([&](index_t, index_t j) {
+      return j == 0 ? std::max(difference, 0) : std::max(-difference, 0);
+    });
+    const auto expected = [&] {
+      return postprocess_detr(detr_outputs<float>{logits.dequantised(), packed}, all_sizes, params,
+                              other_workspace);
+    };
+    params.score_threshold = 0;
+    const auto score = static_cast<double>(expected().scores[0]);
+    for (const double threshold : {score, std::nextafter(score, 0), 0.99 * score}) {
+      params.score_threshold = static_cast<double>(
+          std::nextafter(static_cast<float>(threshold), threshold < score ? 0.0f : 1.0f));
+      found += check_same(
+          [&](threading policy) {
+            return postprocess_detr(quantised_detr_outputs{logits.quantised(), boxes.quantised()},
+                                    all_sizes, params, workspace, policy);
+          },
+          expected);
+    }
+  }
+  CHECK(found > 4000);
+}
+
+TEST_CASE("quantised postprocess_detr: thresholds of classes where threads share the queries") {
+  random_generator generator(15);
+  const index_t queries = 2500, classes = 91;
+  quantised_tensor<std::int8_t> logits(queries, classes, 0.05f, 10, 0, 0),
+      boxes(queries, 4, fraction, -128, 0, 0);
+  logits.fill_at_random(generator, 0.02);
+  boxes.fill_at_random(generator, 1);
+  const std::vector<float> packed(boxes.floats.begin(), boxes.floats.end());
+  std::vector<double> thresholds;
+  for (index_t c = 0; c < classes; ++c) thresholds.push_back(0.2 + 0.008 * static_cast<double>(c));
+  auto params = detr_postprocess_params::rt_detr();
+  params.class_thresholds = thresholds;
+  params.max_detections = 100000;
+  const std::vector<image_size> sizes(1, image_size::height_width(480, 600));
+  const vector_view<const image_size> all_sizes(sizes);
+  yolo_postprocess_workspace workspace, other_workspace;
+  CHECK(check_same(
+            [&](threading policy) {
+              return postprocess_detr(quantised_detr_outputs{logits.quantised(), boxes.quantised()},
+                                      all_sizes, params, workspace, policy);
+            },
+            [&] {
+              return postprocess_detr(detr_outputs<float>{logits.dequantised(), packed}, all_sizes,
+                                      params, other_workspace);
+            }) > 1000);
+}
+
 TEST_CASE("quantised_matrix: numbers and errors") {
   const std::vector<std::int8_t> stored{-128, -1, 0, 127};
   const matrix_view<const std::int8_t> view(stored.data(), 2, 2);
