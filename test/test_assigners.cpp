@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ATSS and the task-aligned assigner: the reference and the kernels against golden vectors; the
 // kernels against the reference on every instruction set, with grids of every kind, boxes inside
-// and outside of them, ties, batches and special values; and every documented error.
+// and outside of them, ties, batches, ignore regions and special values; and every documented
+// error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -63,6 +64,32 @@ std::vector<index_t> offsets_of(index_t images, index_t boxes) {
   offsets.push_back(boxes);
   return offsets;
 }
+
+/// Ignore regions of a batch: about `per_image` for each image.
+struct image_regions {
+  std::vector<float> boxes;
+  std::vector<index_t> offsets;
+
+  image_regions(index_t images, index_t per_image, std::uint64_t seed)
+      : boxes(boxes_near(images * per_image, seed, true)),
+        offsets(offsets_of(images, images * per_image)) {
+    // Inverted, empty and NaN regions contain nothing; infinite ones contain all.
+    for (std::size_t i = 0; i + 4 <= boxes.size(); i += 4) {
+      if (i % 28 == 4) std::swap(boxes[i], boxes[i + 2]);
+      if (i % 28 == 8) boxes[i + 3] = boxes[i + 1];
+      if (i % 28 == 12) boxes[i + 1] = quiet_nan;
+      if (i % 28 == 16) boxes[i] = -infinity;
+    }
+  }
+  boxes_view<const float> of(index_t image) const {
+    const auto k = static_cast<std::size_t>(image);
+    return {boxes.data() + 4 * offsets[k], offsets[k + 1] - offsets[k]};
+  }
+  void give(ground_truth& truth) const {
+    truth.regions = boxes_view<const float>(boxes);
+    if (!truth.image_offsets.empty()) truth.region_offsets = offsets;
+  }
+};
 
 void check_atss(const pyramid& p, const std::vector<float>& truth, index_t images = 1,
                 index_t k = 9) {
@@ -136,10 +163,11 @@ struct task_problem {
     if (images > 1) result.image_offsets = offsets;
     return result;
   }
-  void run(assigner_workspace& workspace, threading policy = threading::parallel) {
-    assign_task_aligned(said(), points.where(), points.levels, known(), matches, targets, params,
-                        workspace, policy);
+  void run(const ground_truth& truth_and_regions, assigner_workspace& workspace) {
+    assign_task_aligned(said(), points.where(), points.levels, truth_and_regions, matches, targets,
+                        params, workspace);
   }
+  void run(assigner_workspace& workspace) { run(known(), workspace); }
   void check() {
     assigner_workspace workspace;
     run(workspace);
@@ -301,6 +329,91 @@ TEST_CASE("task-aligned assigner: grids, candidates, exponents and batches") {
   });
 }
 
+// Each call without regions is compared with its reference in the other tests.
+TEST_CASE("assigners: unmatched anchors and points in ignore regions are ignored") {
+  pyramid irregular = three_levels();  // anchors of any size about the same centres
+  random_generator generator(8);
+  for (std::size_t i = 0; i < irregular.anchors.size(); i += 4) {
+    const auto w = static_cast<float>(generator.below(60));
+    const auto h = static_cast<float>(generator.below(60));
+    const float sides[] = {-w, -h, w, h};
+    for (std::size_t k = 0; k < 4; ++k)
+      irregular.anchors[i + k] = irregular.points[i / 2 + (k & 1)] + sides[k];
+  }
+  const std::vector<float> whole{-infinity, -infinity, infinity, infinity};
+  for_each_isa([&](isa) {
+    assigner_workspace workspace;
+    std::uint64_t seed = 40;
+    index_t ignored = 0, background = 0;
+    for (const pyramid& p : {three_levels(), irregular}) {
+      for (const index_t images : {1, 3}) {
+        for (const double threshold : {0.5, 0.0, 0.3, 1.0}) {
+          const std::vector<float> truth = boxes_near(20, ++seed, false);
+          const std::vector<index_t> offsets = offsets_of(images, 20);
+          const image_regions regions(images, 4, ++seed);
+          ground_truth known{boxes_view<const float>(truth)};
+          if (images > 1) known.image_offsets = offsets;
+          atss_params atss;
+          fcos_assigner_params fcos;
+          atss.region_threshold = fcos.region_threshold = threshold;
+          for (const bool is_atss : {true, false}) {
+            const auto run = [&](const ground_truth& given) {
+              std::vector<index_t> matches(static_cast<std::size_t>(images * p.size()), 77);
+              if (is_atss)
+                assign_atss(p.boxes(), p.levels, given, matches, atss, workspace);
+              else
+                assign_fcos(p.boxes(), p.levels, given, matches, fcos, workspace);
+              return matches;
+            };
+            const std::vector<index_t> plain = run(known);
+            std::vector<index_t> expected;
+            for (index_t k = 0; k < images; ++k) {
+              std::vector<index_t> own(plain.begin() + k * p.size(),
+                                       plain.begin() + (k + 1) * p.size());
+              reference::ignore_anchors(own, p.boxes(), regions.of(k), threshold);
+              expected.insert(expected.end(), own.begin(), own.end());
+            }
+            ground_truth given = known;
+            regions.give(given);
+            CHECK(run(given) == expected);
+            ignored += std::count(expected.begin(), expected.end(), -2);
+            background += std::count(expected.begin(), expected.end(), -1);
+          }
+        }
+      }
+    }
+    CHECK(ignored > 1000);
+    CHECK(background > 1000);
+    for (const index_t images : {1, 3}) {
+      task_problem p(three_levels(), 20, ++seed, images);
+      p.run(workspace);
+      std::vector<index_t> expected;
+      const image_regions regions(images, 14, ++seed);
+      for (index_t k = 0; k < images; ++k) {
+        std::vector<index_t> own(p.matches.begin() + k * p.points.size(),
+                                 p.matches.begin() + (k + 1) * p.points.size());
+        reference::ignore_points(own, p.points.where(), regions.of(k));
+        expected.insert(expected.end(), own.begin(), own.end());
+      }
+      CHECK(std::count(expected.begin(), expected.end(), -2) > 50);
+      const std::vector<float> targets = p.targets;
+      ground_truth known = p.known();
+      regions.give(known);
+      p.run(known, workspace);
+      CHECK(p.matches == expected);
+      CHECK(p.targets == targets);
+    }
+    // A region that is the whole plane leaves no background. Its anchors have finite areas.
+    task_problem p(three_levels(), 0, 1);
+    ground_truth known = p.known();
+    known.regions = whole;
+    p.run(known, workspace);
+    CHECK(std::count(p.matches.begin(), p.matches.end(), -2) == p.points.size());
+    assign_atss(p.points.boxes(), p.points.levels, known, p.matches, {}, workspace);
+    CHECK(std::count(p.matches.begin(), p.matches.end(), -2) == p.points.size());
+  });
+}
+
 TEST_CASE("task-aligned assigner: without classes, all boxes have class 0") {
   task_problem p(three_levels(), 20, 3);
   p.classes.assign(p.classes.size(), 0);
@@ -388,8 +501,21 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   const auto atss_fails = [&](const char* message) { both_fail(nullptr, message); };
 
   known.regions = p.known().boxes;
-  both_fail("assign_task_aligned: truth.regions.size() is 10",
-            "assign_atss: truth.regions.size() is 10");
+  both_fail(
+      "assign_task_aligned: truth.region_offsets.size() is 0, expected 3, the size of "
+      "image_offsets",
+      "assign_atss: truth.region_offsets.size() is 0, expected 3");
+  const std::vector<index_t> one_image{0, 10}, past{0, 5, 11};
+  known.regions = p.known().boxes;
+  known.region_offsets = one_image;
+  both_fail("assign_task_aligned: truth.region_offsets.size() is 2, expected 3", nullptr);
+  known.regions = p.known().boxes;
+  known.region_offsets = past;
+  both_fail(nullptr, "truth.region_offsets[2] is 11, expected 10, the number of regions");
+  for (const double threshold : {-0.1, 1.1, static_cast<double>(quiet_nan)}) {
+    atss.region_threshold = threshold;
+    both_fail(nullptr, "params.region_threshold is");
+  }
   levels[1].height = -1;
   both_fail("assign_task_aligned: levels[1] is -1, expected a height of 0 or more",
             "assign_atss: levels[1] is -1");

@@ -29,6 +29,12 @@
 // Ties of distances, metrics, IoUs and overlaps are broken by lower index. (The order of ties in
 // torch's topk is unspecified.)
 //
+// Ignore regions. With regions in the ground truth, e.g. crowds, a point or anchor in a region of
+// its image that has no match is ignored: its match is -2 instead of -1. ATSS and FCOS's assigner
+// use the rule of match_anchors(): an anchor is in a region that covers more than
+// `region_threshold` of its area. For the task-aligned assigner, a point is in a region that it is
+// inside of, not on a side. Matched points keep their matches, and other results do not change.
+//
 // No matrix of points x boxes is built. The points of a level form a grid, so each box is compared
 // only with the points near it or inside it. Points and anchors are stored level by level, row by
 // row. All points of a column have the same x, all points of a row the same y, and both ascend. All
@@ -46,8 +52,9 @@
 // infinite overlap does not match either. Points with NaN coordinates do not form a grid.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, points do not
-// form a grid, there are ignore regions, offsets do not ascend from 0 to the number of boxes, or a
-// class or parameter is out of range. Results may not share memory with other arguments.
+// form a grid, offsets do not ascend from 0 to the number of boxes or regions, regions are not
+// divided into the same images as boxes, or a class or parameter is out of range. Results may not
+// share memory with other arguments.
 #pragma once
 
 #include <vecdet/grid_size.hpp>
@@ -62,10 +69,16 @@ inline namespace VECDET_ABI {
 
 struct atss_params {
   index_t candidates = 9;  ///< Per box and level; 1 or more.
+  /// An unmatched anchor is ignored if an ignore region covers more than this fraction of its area;
+  /// in [0, 1].
+  double region_threshold = 0.5;
 };
 
 struct fcos_assigner_params {
   double radius = 1.5;  ///< In anchor widths; 0 or more, a finite float.
+  /// An unmatched anchor is ignored if an ignore region covers more than this fraction of its area;
+  /// in [0, 1].
+  double region_threshold = 0.5;
 };
 
 struct task_aligned_params {
@@ -84,7 +97,8 @@ struct task_aligned_predictions {
 /// Scratch memory for assigners. ATSS uses 8 bytes per point, 8 per box, and 12 per candidate of
 /// each box on each level. FCOS uses 8 bytes per point, 4 per point of each image, and 20 per box.
 /// The task-aligned assigner uses 24 bytes per candidate (`top` per box) and 32 per box. Each uses
-/// 2 KiB more. The memory grows to the needs of the largest call and is reused. Only one call at a
+/// 2 KiB more, and with ignore regions ATSS and FCOS use 8 bytes per row and column of each level.
+/// The memory grows to the needs of the largest call and is reused. Only one call at a
 /// time may use it.
 class assigner_workspace {
   friend detail::workspace_access;
@@ -92,23 +106,24 @@ class assigner_workspace {
 };
 
 /// ATSS for `anchors`, corners, one per point. Writes the index of the assigned box among all
-/// ground-truth boxes, or -1, to `matches`, images x anchors.
+/// ground-truth boxes, -1, or -2 (ignored), to `matches`, images x anchors.
 void assign_atss(boxes_view<const float> anchors, vector_view<const grid_size> levels,
                  const ground_truth& truth, vector_view<index_t> matches, const atss_params& params,
                  assigner_workspace& workspace, threading policy = threading::parallel);
 
 /// FCOS's assigner for `anchors`, corners, one per point. Matches are identical to torchvision's:
 /// areas are compared as 1e8 - area in float, and boxes of 1e8 pixels or more match nothing. Writes
-/// the index of the assigned box among all ground-truth boxes, or -1, to `matches`, images x
-/// anchors.
+/// the index of the assigned box among all ground-truth boxes, -1, or -2 (ignored), to `matches`,
+/// images x anchors.
 void assign_fcos(boxes_view<const float> anchors, vector_view<const grid_size> levels,
                  const ground_truth& truth, vector_view<index_t> matches,
                  const fcos_assigner_params& params, assigner_workspace& workspace,
                  threading policy = threading::parallel);
 
 /// The task-aligned assigner. It needs the classes of the boxes. `points` is N x 2, x and y in the
-/// same pixels as the boxes. Writes the index of the assigned box among all ground-truth boxes, or
-/// -1, to `matches`, and the target, or 0 without a match, to `targets`; both are images x points.
+/// same pixels as the boxes. Writes the index of the assigned box among all ground-truth boxes, -1,
+/// or -2 (ignored), to `matches`, and the target, or 0 without a match, to `targets`; both are
+/// images x points.
 void assign_task_aligned(const task_aligned_predictions& predictions,
                          matrix_view<const float> points, vector_view<const grid_size> levels,
                          const ground_truth& truth, vector_view<index_t> matches,

@@ -526,6 +526,28 @@ class matcher_params(Structure):
     ]
 
 
+class atss_params(Structure):
+    _fields_ = [
+        ("candidates", c_int64),
+        ("region_threshold", c_double),
+    ]
+
+
+class fcos_assigner_params(Structure):
+    _fields_ = [
+        ("radius", c_double),
+        ("region_threshold", c_double),
+    ]
+
+
+class task_aligned_params(Structure):
+    _fields_ = [
+        ("top", c_int64),
+        ("alpha", c_double),
+        ("beta", c_double),
+    ]
+
+
 class balanced_sample_params(Structure):
     _fields_ = [
         ("size", c_int64),
@@ -841,13 +863,16 @@ FUNCTIONS = {
     "vecdet_match_anchors": (c_int, [
         c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
         c_void_p]),
+    "vecdet_atss_params_default": (atss_params, []),
     "vecdet_assign_atss": (c_int, [
-        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_fcos_assigner_params_default": (fcos_assigner_params, []),
     "vecdet_assign_fcos": (c_int, [
-        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_double, c_void_p, c_void_p]),
+        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_task_aligned_params_default": (task_aligned_params, []),
     "vecdet_assign_task_aligned": (c_int, [
-        c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64,
-        c_double, c_double, c_void_p, c_void_p, c_void_p]),
+        c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p,
+        c_void_p, c_void_p, c_void_p]),
     "vecdet_balanced_sample_params_default": (balanced_sample_params, []),
     "vecdet_sample_balanced": (c_int, [
         c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),

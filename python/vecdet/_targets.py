@@ -17,7 +17,7 @@ from ._library import Handle, check, library
 from ._messages import found
 from ._packed import (bytes_address, doubles_of, grid_sizes_of, integers_packed, joined,
                       level_numbers_of, offsets_of, packer)
-from ._parameters import filled, flag, integer, kept, listed, number, pair, params_of
+from ._parameters import filled, flag, integer, kept, listed, pair, params_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -317,48 +317,81 @@ def match_anchors(
     return matches, labels, ious
 
 
-def assign_atss(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes: Any,
-                candidates: int = 9) -> NDArray[np.int64]:
+_atss_params = params_of(_c.atss_params)
+_fcos_assigner_params = params_of(_c.fcos_assigner_params)
+_task_aligned_params = params_of(_c.task_aligned_params)
+
+
+# Keywords of atss_params, with regions
+def assign_atss(
+    anchors: ArrayLike,
+    level_sizes: Sequence[Sequence[int]],
+    boxes: Any,
+    candidates: int = 9,
+    *,
+    regions: Any = None,
+    region_threshold: float = 0.5,
+) -> NDArray[np.int64]:
     """ATSS, https://arxiv.org/abs/1912.02424. Returns the index of the box of each of ``anchors``
-    [N, 4], one per point, among all ``boxes``, or -1: [N], or [images, N] for a list.
+    [N, 4], one per point, among all ``boxes``, -1 (background) or -2 (ignored): [N], or [images, N]
+    for a list.
 
     Args:
         level_sizes: (height, width) of each level.
         boxes: corners [M, 4] of one image, or a list with one array per image.
-        candidates: the number of candidates per level.
+        candidates: per box and level; 1 or more. Default 9.
+        region_threshold: an unmatched anchor is ignored if an ignore region covers more than this
+            fraction of its area; in [0, 1]. Default 0.5.
+        regions: boxes in which unmatched anchors are ignored, such as crowds; in the form of
+            ``boxes``.
     """
-    array = float32s("assign_atss", "anchors", anchors, "[N, 4]", 4, real_numbers)
-    grids, levels = grid_sizes_of("assign_atss", level_sizes)
-    truth = Truth("assign_atss", boxes)
+    function = "assign_atss"
+    array = float32s(function, "anchors", anchors, "[N, 4]", 4, real_numbers)
+    grids, levels = grid_sizes_of(function, level_sizes)
+    truth = Truth(function, boxes, None, regions)
     matches = empty(truth.shape(len(array)), int64)
-    check(library.vecdet_assign_atss(address(array), len(array), grids, levels,
-                                     truth.argument,
-                                     integer("assign_atss", "candidates", candidates), None,
-                                     address(matches)), "assign_atss")
+    check(library.vecdet_assign_atss(address(array), len(array), grids, levels, truth.argument,
+                                     _atss_params(function, candidates, region_threshold),
+                                     None, address(matches)), function)
     return matches
 
 
-def assign_fcos(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes: Any,
-                radius: float = 1.5) -> NDArray[np.int64]:
+# Keywords of fcos_assigner_params, with regions
+def assign_fcos(
+    anchors: ArrayLike,
+    level_sizes: Sequence[Sequence[int]],
+    boxes: Any,
+    radius: float = 1.5,
+    *,
+    regions: Any = None,
+    region_threshold: float = 0.5,
+) -> NDArray[np.int64]:
     """FCOS's assigner, https://arxiv.org/abs/1904.01355, with torchvision's centre sampling.
     Returns the index of the box of each of ``anchors`` [N, 4], one per point, among all ``boxes``,
-    or -1: [N], or [images, N] for a list.
+    -1 (background) or -2 (ignored): [N], or [images, N] for a list.
 
     Args:
         level_sizes: (height, width) of each level.
         boxes: corners [M, 4] of one image, or a list with one array per image.
-        radius: the maximum distance of an anchor's centre from its box's, in anchor widths.
+        radius: in anchor widths; 0 or more, a finite float. Default 1.5. The greatest distance of
+            an anchor's centre from its box's.
+        region_threshold: an unmatched anchor is ignored if an ignore region covers more than this
+            fraction of its area; in [0, 1]. Default 0.5.
+        regions: boxes in which unmatched anchors are ignored, such as crowds; in the form of
+            ``boxes``.
     """
-    array = float32s("assign_fcos", "anchors", anchors, "[N, 4]", 4, real_numbers)
-    grids, levels = grid_sizes_of("assign_fcos", level_sizes)
-    truth = Truth("assign_fcos", boxes)
+    function = "assign_fcos"
+    array = float32s(function, "anchors", anchors, "[N, 4]", 4, real_numbers)
+    grids, levels = grid_sizes_of(function, level_sizes)
+    truth = Truth(function, boxes, None, regions)
     matches = empty(truth.shape(len(array)), int64)
-    check(library.vecdet_assign_fcos(address(array), len(array), grids, levels,
-                                     truth.argument, number("assign_fcos", "radius", radius), None,
-                                     address(matches)), "assign_fcos")
+    check(library.vecdet_assign_fcos(address(array), len(array), grids, levels, truth.argument,
+                                     _fcos_assigner_params(function, radius, region_threshold),
+                                     None, address(matches)), function)
     return matches
 
 
+# Keywords of task_aligned_params, with regions
 def assign_task_aligned(
     scores: ArrayLike,
     predicted: ArrayLike,
@@ -369,9 +402,12 @@ def assign_task_aligned(
     top: int = 10,
     alpha: float = 0.5,
     beta: float = 6.0,
+    *,
+    regions: Any = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The task-aligned assigner, https://arxiv.org/abs/2108.07755. Returns for each point the index
-    of its box among all ``boxes``, or -1, and its target, which is 0 without a box.
+    of its box among all ``boxes``, -1 (background) or -2 (ignored), and its target, which is 0
+    without a box.
 
     Args:
         scores: probabilities [N, classes], or [images, N, classes] for lists.
@@ -379,11 +415,14 @@ def assign_task_aligned(
         points: [N, 2], x and y in the boxes' pixels.
         level_sizes: (height, width) of each level.
         boxes, classes: those of one image, or lists with one array per image.
-        top: the number of candidates per box.
-        alpha, beta: exponents of score and overlap.
+        top: candidates per box; 1 or more. Default 10.
+        alpha: exponent of the score; 0 or more. 1 in the paper. Default 0.5.
+        beta: exponent of the overlap; 0 or more. Default 6.
+        regions: boxes in which unmatched points are ignored, such as crowds; in the form of
+            ``boxes``.
     """
     function = "assign_task_aligned"
-    truth = Truth(function, boxes, classes,
+    truth = Truth(function, boxes, classes, regions,
                   no_images=is_list(boxes) and not boxes and len(shape_of(scores)) == 3)
     grids, levels = grid_sizes_of(function, level_sizes)
     at = float32s(function, "points", points, "[N, 2]", 2)
@@ -398,9 +437,8 @@ def assign_task_aligned(
         raise wrong_shape(function, "predicted", corners, f"{[*matches.shape, 4]}")
     check(library.vecdet_assign_task_aligned(
         address(probabilities), address(corners), probabilities.shape[-1], address(at), len(at),
-        grids, levels, truth.argument, integer(function, "top", top),
-        number(function, "alpha", alpha), number(function, "beta", beta), None, address(matches),
-        address(targets)), function)
+        grids, levels, truth.argument, _task_aligned_params(function, top, alpha, beta), None,
+        address(matches), address(targets)), function)
     return matches, targets
 
 

@@ -9,11 +9,11 @@ template <class T>
 struct assigner_calls {
   bench::pyramid pyramid;
   index_t images, number;  ///< number of candidates
-  placed_boxes<T> anchors, predicted;
+  placed_boxes<T> anchors, predicted, regions;
   placed_matrix<T> points, scores;
   placed<grid_size> levels;
   placed_truth known;
-  placed<index_t> matches;
+  placed<index_t> region_offsets, matches;
   placed<T> targets;
   assigner_workspace workspace;
 
@@ -38,32 +38,49 @@ struct assigner_calls {
         number(number_of(p)),
         anchors(make.copy(pyramid.anchors)),
         predicted(make.predictions(pyramid, images)),
+        regions(make.boxes<T>(images)),
         points(make.matrix_of(pyramid.points, 2)),
         scores(make.matrix<T>(images * pyramid.size(), 80, 0.01, 0.5)),
         levels(make.copy(pyramid.levels)),
         known(
             make.truth(images, p.shape[0], 0, 80, 8 * std::sqrt(static_cast<double>(p.shape[1])))),
+        region_offsets(make.offsets(images, images)),
         matches(make.room<index_t>(images * pyramid.size())),
         targets(make.room<T>(images * pyramid.size())) {}
 
+  ground_truth truth(bool with_regions) const {
+    ground_truth result = known.view();
+    if (!with_regions) return result;
+    result.regions = regions;
+    result.region_offsets = region_offsets;
+    return result;
+  }
+
   void list(call_list& c) {
-    const accesses inputs = reads(anchors, levels, known);
-    c.add("assign_fcos/centers", inputs.writes(matches), [this](threading policy) {
-      assign_fcos(anchors, levels, known.view(), matches, {}, workspace, policy);
+    add(c, "", reads(anchors, levels, known), reads(scores, predicted, points, levels, known),
+        false);
+    add(c, "/regions", reads(anchors, levels, known, regions, region_offsets),
+        reads(scores, predicted, points, levels, known, regions, region_offsets), true);
+  }
+
+  void add(call_list& c, const std::string& options, const accesses& of_anchors,
+           const accesses& of_points, bool with_regions) {
+    c.add("assign_fcos/centers" + options, of_anchors.writes(matches), [=](threading policy) {
+      assign_fcos(anchors, levels, truth(with_regions), matches, {}, workspace, policy);
     });
-    c.add("assign_atss/" + text_of("k", number), inputs.writes(matches), [this](threading policy) {
-      atss_params params;
-      params.candidates = number;
-      assign_atss(anchors, levels, known.view(), matches, params, workspace, policy);
-    });
-    c.add("assign_task_aligned/" + text_of("top", number),
-          reads(scores, predicted, points, levels, known).writes(matches, targets),
-          [this](threading policy) {
+    c.add("assign_atss/" + text_of("k", number) + options, of_anchors.writes(matches),
+          [=](threading policy) {
+            atss_params params;
+            params.candidates = number;
+            assign_atss(anchors, levels, truth(with_regions), matches, params, workspace, policy);
+          });
+    c.add("assign_task_aligned/" + text_of("top", number) + options,
+          of_points.writes(matches, targets), [=](threading policy) {
             task_aligned_params params;
             params.top = number;
             const task_aligned_predictions said{scores.in(), predicted};
-            assign_task_aligned(said, points.in(), levels, known.view(), matches, targets, params,
-                                workspace, policy);
+            assign_task_aligned(said, points.in(), levels, truth(with_regions), matches, targets,
+                                params, workspace, policy);
           });
   }
 };

@@ -31,6 +31,15 @@ void fuzz::target(input& in) {
   offsets.push_back(boxes);
   for (index_t i = 0; i < boxes; ++i) categories.push_back(in.integer(0, classes - 1));
   const auto truth_boxes = some_boxes<float>(in, boxes, any_box_kind(in));
+  std::vector<index_t> region_offsets{0};
+  for (index_t k = 0; k < images; ++k)
+    region_offsets.push_back(region_offsets.back() + in.integer(0, 2));
+  const auto regions = some_boxes<float>(in, region_offsets.back(), any_box_kind(in));
+  const auto regions_of = [&](index_t image) {
+    const auto k = static_cast<std::size_t>(image);
+    return boxes_view<const float>(regions.data() + 4 * region_offsets[k],
+                                   region_offsets[k + 1] - region_offsets[k]);
+  };
   const auto predicted = some_boxes<float>(in, images * count, any_box_kind(in));
   const auto scores = in.numbers<float>(images * count * classes);
   atss_params atss;
@@ -39,7 +48,9 @@ void fuzz::target(input& in) {
   params.top = in.one_of<index_t>({10, 1, 3, 1000, 0});
   params.alpha = in.one_of({0.5, 1.0, 0.0});
   params.beta = in.one_of({6.0, 1.0, 0.0});
-  const ground_truth truth{boxes_view<const float>(truth_boxes), categories, offsets};
+  atss.region_threshold = in.one_of({0.5, 0.0, 1.0});
+  const ground_truth truth{boxes_view<const float>(truth_boxes), categories, offsets,
+                           boxes_view<const float>(regions), region_offsets};
   const task_aligned_predictions said{{scores.data(), images * count, classes},
                                       boxes_view<const float>(predicted)};
   const tensor<float> where(points), about(anchors), targets(images * count);
@@ -52,14 +63,16 @@ void fuzz::target(input& in) {
     for (index_t image = 0; image < images; ++image) {
       const index_t first = offsets[static_cast<std::size_t>(image)];
       const index_t last = offsets[static_cast<std::size_t>(image + 1)];
-      const auto expected =
+      auto expected =
           reference::atss(boxes_view<const float>(about), sizes,
                           {truth_boxes.data() + 4 * first, last - first}, atss.candidates)
               .matches;
+      reference::ignore_anchors(expected, boxes_view<const float>(about), regions_of(image),
+                                atss.region_threshold);
       for (index_t i = 0; i < count; ++i) {
         const index_t match = expected[static_cast<std::size_t>(i)];
         if (matches[static_cast<std::size_t>(image * count + i)] !=
-            (match < 0 ? -1 : first + match))
+            (match < 0 ? match : first + match))
           fail("ATSS differs from the reference");
       }
     }
@@ -70,8 +83,12 @@ void fuzz::target(input& in) {
     for (index_t i = 0; i < images * count; ++i) {
       const index_t match = matches[static_cast<std::size_t>(i)], image = i / count;
       const double target = static_cast<double>(targets[static_cast<std::size_t>(i)]);
-      if (match == -1) {
+      if (match < 0) {
         if (target != 0) fail("a point without a match has a target");
+        std::vector<index_t> expected{-1};
+        reference::ignore_points(expected, {points.data() + 2 * (i % count), 1, 2},
+                                 regions_of(image));
+        if (match != expected[0]) fail("a point is in a region and not ignored, or the reverse");
         continue;
       }
       if (match < offsets[static_cast<std::size_t>(image)] ||

@@ -381,6 +381,36 @@ class Targets(unittest.TestCase):
         self.assertEqual(np.count_nonzero(matches == 0), 10)
         np.testing.assert_allclose(targets[matches == 0], 1, rtol=1e-4)
 
+    def test_regions_in_assigners(self):
+        sizes = [(10, 12), (5, 6)]
+        anchors = vecdet.make_anchors((80, 96), sizes, [([16], [1]), ([32], [1])])
+        points = vecdet.make_points(sizes, [8, 16])
+        boxes, regions = [[[10, 10, 60, 50]], []], [[[40, 30, 90, 77]], [[-9, -9, 20, 50]]]
+        predicted = np.tile(np.array([[10, 10, 60, 50]], np.float32), (2, 150, 1))
+        given = np.full((2, 150, 2), 0.5, np.float32), predicted, points, sizes, boxes, [[1], []]
+        plain, targets = vecdet.assign_task_aligned(*given)
+        found, same_targets = vecdet.assign_task_aligned(*given, regions=regions)
+        self.assertEqual(targets.tolist(), same_targets.tolist())
+        for image in (0, 1):
+            region = np.array(regions[image][0])
+            inside = ((points > region[:2]) & (points < region[2:])).all(1)
+            expected = np.where((plain[image] < 0) & inside, -2, plain[image])
+            self.assertEqual(found[image].tolist(), expected.tolist())
+            self.assertGreater(np.count_nonzero(expected == -2), 5)
+            for assign in (vecdet.assign_atss, vecdet.assign_fcos):
+                for threshold in (0.5, 0.2):
+                    low = np.maximum(anchors[:, :2], region[:2])
+                    high = np.minimum(anchors[:, 2:], region[2:])
+                    shared = np.maximum(high - low, 0).prod(1)
+                    covered = shared / (anchors[:, 2:] - anchors[:, :2]).prod(1) > threshold
+                    plain_anchors = assign(anchors, sizes, boxes)[image]
+                    expected = np.where((plain_anchors < 0) & covered, -2, plain_anchors)
+                    matches = assign(anchors, sizes, boxes, regions=regions,
+                                     region_threshold=threshold)[image]
+                    self.assertEqual(matches.tolist(), expected.tolist())
+        with self.assertRaisesRegex(ValueError, "regions has 1 images, expected 2, as in boxes"):
+            vecdet.assign_atss(anchors, sizes, boxes, regions=regions[:1])
+
     def test_samples(self):
         labels = [generator.integers(-2, 3, 500), generator.integers(-2, 0, 40)]
         found = vecdet.sample_balanced(labels, 64, 0.25, seed=3)

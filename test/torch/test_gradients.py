@@ -40,7 +40,7 @@ def samples():
     centres = torch.tensor([10.0, 30, 50])
     points = torch.stack([centres.repeat(3), centres.repeat_interleave(3)], 1)
     squares = torch.cat([points - 8, points + 8], 1)
-    grid = dict(level_sizes=[3, 3], boxes=boxes[:2])
+    grid = dict(level_sizes=[3, 3], boxes=boxes[:2], regions=boxes[2:3])
     image = dict(image_sizes=[90.0, 90.0])
     convolution = dict(weight=torch.randn(16, 16, 3, 3), bias=torch.randn(16), relu=True)
     # Not random: other samples keep their numbers.

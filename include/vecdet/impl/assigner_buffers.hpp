@@ -13,7 +13,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 struct assigner_buffers {
-  std::vector<float> points, axes, values, planes, metrics, greatest, widest, ranks;
+  std::vector<float> points, axes, values, planes, metrics, greatest, widest, ranks, extents;
   std::vector<index_t> chosen, counts, positives;
   std::vector<point_level> levels;
 };

@@ -10,6 +10,7 @@
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/find_first.hpp>
 #include <vecdet/impl/ground_truth.hpp>
+#include <vecdet/impl/ignore_regions.hpp>
 #include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
@@ -62,8 +63,7 @@ class assigner_call {
     const vector_view<const index_t>& offsets = truth.image_offsets;
     if (!offsets.empty())
       check_offsets(function, "truth.image_offsets", offsets, boxes_, "the number of boxes");
-    check(truth.regions.empty(), function, "truth.regions.size()", truth.regions.size(),
-          "0: assigners do not support ignore regions");
+    check_regions(function, truth);
     check(images_ == 0 || points <= max_elements<index_t> / images_, function,
           "truth.image_offsets.size()", offsets.size(),
           "at most as many that memory can address images x points");
@@ -127,10 +127,12 @@ class assigner_call {
   }
 
   /// Calls choose(image, box) for all boxes, then match(assigned image) for all images. Before,
-  /// sets all matches to -1 and all targets, unless they are null, to 0.
+  /// sets all matches to -1 and all targets, unless they are null, to 0. Afterwards, ignores
+  /// unmatched points in `regions`.
   template <class Choose, class Match>
-  void run(const vector_view<index_t>& matches, float* targets, threading policy,
-           const Choose& choose, const Match& match) const {
+  void run(const assigner_args& common, const vector_view<index_t>& matches, float* targets,
+           const ignore_regions& regions, threading policy, const Choose& choose,
+           const Match& match) const {
     // One loop does both: the threads wait for each other once.
     constexpr index_t smallest = 8, most_pieces = chunking::max_count / 2;
     constexpr index_t smallest_fill = 32768;
@@ -158,10 +160,12 @@ class assigner_call {
       }
     });
     for_each_chunk(policy, chunking(images_, 1), [&](index_t, index_t first, index_t last) {
-      for (index_t image = first; image < last; ++image)
-        match(assigned_image{image, first_box(image), first_box(image + 1),
-                             matches.data() + image * points_,
-                             targets != nullptr ? targets + image * points_ : nullptr});
+      for (index_t k = first; k < last; ++k) {
+        const assigned_image image{k, first_box(k), first_box(k + 1), matches.data() + k * points_,
+                                   targets != nullptr ? targets + k * points_ : nullptr};
+        match(image);
+        regions.mark(common, image);
+      }
     });
   }
 
@@ -200,6 +204,11 @@ class assigner_call {
   index_t boxes_, images_;
 };
 
+inline void check_region_threshold(const char* function, double threshold) {
+  check(is_within(threshold, 0, 1), function, "params.region_threshold", threshold,
+        "a number in [0, 1]");
+}
+
 /// Computes the centres of anchors, x and y, in the buffers.
 inline float* anchor_centres(const assigner_kernels& kernels,
                              const boxes_view<const float>& anchors, assigner_buffers& buffers,
@@ -224,6 +233,7 @@ inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_
   const detail::assigner_call call(function, points, "anchors", levels, truth, matches);
   detail::check(params.candidates >= 1, function, "params.candidates", params.candidates,
                 "1 or more");
+  detail::check_region_threshold(function, params.region_threshold);
   detail::check_apart(function, "matches", matches, "anchors", anchors);
   const isa target = active_isa();
   const auto& kernels = detail::kernels<detail::assigner_kernels>(target);
@@ -239,8 +249,11 @@ inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_
   for (const grid_size& level : levels) most += std::min(candidates, level.height * level.width);
   const detail::atss_args args{call.prepare(kernels, centres, most, buffers, policy),
                                anchors.data(), candidates};
+  const detail::ignore_regions regions(truth, args.common, anchors, params.region_threshold,
+                                       buffers.extents);
   call.run(
-      matches, nullptr, policy, [&](index_t, index_t box) { kernels.atss_candidates(args, box); },
+      args.common, matches, nullptr, regions, policy,
+      [&](index_t, index_t box) { kernels.atss_candidates(args, box); },
       [&](const detail::assigned_image& image) { kernels.atss_matches(args, image); });
 }
 
@@ -305,7 +318,7 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
     args.planes[k] = plane;
   }
   call.run(
-      matches, targets.data(), policy,
+      args.common, matches, targets.data(), detail::ignore_regions(truth), policy,
       [&](index_t image, index_t box) { kernels.task_aligned_candidates(args, image, box); },
       [&](const detail::assigned_image& image) { kernels.task_aligned_matches(args, image); });
 }

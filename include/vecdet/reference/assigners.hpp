@@ -8,6 +8,7 @@
 
 #include <vecdet/reference/box.hpp>
 #include <vecdet/reference/iou.hpp>
+#include <vecdet/reference/matching.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
@@ -19,8 +20,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// Per point: the index of its ground-truth box, or -1, and for the task-aligned assigner its
-/// target.
+/// Per point: the index of its ground-truth box, -1 or -2 (ignored), and for the task-aligned
+/// assigner its target.
 struct assignment {
   std::vector<index_t> matches;
   std::vector<double> targets;
@@ -146,6 +147,30 @@ inline assignment task_aligned(matrix_view<const float> scores, boxes_view<const
         metric(i, match) * most_overlap[g] / (most_aligned[g] + 1e-9);
   }
   return result;
+}
+
+/// Ignores the unmatched anchors in a region, as matching does.
+inline void ignore_anchors(std::vector<index_t>& matches, boxes_view<const float> anchors,
+                           boxes_view<const float> regions, double threshold) {
+  for (index_t i = 0; i < anchors.size(); ++i) {
+    index_t& match = matches[static_cast<std::size_t>(i)];
+    if (match < 0 && is_in_region(load_box<float>(anchors, i), regions, threshold))
+      match = match_ignore;
+  }
+}
+
+/// Ignores the unmatched points inside a region.
+inline void ignore_points(std::vector<index_t>& matches, matrix_view<const float> points,
+                          boxes_view<const float> regions) {
+  for (index_t i = 0; i < points.rows(); ++i) {
+    index_t& match = matches[static_cast<std::size_t>(i)];
+    for (index_t k = 0; k < regions.size(); ++k) {
+      const box_of<float> region = load_box<float>(regions, k);
+      const float x = points(i, 0), y = points(i, 1);
+      if (match < 0 && x > region.x1 && x < region.x2 && y > region.y1 && y < region.y2)
+        match = match_ignore;
+    }
+  }
 }
 
 }  // namespace reference

@@ -72,45 +72,64 @@ def match_anchors(
                               ignore_matched, background, ignore)
 
 
-# Keywords of atss_params
+# Keywords of atss_params, with regions
 def assign_atss(
     anchors: Tensor,
     level_sizes: Sequence[tuple[int, int]],
     boxes: PerImage,
     candidates: int = 9,
+    *,
+    regions: PerImage | None = None,
+    region_threshold: float = 0.5,
 ) -> Tensor:
     """ATSS, https://arxiv.org/abs/1912.02424. Returns the index of the box of each of ``anchors``
-    [N, 4], one per point, among all ``boxes``, or -1: [N], or [images, N] for a list.
+    [N, 4], one per point, among all ``boxes``, -1 (background) or -2 (ignored): [N], or [images, N]
+    for a list.
 
     Args:
         level_sizes: (height, width) of each level.
         candidates: per box and level; 1 or more. Default 9.
+        region_threshold: an unmatched anchor is ignored if an ignore region covers more than this
+            fraction of its area; in [0, 1]. Default 0.5.
+        regions: boxes in which unmatched anchors are ignored, such as crowds; in the form of
+            ``boxes``.
     """
     all_boxes, counts = joined("assign_atss", "boxes", boxes)
-    return _ops.assign_atss(anchors, _sizes(level_sizes), all_boxes, counts, candidates)
+    all_regions, region_counts = joined_if_any("assign_atss", "regions", regions)
+    return _ops.assign_atss(anchors, _sizes(level_sizes), all_boxes, counts, candidates,
+                            region_threshold, all_regions, region_counts)
 
 
-# Keywords of fcos_assigner_params
+# Keywords of fcos_assigner_params, with regions
 def assign_fcos(
     anchors: Tensor,
     level_sizes: Sequence[tuple[int, int]],
     boxes: PerImage,
     radius: float = 1.5,
+    *,
+    regions: PerImage | None = None,
+    region_threshold: float = 0.5,
 ) -> Tensor:
     """FCOS's assigner, https://arxiv.org/abs/1904.01355, with torchvision's centre sampling.
     Returns the index of the box of each of ``anchors`` [N, 4], one per point, among all ``boxes``,
-    or -1: [N], or [images, N] for a list.
+    -1 (background) or -2 (ignored): [N], or [images, N] for a list.
 
     Args:
         level_sizes: (height, width) of each level.
         radius: in anchor widths; 0 or more, a finite float. Default 1.5. The greatest distance of
             an anchor's centre from its box's.
+        region_threshold: an unmatched anchor is ignored if an ignore region covers more than this
+            fraction of its area; in [0, 1]. Default 0.5.
+        regions: boxes in which unmatched anchors are ignored, such as crowds; in the form of
+            ``boxes``.
     """
     all_boxes, counts = joined("assign_fcos", "boxes", boxes)
-    return _ops.assign_fcos(anchors, _sizes(level_sizes), all_boxes, counts, radius)
+    all_regions, region_counts = joined_if_any("assign_fcos", "regions", regions)
+    return _ops.assign_fcos(anchors, _sizes(level_sizes), all_boxes, counts, radius,
+                            region_threshold, all_regions, region_counts)
 
 
-# Keywords of task_aligned_params
+# Keywords of task_aligned_params, with regions
 def assign_task_aligned(
     scores: Tensor,
     predicted: Tensor,
@@ -121,9 +140,12 @@ def assign_task_aligned(
     top: int = 10,
     alpha: float = 0.5,
     beta: float = 6.0,
+    *,
+    regions: PerImage | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The task-aligned assigner, https://arxiv.org/abs/2108.07755. Returns for each point the index
-    of its box among all ``boxes``, or -1, and its target, which is 0 without a box.
+    of its box among all ``boxes``, -1 (background) or -2 (ignored), and its target, which is 0
+    without a box.
 
     Args:
         scores: probabilities [N, classes], or [images, N, classes] for lists.
@@ -134,8 +156,12 @@ def assign_task_aligned(
         top: candidates per box; 1 or more. Default 10.
         alpha: exponent of the score; 0 or more. 1 in the paper. Default 0.5.
         beta: exponent of the overlap; 0 or more. Default 6.
+        regions: boxes in which unmatched points are ignored, such as crowds; in the form of
+            ``boxes``.
     """
     all_boxes, counts = joined("assign_task_aligned", "boxes", boxes)
     all_classes, _ = joined_if_any("assign_task_aligned", "classes", classes)
+    all_regions, region_counts = joined_if_any("assign_task_aligned", "regions", regions)
     return _ops.assign_task_aligned(scores, predicted, points, _sizes(level_sizes), all_boxes,
-                                    all_classes, counts, top, alpha, beta)
+                                    all_classes, counts, top, alpha, beta, all_regions,
+                                    region_counts)

@@ -136,14 +136,16 @@ inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor& 
 template <class Assign>
 at::Tensor matches_on_grids(const char* function, const at::Tensor& anchors,
                             at::IntArrayRef level_sizes, const at::Tensor& boxes_,
-                            at::IntArrayRef box_counts, const Assign& assign) {
+                            at::IntArrayRef box_counts, const optional_tensor& regions,
+                            at::IntArrayRef region_counts, const Assign& assign) {
   return translated([&] {
     check_boxes(function, "anchors", anchors);
     check_shape(anchors.dim() == 2, function, "anchors", anchors, "[N, 4]");
     computed_type(function, "anchors", anchors);
     const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
     const std::vector<grid_size> sizes = level_sizes_from(function, level_sizes);
-    const truth_tensors truth(function, boxes_, {}, box_counts);
+    truth_tensors truth(function, boxes_, {}, box_counts);
+    truth.add_regions(function, regions, region_counts);
     const at::Tensor matches = at::empty(shape_of_matches(anchors.size(0), box_counts), at::kLong);
     assign(boxes<const float>(a), sizes, truth.view(), vector<index_t>(matches));
     return matches;
@@ -151,14 +153,18 @@ at::Tensor matches_on_grids(const char* function, const at::Tensor& anchors,
 }
 
 /// ATSS (assigners.hpp). Returns the index of the ground-truth box of each of `anchors` (N x 4
-/// corners, one per point) among all `boxes`, or -1: images x N, or N without box_counts.
+/// corners, one per point) among all `boxes`, -1 (background) or -2 (ignored): images x N, or N
+/// without box_counts.
 /// @param level_sizes height and width of each level, alternating
 /// @param candidates per box and level
+/// @param regions boxes in which unmatched anchors are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
 inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
                               const at::Tensor& boxes_, at::IntArrayRef box_counts,
+                              const optional_tensor& regions, at::IntArrayRef region_counts,
                               const atss_params& params) {
-  return matches_on_grids("assign_atss", anchors, level_sizes, boxes_, box_counts,
-                          [&](const auto&... arguments) {
+  return matches_on_grids("assign_atss", anchors, level_sizes, boxes_, box_counts, regions,
+                          region_counts, [&](const auto&... arguments) {
                             vecdet::assign_atss(arguments..., params,
                                                 thread_workspace<assigner_workspace>(), threads());
                           });
@@ -168,9 +174,10 @@ inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_s
 /// @param radius in anchor widths
 inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
                               const at::Tensor& boxes_, at::IntArrayRef box_counts,
+                              const optional_tensor& regions, at::IntArrayRef region_counts,
                               const fcos_assigner_params& params) {
-  return matches_on_grids("assign_fcos", anchors, level_sizes, boxes_, box_counts,
-                          [&](const auto&... arguments) {
+  return matches_on_grids("assign_fcos", anchors, level_sizes, boxes_, box_counts, regions,
+                          region_counts, [&](const auto&... arguments) {
                             vecdet::assign_fcos(arguments..., params,
                                                 thread_workspace<assigner_workspace>(), threads());
                           });
@@ -178,13 +185,16 @@ inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_s
 
 /// The task-aligned assigner (assigners.hpp). Returns two tensors, images x N, or N without
 /// box_counts, with one element for each of `points` (N x 2): the index of its ground-truth box
-/// among all `boxes`, or -1; and its target, or 0 without a box.
+/// among all `boxes`, -1 (background) or -2 (ignored); and its target, or 0 without a box.
 /// @param scores probabilities, images x N x classes, or N x classes
 /// @param predicted corners, images x N x 4, or N x 4
+/// @param regions boxes in which unmatched points are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
 inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     const at::Tensor& scores, const at::Tensor& predicted, const at::Tensor& points,
     at::IntArrayRef level_sizes, const at::Tensor& boxes_, const at::Tensor& classes,
-    at::IntArrayRef box_counts, const task_aligned_params& params) {
+    at::IntArrayRef box_counts, const optional_tensor& regions, at::IntArrayRef region_counts,
+    const task_aligned_params& params) {
   constexpr const char* function = "assign_task_aligned";
   return translated([&] {
     check_dense(function, "points", points);
@@ -206,7 +216,8 @@ inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     const at::Tensor b = contiguous("predicted", predicted, at::kFloat);
     const at::Tensor p = contiguous("points", points, at::kFloat);
     const std::vector<grid_size> sizes = level_sizes_from(function, level_sizes);
-    const truth_tensors truth(function, boxes_, classes, box_counts);
+    truth_tensors truth(function, boxes_, classes, box_counts);
+    truth.add_regions(function, regions, region_counts);
     const at::Tensor matches = at::empty(shape, at::kLong), targets = at::empty(shape, at::kFloat);
     task_aligned_predictions predictions;
     predictions.scores = s.view<float>();
@@ -240,16 +251,19 @@ inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor&,
                        new_matches(anchors, box_counts, at::kFloat));
 }
 inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
-                              at::IntArrayRef box_counts, const atss_params&) {
+                              at::IntArrayRef box_counts, const optional_tensor&, at::IntArrayRef,
+                              const atss_params&) {
   return new_matches(anchors, box_counts, at::kLong);
 }
 inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
-                              at::IntArrayRef box_counts, const fcos_assigner_params&) {
+                              at::IntArrayRef box_counts, const optional_tensor&, at::IntArrayRef,
+                              const fcos_assigner_params&) {
   return new_matches(anchors, box_counts, at::kLong);
 }
 inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     const at::Tensor&, const at::Tensor&, const at::Tensor& points, at::IntArrayRef,
-    const at::Tensor&, const at::Tensor&, at::IntArrayRef box_counts, const task_aligned_params&) {
+    const at::Tensor&, const at::Tensor&, at::IntArrayRef box_counts, const optional_tensor&,
+    at::IntArrayRef, const task_aligned_params&) {
   return std::make_tuple(new_matches(points, box_counts, at::kLong),
                          new_matches(points, box_counts, at::kFloat));
 }

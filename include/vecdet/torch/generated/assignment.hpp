@@ -48,29 +48,43 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> match_anchors(const at::Tensor& a
     std::int64_t ignore = -2);
 
 /// ATSS (assigners.hpp). Returns the index of the ground-truth box of each of `anchors` (N x 4
-/// corners, one per point) among all `boxes`, or -1: images x N, or N without box_counts.
+/// corners, one per point) among all `boxes`, -1 (background) or -2 (ignored): images x N, or N
+/// without box_counts.
 /// @param level_sizes height and width of each level, alternating
 /// @param candidates per box and level
+/// @param regions boxes in which unmatched anchors are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
+/// @param region_threshold an unmatched anchor is ignored if an ignore region covers more than this
+///     fraction of its area; in [0, 1]
 at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-    const at::Tensor& boxes, at::IntArrayRef box_counts = {}, std::int64_t candidates = 9);
+    const at::Tensor& boxes, at::IntArrayRef box_counts = {}, std::int64_t candidates = 9,
+    double region_threshold = 0.5, const at::Tensor& regions = {},
+    at::IntArrayRef region_counts = {});
 
 /// The same for FCOS's assigner (assigners.hpp), with torchvision's centre sampling.
 /// @param radius in anchor widths
+/// @param region_threshold an unmatched anchor is ignored if an ignore region covers more than this
+///     fraction of its area; in [0, 1]
 at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-    const at::Tensor& boxes, at::IntArrayRef box_counts = {}, double radius = 1.5);
+    const at::Tensor& boxes, at::IntArrayRef box_counts = {}, double radius = 1.5,
+    double region_threshold = 0.5, const at::Tensor& regions = {},
+    at::IntArrayRef region_counts = {});
 
 /// The task-aligned assigner (assigners.hpp). Returns two tensors, images x N, or N without
 /// box_counts, with one element for each of `points` (N x 2): the index of its ground-truth box
-/// among all `boxes`, or -1; and its target, or 0 without a box.
+/// among all `boxes`, -1 (background) or -2 (ignored); and its target, or 0 without a box.
 /// @param scores probabilities, images x N x classes, or N x classes
 /// @param predicted corners, images x N x 4, or N x 4
+/// @param regions boxes in which unmatched points are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
 /// @param top candidates per box; 1 or more
 /// @param alpha exponent of the score; 0 or more. 1 in the paper
 /// @param beta exponent of the overlap; 0 or more
 std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor& scores,
     const at::Tensor& predicted, const at::Tensor& points, at::IntArrayRef level_sizes,
     const at::Tensor& boxes, const at::Tensor& classes, at::IntArrayRef box_counts = {},
-    std::int64_t top = 10, double alpha = 0.5, double beta = 6);
+    std::int64_t top = 10, double alpha = 0.5, double beta = 6, const at::Tensor& regions = {},
+    at::IntArrayRef region_counts = {});
 
 }  // namespace ops
 }  // namespace VECDET_ABI
