@@ -73,8 +73,8 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
         Operator("assign_fcos", order="anchors level_sizes boxes box_counts radius "
                                       "region_threshold regions region_counts"),
         Operator("assign_task_aligned", order=(
-            "scores predicted points level_sizes boxes classes box_counts top alpha beta regions "
-            "region_counts")),
+            "scores predicted points level_sizes boxes classes box_counts top alpha beta least_side "
+            "grown_side final_top regions region_counts")),
     ]),
     "class_losses": (["class_losses.hpp", "loss_tensors.hpp"], [
         Operator("sigmoid_focal_loss", loss="matrix", order=(

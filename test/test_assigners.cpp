@@ -178,8 +178,9 @@ struct task_problem {
       const auto expected = reference::task_aligned(
           {scores.data() + image * n * stride, n, class_count, stride},
           {predictions.data() + 4 * image * n, n}, points.where(),
-          {truth.data() + 4 * first, count}, {classes.data() + first, count}, params.top,
-          params.alpha, params.beta);
+          {truth.data() + 4 * first, count}, {classes.data() + first, count},
+          {params.top, params.alpha, params.beta, static_cast<float>(params.least_side),
+           static_cast<float>(params.grown_side), params.final_top});
       for (index_t i = 0; i < n; ++i) {
         const auto at = static_cast<std::size_t>(image * n + i), of = static_cast<std::size_t>(i);
         const index_t match = expected.matches[of];
@@ -234,7 +235,7 @@ TEST_CASE("task-aligned assigner: golden vectors") {
     const std::vector<index_t> expected(index.begin(), index.end());
     const auto exact = reference::task_aligned(
         s, boxes_view<const float>(boxes), p.where(), boxes_view<const float>(truth),
-        std::vector<index_t>(classes.begin(), classes.end()), 10, 0.5, 6);
+        std::vector<index_t>(classes.begin(), classes.end()));
     CHECK(exact.matches == expected);
     for (std::size_t i = 0; i < soft.size(); ++i)
       CHECK(exact.targets[i] == doctest::Approx(soft[i]).epsilon(1e-5));
@@ -327,6 +328,81 @@ TEST_CASE("task-aligned assigner: grids, candidates, exponents and batches") {
     task_problem(irregular, 30, ++seed, 2).check();
     task_problem(pyramid(), 3, ++seed).check();
   });
+}
+
+TEST_CASE("task-aligned assigner: small sides grow, and boxes keep their most aligned points") {
+  for_each_isa([](isa) {
+    std::uint64_t seed = 90;
+    for (const auto& params :
+         {task_aligned_params::yolo26(), task_aligned_params::yolo26_one_to_one()}) {
+      for (const index_t images : {1, 3}) {
+        task_problem p(three_levels(), 40, ++seed, images);
+        for (std::size_t i = 0; i < p.truth.size(); i += 8)  // half of the boxes become small
+          for (const std::size_t k : {i, i + 1}) {
+            const float side = (p.truth[k + 2] - p.truth[k]) / 16;
+            p.truth[k + 2] = p.truth[k] + side;
+          }
+        for (std::size_t i = 0; i < p.predictions.size(); i += 12) {  // predictions near them
+          const auto near = 8 * (i % (p.truth.size() / 8));
+          for (std::size_t k = 0; k < 4; ++k)
+            p.predictions[i + k] = p.truth[near + k] + (k < 2 ? -0.5f : 0.75f);
+        }
+        p.params = params;
+        p.check();
+      }
+    }
+    for (const index_t final_top : {1, 2, 5, 10}) {
+      for (const double grown : {0.0, 5.0, 60.0}) {
+        task_problem p(three_levels(), 50, ++seed);
+        p.params.final_top = final_top;
+        p.params.least_side = grown == 5 ? 30 : 10;
+        p.params.grown_side = grown;
+        p.check();
+        for (index_t g = 0; g < 50; ++g)
+          CHECK(std::count(p.matches.begin(), p.matches.end(), g) <= final_top);
+      }
+    }
+    task_problem p(three_levels(), 12, ++seed);
+    p.truth = special_boxes_as<float>();
+    p.classes.assign(p.truth.size() / 4, 1);
+    p.offsets = {0, static_cast<index_t>(p.truth.size() / 4)};
+    p.params = task_aligned_params::yolo26_one_to_one();
+    p.check();
+    // Equal metrics: the lower points stay.
+    task_problem ties(three_levels(), 1, 1);
+    ties.truth = {16, 16, 100, 100};
+    for (float& score : ties.scores) score = 0.25f;
+    for (std::size_t i = 0; i < ties.predictions.size(); ++i)
+      ties.predictions[i] = ties.truth[i % 4];
+    ties.params.final_top = 3;
+    ties.check();
+    CHECK(std::vector<index_t>{ties.matches[42], ties.matches[43], ties.matches[44]} ==
+          std::vector<index_t>{0, 0, 0});
+    CHECK(std::count(ties.matches.begin(), ties.matches.end(), 0) == 3);
+  });
+}
+
+TEST_CASE("task-aligned assigner: YOLO26's rule gives every small box a point") {
+  random_generator generator(26);
+  constexpr index_t boxes = 2000;
+  index_t without[2] = {0, 0};
+  assigner_workspace workspace;
+  for (index_t g = 0; g < boxes; ++g) {  // one box of 3 to 8 pixels per call
+    task_problem p(three_levels(), 1, 1);
+    const double w = generator.uniform(3, 8), h = generator.uniform(3, 8);
+    const double x = generator.uniform(16, 128), y = generator.uniform(16, 160);
+    p.truth = {to<float>(x), to<float>(y), to<float>(x + w), to<float>(y + h)};
+    for (std::size_t i = 0; i < p.predictions.size(); ++i) p.predictions[i] = p.truth[i % 4];
+    for (const int rule : {0, 1}) {
+      p.params = rule == 0 ? task_aligned_params() : task_aligned_params::yolo26();
+      p.run(workspace);
+      without[rule] += std::count(p.matches.begin(), p.matches.end(), 0) == 0;
+    }
+  }
+  MESSAGE("of 2,000 boxes, " << without[0] << " have no point by YOLOv8's rule, " << without[1]
+                             << " by YOLO26's");
+  CHECK(without[0] > 600);
+  CHECK(without[1] == 0);
 }
 
 // Each call without regions is compared with its reference in the other tests.
@@ -560,6 +636,14 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   fails("params.alpha is -1");
   params.beta = static_cast<double>(infinity);
   fails("params.beta is inf");
+  params.least_side = -8;
+  fails("params.least_side is -8, expected a finite float, 0 or more");
+  params.grown_side = static_cast<double>(infinity);
+  fails("params.grown_side is inf");
+  params.final_top = 11;
+  fails("params.final_top is 11, expected 0 to 10, params.top");
+  params.final_top = -1;
+  fails("params.final_top is -1");
   atss.candidates = 0;
   atss_fails("params.candidates is 0, expected 1 or more");
   std::vector<float> fewer(3);

@@ -12,14 +12,17 @@
 // IoU.
 //
 // Task-aligned. The candidates of a box are the `top` points with the greatest metric above 0 among
-// those inside the box by more than 1e-9:
+// those inside the box by more than 1e-9. With `least_side`, sides below it are replaced by
+// `grown_side` in this test, so that boxes between the points of the first level have points, too:
 //
 //   metric = score(class of the box)^alpha overlap^beta, overlap = max(0, CIoU(box, prediction))
 //
 // A point that is a candidate of several boxes is assigned to the box with the greatest overlap
-// among all boxes that contain it, even if it is not a candidate of that box. Its target is its
-// metric times the greatest overlap of its box, divided by (the greatest metric of its box + 1e-9).
-// Both maxima are over the points that are assigned to the box.
+// among all boxes that contain it, even if it is not a candidate of that box. With `final_top`,
+// each box then keeps only that many of its points, those with the greatest metric, and its other
+// points have no match. The target of a point is its metric times the greatest overlap of its box,
+// divided by (the greatest metric of its box + 1e-9). Both maxima are over the points that are
+// assigned to the box.
 //
 // FCOS. An anchor is assigned to the smallest box that satisfies three conditions: the box contains
 // the anchor's centre; the two centres are less than `radius` anchor widths apart on both axes; and
@@ -85,6 +88,30 @@ struct task_aligned_params {
   index_t top = 10;    ///< Candidates per box; 1 or more.
   double alpha = 0.5;  ///< Exponent of the score; 0 or more. 1 in the paper.
   double beta = 6;     ///< Exponent of the overlap; 0 or more.
+  /// The search for the points in a box replaces each of its sides below this by `grown_side`; in
+  /// pixels, 0 or more, a finite float.
+  double least_side = 0;
+  /// The length of replaced sides, about the box's centre; in pixels, 0 or more, a finite float.
+  double grown_side = 0;
+  /// After points of several boxes are assigned, each box keeps this many of its points, those with
+  /// the greatest metrics; 0: all, otherwise at most `top`.
+  index_t final_top = 0;
+
+  /// The assigner of YOLO26's one-to-many branch: YOLOv8's, except that sides below 8 pixels, the
+  /// stride of the first level, grow to 16, the stride of the second.
+  static task_aligned_params yolo26() {
+    task_aligned_params params;
+    params.least_side = 8;
+    params.grown_side = 16;
+    return params;
+  }
+  /// The assigner of YOLO26's one-to-one branch: each box keeps one point.
+  static task_aligned_params yolo26_one_to_one() {
+    task_aligned_params params = yolo26();
+    params.top = 7;
+    params.final_top = 1;
+    return params;
+  }
 };
 
 /// A detector's predictions for each point, image after image.

@@ -1540,6 +1540,15 @@ typedef struct vecdet_task_aligned_params {
   int64_t top;   ///< candidates per box; 1 or more; default 10
   double alpha;  ///< Exponent of the score; 0 or more. 1 in the paper. Default 0.5.
   double beta;   ///< exponent of the overlap; 0 or more; default 6
+  /// the search for the points in a box replaces each of its sides below this by `grown_side`; in
+  /// pixels, 0 or more, a finite float; default 0
+  double least_side;
+  /// the length of replaced sides, about the box's centre; in pixels, 0 or more, a finite float;
+  /// default 0
+  double grown_side;
+  /// after points of several boxes are assigned, each box keeps this many of its points, those with
+  /// the greatest metrics; 0: all, otherwise at most `top`; default 0
+  int64_t final_top;
 } vecdet_task_aligned_params;
 
 /// Parameters of vecdet_sample_balanced(). Usual values: for an RPN, 256 with half of them
@@ -1634,6 +1643,13 @@ vecdet_status vecdet_assign_fcos(const float* anchors, int64_t count, const vecd
 
 /// The defaults of vecdet_task_aligned_params.
 vecdet_task_aligned_params vecdet_task_aligned_params_default(void);
+
+/// The assigner of YOLO26's one-to-many branch: YOLOv8's, except that sides below 8 pixels, the
+/// stride of the first level, grow to 16, the stride of the second.
+vecdet_task_aligned_params vecdet_task_aligned_params_yolo26(void);
+
+/// The assigner of YOLO26's one-to-one branch: each box keeps one point.
+vecdet_task_aligned_params vecdet_task_aligned_params_yolo26_one_to_one(void);
 
 /// The task-aligned assigner, arXiv 2108.07755. `scores` are probabilities, images x count x
 /// classes, `predicted` corners, images x count x 4, `points` count x 2. Writes matches, as

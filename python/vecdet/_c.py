@@ -545,6 +545,9 @@ class task_aligned_params(Structure):
         ("top", c_int64),
         ("alpha", c_double),
         ("beta", c_double),
+        ("least_side", c_double),
+        ("grown_side", c_double),
+        ("final_top", c_int64),
     ]
 
 
@@ -870,6 +873,8 @@ FUNCTIONS = {
     "vecdet_assign_fcos": (c_int, [
         c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_task_aligned_params_default": (task_aligned_params, []),
+    "vecdet_task_aligned_params_yolo26": (task_aligned_params, []),
+    "vecdet_task_aligned_params_yolo26_one_to_one": (task_aligned_params, []),
     "vecdet_assign_task_aligned": (c_int, [
         c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p,
         c_void_p, c_void_p, c_void_p]),

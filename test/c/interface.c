@@ -196,6 +196,8 @@ static void test_targets(void) {
   vecdet_fcos_assigner_params fcos = vecdet_fcos_assigner_params_default();
   SUCCEEDS(vecdet_assign_fcos(anchors, 20, features, 1, &truth, &fcos, NULL, matches));
   CHECK(matches[6] == 0 && matches[0] == -2 && matches[1] == -1);
+  CHECK(vecdet_task_aligned_params_yolo26().least_side == 8);
+  CHECK(vecdet_task_aligned_params_yolo26_one_to_one().final_top == 1);
   fcos.region_threshold = 2;
   FAILS("region_threshold is 2",
         vecdet_assign_fcos(anchors, 20, features, 1, &truth, &fcos, NULL, matches));

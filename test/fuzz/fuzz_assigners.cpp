@@ -48,6 +48,10 @@ void fuzz::target(input& in) {
   params.top = in.one_of<index_t>({10, 1, 3, 1000, 0});
   params.alpha = in.one_of({0.5, 1.0, 0.0});
   params.beta = in.one_of({6.0, 1.0, 0.0});
+  params.least_side = in.one_of({0.0, 8.0, 100.0});
+  params.grown_side = in.one_of({16.0, 0.0, 300.0});
+  params.final_top = in.one_of<index_t>({0, 1, 2});
+  if (params.final_top > params.top) params.final_top = params.top;
   atss.region_threshold = in.one_of({0.5, 0.0, 1.0});
   const ground_truth truth{boxes_view<const float>(truth_boxes), categories, offsets,
                            boxes_view<const float>(regions), region_offsets};
@@ -80,6 +84,7 @@ void fuzz::target(input& in) {
                         workspace, threading::parallel);
     results.add(matches);
     results.add(targets);
+    std::vector<index_t> points_of(static_cast<std::size_t>(boxes));
     for (index_t i = 0; i < images * count; ++i) {
       const index_t match = matches[static_cast<std::size_t>(i)], image = i / count;
       const double target = static_cast<double>(targets[static_cast<std::size_t>(i)]);
@@ -96,8 +101,18 @@ void fuzz::target(input& in) {
         fail("a point is matched with a box of another image");
       const float* const box = truth_boxes.data() + 4 * match;
       const float* const point = points.data() + 2 * (i % count);
-      if (!(point[0] > box[0] && point[0] < box[2] && point[1] > box[1] && point[1] < box[3]))
-        fail("a point is matched with a box that does not contain it");
+      for (int axis = 0; axis < 2; ++axis) {
+        float low = box[axis], high = box[axis + 2];
+        if (params.least_side > 0 && high - low < static_cast<float>(params.least_side)) {
+          const float centre = (low + high) / 2, half = static_cast<float>(params.grown_side) / 2;
+          low = centre - half;
+          high = centre + half;
+        }
+        if (!(point[axis] > low && point[axis] < high))
+          fail("a point is matched with a box that does not contain it");
+      }
+      if (params.final_top > 0 && ++points_of[static_cast<std::size_t>(match)] > params.final_top)
+        fail("a box keeps more than final_top points");
       if (!(target >= 0 && target <= 1.0001)) fail("a target is not in [0, 1]");
     }
   });

@@ -381,6 +381,24 @@ class Targets(unittest.TestCase):
         self.assertEqual(np.count_nonzero(matches == 0), 10)
         np.testing.assert_allclose(targets[matches == 0], 1, rtol=1e-4)
 
+    def test_small_boxes(self):
+        points = vecdet.make_points([(10, 12)], [8])
+        boxes = np.array([[9, 9, 11, 11], [53, 40, 56, 70]], np.float32)  # between the points
+        predicted = np.repeat(boxes, [60, 60], 0)
+        given = np.full((120, 1), 0.5, np.float32), predicted, points, [(10, 12)], boxes, [0, 0]
+        self.assertTrue((vecdet.assign_task_aligned(*given)[0] == -1).all())
+        yolo26 = {"least_side": 8, "grown_side": 16}
+        matches, _ = vecdet.assign_task_aligned(*given, **yolo26)
+        self.assertEqual(np.nonzero(matches == 0)[0].tolist(), [0, 1, 12, 13])
+        low, high = [46.5, 40], [62.5, 70]
+        inside = ((points > low) & (points < high)).all(1) & (np.arange(120) >= 60)
+        self.assertEqual(np.nonzero(matches == 1)[0].tolist(), np.nonzero(inside)[0].tolist())
+        matches, targets = vecdet.assign_task_aligned(*given, **yolo26, top=7, final_top=1)
+        self.assertEqual(np.nonzero(matches == 0)[0].tolist(), [0])
+        self.assertEqual(np.count_nonzero(targets), 2)
+        with self.assertRaisesRegex(ValueError, "final_top is 11, expected 0 to 10"):
+            vecdet.assign_task_aligned(*given, final_top=11)
+
     def test_regions_in_assigners(self):
         sizes = [(10, 12), (5, 6)]
         anchors = vecdet.make_anchors((80, 96), sizes, [([16], [1]), ([32], [1])])

@@ -43,7 +43,9 @@ struct task_aligned_args {
   const float* predictions;  ///< corners, image after image
   labels_view classes;       ///< of the boxes
   float alpha, beta;
-  const float* planes[4];  ///< the coordinates of the boxes, with padding for 16 more
+  index_t final_top;  ///< 0: all
+  /// The coordinates of the boxes in the search for points, with padding for 16 more.
+  const float* planes[4];
   // Scratch memory: `most` elements per box; two per box in `greatest`.
   index_t* positives;
   float* metrics;

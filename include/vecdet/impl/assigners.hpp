@@ -222,6 +222,31 @@ inline float* anchor_centres(const assigner_kernels& kernels,
   return centres;
 }
 
+/// Stores the boxes in which points are searched, with grown sides, one coordinate per plane.
+inline void set_search_planes(task_aligned_args& args, const boxes_view<const float>& boxes,
+                              const task_aligned_params& params, assigner_buffers& buffers) {
+  constexpr index_t more = 16;
+  const index_t size = boxes.size() + more;
+  float* const planes = grown(buffers.planes, 4 * size);
+  for (int k = 0; k < 4; ++k) args.planes[k] = planes + k * size;
+  const float least = static_cast<float>(params.least_side);
+  const float half = static_cast<float>(params.grown_side) / 2;
+  for (int axis = 0; axis < 2; ++axis) {
+    float* const low = planes + axis * size;
+    float* const high = planes + (axis + 2) * size;
+    for (index_t i = 0; i < boxes.size(); ++i) {
+      low[i] = boxes(i, axis);
+      high[i] = boxes(i, axis + 2);
+      if (!(least > 0 && high[i] - low[i] < least)) continue;
+      const float centre = (low[i] + high[i]) / 2;
+      low[i] = centre - half;
+      high[i] = centre + half;
+    }
+    std::fill(low + boxes.size(), low + size, 0.0f);
+    std::fill(high + boxes.size(), high + size, 0.0f);
+  }
+}
+
 }  // namespace detail
 
 inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_size> levels,
@@ -279,6 +304,14 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
                 params.alpha, "a finite float, 0 or more");
   detail::check(params.beta >= 0 && detail::fits_float(params.beta), function, "params.beta",
                 params.beta, "a finite float, 0 or more");
+  detail::check(params.least_side >= 0 && detail::fits_float(params.least_side), function,
+                "params.least_side", params.least_side, "a finite float, 0 or more");
+  detail::check(params.grown_side >= 0 && detail::fits_float(params.grown_side), function,
+                "params.grown_side", params.grown_side, "a finite float, 0 or more");
+  if (params.final_top < 0 || params.final_top > params.top) {
+    detail::throw_invalid_argument(function, "params.final_top", params.final_top,
+                                   "0 to " + std::to_string(params.top) + ", params.top");
+  }
   detail::check_apart(function, "targets", targets, "matches", matches);
   call.check_result_apart("targets", targets);
   const auto check_apart_from_inputs = [&](const char* result,
@@ -306,17 +339,11 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
   args.classes = truth.classes;
   args.alpha = static_cast<float>(params.alpha);
   args.beta = static_cast<float>(params.beta);
+  args.final_top = std::min(params.final_top, most);
   args.positives = detail::grown(buffers.positives, most * boxes);
   args.metrics = detail::grown(buffers.metrics, most * boxes);
   args.greatest = detail::grown(buffers.greatest, 2 * boxes);
-  constexpr index_t more = 16;
-  float* const planes = detail::grown(buffers.planes, 4 * (boxes + more));
-  for (int k = 0; k < 4; ++k) {
-    float* const plane = planes + k * (boxes + more);
-    for (index_t i = 0; i < boxes; ++i) plane[i] = truth.boxes(i, k);
-    std::fill(plane + boxes, plane + boxes + more, 0.0f);
-    args.planes[k] = plane;
-  }
+  detail::set_search_planes(args, truth.boxes, params, buffers);
   call.run(
       args.common, matches, targets.data(), detail::ignore_regions(truth), policy,
       [&](index_t image, index_t box) { kernels.task_aligned_candidates(args, image, box); },

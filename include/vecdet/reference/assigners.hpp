@@ -85,15 +85,34 @@ inline assignment atss(boxes_view<const float> anchors, const std::vector<index_
   return result;
 }
 
+struct task_aligned_params {
+  index_t top = 10;
+  double alpha = 0.5, beta = 6;
+  /// Sides below `least_side` are `grown_side` in the search for points.
+  float least_side = 0, grown_side = 0;
+  /// The points of each box after points of several boxes are assigned; 0: all.
+  index_t final_top = 0;
+};
+
 inline assignment task_aligned(matrix_view<const float> scores, boxes_view<const float> predictions,
                                matrix_view<const float> points, boxes_view<const float> truth,
-                               vector_view<const index_t> classes, index_t top, double alpha,
-                               double beta) {
+                               vector_view<const index_t> classes,
+                               const task_aligned_params& params = {}) {
   const index_t count = points.rows();
   assignment result{std::vector<index_t>(static_cast<std::size_t>(count), -1),
                     std::vector<double>(static_cast<std::size_t>(count), 0.0)};
   const auto is_inside = [&](index_t i, index_t g) {
-    const box_of<float> own = load_box<float>(truth, g);
+    box_of<float> own = load_box<float>(truth, g);
+    const auto grow = [&](float& low, float& high) {
+      if (!(high - low < params.least_side)) return;
+      const float centre = (low + high) / 2, half = params.grown_side / 2;
+      low = centre - half;
+      high = centre + half;
+    };
+    if (params.least_side > 0) {
+      grow(own.x1, own.x2);
+      grow(own.y1, own.y2);
+    }
     const float x = points(i, 0), y = points(i, 1), margin = 1e-9f;
     return x - own.x1 > margin && y - own.y1 > margin && own.x2 - x > margin && own.y2 - y > margin;
   };
@@ -103,8 +122,9 @@ inline assignment task_aligned(matrix_view<const float> scores, boxes_view<const
   };
   const auto metric = [&](index_t i, index_t g) {
     const auto score = static_cast<double>(scores(i, classes[g]));
-    return score > 0 && overlap(i, g) > 0 ? std::pow(score, alpha) * std::pow(overlap(i, g), beta)
-                                          : 0;
+    return score > 0 && overlap(i, g) > 0
+               ? std::pow(score, params.alpha) * std::pow(overlap(i, g), params.beta)
+               : 0;
   };
   std::vector<index_t> times(static_cast<std::size_t>(count));
   for (index_t g = 0; g < truth.size(); ++g) {
@@ -115,26 +135,37 @@ inline assignment task_aligned(matrix_view<const float> scores, boxes_view<const
       metrics[static_cast<std::size_t>(i)] = metric(i, g);
       if (metrics[static_cast<std::size_t>(i)] > 0) inside.push_back(i);
     }
-    for (const index_t i : first_of(inside, top, [&](index_t a, index_t b) {
+    for (const index_t i : first_of(inside, params.top, [&](index_t a, index_t b) {
            return metrics[static_cast<std::size_t>(a)] > metrics[static_cast<std::size_t>(b)];
          })) {
       result.matches[static_cast<std::size_t>(i)] = g;
       ++times[static_cast<std::size_t>(i)];
     }
   }
+  for (index_t i = 0; i < count; ++i) {
+    if (times[static_cast<std::size_t>(i)] < 2) continue;
+    double greatest = -1;
+    for (index_t g = 0; g < truth.size(); ++g) {
+      if (!is_inside(i, g) || !(overlap(i, g) > greatest)) continue;
+      greatest = overlap(i, g);
+      result.matches[static_cast<std::size_t>(i)] = g;
+    }
+  }
+  for (index_t g = 0; params.final_top > 0 && g < truth.size(); ++g) {
+    std::vector<index_t> own;
+    for (index_t i = 0; i < count; ++i)
+      if (result.matches[static_cast<std::size_t>(i)] == g) own.push_back(i);
+    for (const index_t i : own) result.matches[static_cast<std::size_t>(i)] = -1;
+    for (const index_t i : first_of(own, params.final_top, [&](index_t a, index_t b) {
+           return metric(a, g) > metric(b, g);
+         }))
+      result.matches[static_cast<std::size_t>(i)] = g;
+  }
   std::vector<double> most_aligned(static_cast<std::size_t>(truth.size()));
   std::vector<double> most_overlap(most_aligned.size());
   for (index_t i = 0; i < count; ++i) {
-    index_t& match = result.matches[static_cast<std::size_t>(i)];
+    const index_t match = result.matches[static_cast<std::size_t>(i)];
     if (match < 0) continue;
-    if (times[static_cast<std::size_t>(i)] > 1) {
-      double greatest = -1;
-      for (index_t g = 0; g < truth.size(); ++g) {
-        if (!is_inside(i, g) || !(overlap(i, g) > greatest)) continue;
-        greatest = overlap(i, g);
-        match = g;
-      }
-    }
     const auto g = static_cast<std::size_t>(match);
     most_aligned[g] = std::max(most_aligned[g], metric(i, match));
     most_overlap[g] = std::max(most_overlap[g], overlap(i, match));

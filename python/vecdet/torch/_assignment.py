@@ -141,11 +141,15 @@ def assign_task_aligned(
     alpha: float = 0.5,
     beta: float = 6.0,
     *,
+    least_side: float = 0.0,
+    grown_side: float = 0.0,
+    final_top: int = 0,
     regions: PerImage | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The task-aligned assigner, https://arxiv.org/abs/2108.07755. Returns for each point the index
     of its box among all ``boxes``, -1 (background) or -2 (ignored), and its target, which is 0
-    without a box.
+    without a box. The defaults are YOLOv8's. YOLO26 has ``least_side=8, grown_side=16``, and in its
+    one-to-one branch also ``top=7, final_top=1``.
 
     Args:
         scores: probabilities [N, classes], or [images, N, classes] for lists.
@@ -156,6 +160,12 @@ def assign_task_aligned(
         top: candidates per box; 1 or more. Default 10.
         alpha: exponent of the score; 0 or more. 1 in the paper. Default 0.5.
         beta: exponent of the overlap; 0 or more. Default 6.
+        least_side: the search for the points in a box replaces each of its sides below this by
+            ``grown_side``; in pixels, 0 or more, a finite float. Default 0.
+        grown_side: the length of replaced sides, about the box's centre; in pixels, 0 or more, a
+            finite float. Default 0.
+        final_top: after points of several boxes are assigned, each box keeps this many of its
+            points, those with the greatest metrics; 0: all, otherwise at most ``top``. Default 0.
         regions: boxes in which unmatched points are ignored, such as crowds; in the form of
             ``boxes``.
     """
@@ -163,5 +173,5 @@ def assign_task_aligned(
     all_classes, _ = joined_if_any("assign_task_aligned", "classes", classes)
     all_regions, region_counts = joined_if_any("assign_task_aligned", "regions", regions)
     return _ops.assign_task_aligned(scores, predicted, points, _sizes(level_sizes), all_boxes,
-                                    all_classes, counts, top, alpha, beta, all_regions,
-                                    region_counts)
+                                    all_classes, counts, top, alpha, beta, least_side, grown_side,
+                                    final_top, all_regions, region_counts)

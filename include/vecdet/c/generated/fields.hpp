@@ -457,6 +457,9 @@ struct fields_of<vecdet_task_aligned_params> {
     copy(p.top, c.top, "params.top");
     copy(p.alpha, c.alpha, "params.alpha");
     copy(p.beta, c.beta, "params.beta");
+    copy(p.least_side, c.least_side, "params.least_side");
+    copy(p.grown_side, c.grown_side, "params.grown_side");
+    copy(p.final_top, c.final_top, "params.final_top");
   }
 };
 

@@ -371,6 +371,15 @@ typedef struct vecdet_task_aligned_params {
   int64_t top;   ///< candidates per box; 1 or more; default 10
   double alpha;  ///< Exponent of the score; 0 or more. 1 in the paper. Default 0.5.
   double beta;   ///< exponent of the overlap; 0 or more; default 6
+  /// the search for the points in a box replaces each of its sides below this by `grown_side`; in
+  /// pixels, 0 or more, a finite float; default 0
+  double least_side;
+  /// the length of replaced sides, about the box's centre; in pixels, 0 or more, a finite float;
+  /// default 0
+  double grown_side;
+  /// after points of several boxes are assigned, each box keeps this many of its points, those with
+  /// the greatest metrics; 0: all, otherwise at most `top`; default 0
+  int64_t final_top;
 } vecdet_task_aligned_params;
 
 /// Parameters of vecdet_sample_balanced(). Usual values: for an RPN, 256 with half of them

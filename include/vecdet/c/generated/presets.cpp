@@ -292,6 +292,17 @@ VECDET_C vecdet_task_aligned_params vecdet_task_aligned_params_default(void) {
   return c_params_of<vecdet_task_aligned_params>(task_aligned_params());
 }
 
+/// The assigner of YOLO26's one-to-many branch: YOLOv8's, except that sides below 8 pixels, the
+/// stride of the first level, grow to 16, the stride of the second.
+VECDET_C vecdet_task_aligned_params vecdet_task_aligned_params_yolo26(void) {
+  return c_params_of<vecdet_task_aligned_params>(task_aligned_params::yolo26());
+}
+
+/// The assigner of YOLO26's one-to-one branch: each box keeps one point.
+VECDET_C vecdet_task_aligned_params vecdet_task_aligned_params_yolo26_one_to_one(void) {
+  return c_params_of<vecdet_task_aligned_params>(task_aligned_params::yolo26_one_to_one());
+}
+
 /// The defaults of vecdet_balanced_sample_params.
 VECDET_C vecdet_balanced_sample_params vecdet_balanced_sample_params_default(void) {
   return c_params_of<vecdet_balanced_sample_params>(balanced_sample_params());

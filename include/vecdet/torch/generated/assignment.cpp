@@ -64,10 +64,11 @@ at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
 std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor& scores,
     const at::Tensor& predicted, const at::Tensor& points, at::IntArrayRef level_sizes,
     const at::Tensor& boxes, const at::Tensor& classes, at::IntArrayRef box_counts,
-    std::int64_t top, double alpha, double beta, const at::Tensor& regions,
-    at::IntArrayRef region_counts) {
+    std::int64_t top, double alpha, double beta, double least_side, double grown_side,
+    std::int64_t final_top, const at::Tensor& regions, at::IntArrayRef region_counts) {
   return operators::assign_task_aligned::call(scores, predicted, points, level_sizes, boxes,
-      classes, box_counts, top, alpha, beta, regions, region_counts);
+      classes, box_counts, top, alpha, beta, least_side, grown_side, final_top, regions,
+      region_counts);
 }
 
 }  // namespace ops
@@ -105,7 +106,8 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       m,
       "assign_task_aligned(Tensor scores, Tensor predicted, Tensor points, int[] level_sizes, "
       "Tensor boxes, Tensor classes, int[] box_counts=[], int top=10, float alpha=0.5, float "
-      "beta=6.0, Tensor? regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
+      "beta=6.0, float least_side=0.0, float grown_side=0.0, int final_top=0, Tensor? "
+      "regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
   operators::assign_task_aligned::define_shapes<&flat::assign_task_aligned<&meta::assign_task_aligned>>(m);
   operators::assign_task_aligned::define_autocast<>(m);
 }

@@ -46,11 +46,13 @@ void define_assignment(library& library) {
   library.define(
       "assign_task_aligned(Tensor scores, Tensor predicted, Tensor points, int[] level_sizes, "
       "Tensor boxes, Tensor classes, int[] box_counts=[], int top=10, float alpha=0.5, float "
-      "beta=6.0, Tensor? regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
+      "beta=6.0, float least_side=0.0, float grown_side=0.0, int final_top=0, Tensor? "
+      "regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
   library.define(
       "_assign_task_aligned(Tensor scores, Tensor predicted, Tensor points, int[] level_sizes, "
-      "Tensor boxes, Tensor classes, int[] box_counts, int top, float alpha, float beta, "
-      "Tensor? regions, int[] region_counts) -> (Tensor, Tensor)",
+      "Tensor boxes, Tensor classes, int[] box_counts, int top, float alpha, float beta, float "
+      "least_side, float grown_side, int final_top, Tensor? regions, int[] region_counts) -> "
+      "(Tensor, Tensor)",
       &boxed<&flat::assign_task_aligned<&cpu::assign_task_aligned>>::call);
 }
 
