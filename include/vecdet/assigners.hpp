@@ -2,8 +2,8 @@
 // Assigners choose the ground-truth box that each point of a detector should predict, for detectors
 // that do not match anchors by IoU thresholds. They are ATSS, Zhang et al., arXiv 1912.02424,
 // algorithm 1; the task-aligned assigner, Feng et al., arXiv 2108.07755, section 3.3, in YOLOv8's
-// form; and FCOS's assigner, Tian et al., arXiv 1904.01355, section 3, with torchvision's centre
-// sampling.
+// form; FCOS's assigner, Tian et al., arXiv 1904.01355, section 3, with torchvision's centre
+// sampling; and SimOTA, Ge et al., "YOLOX", arXiv 2107.08430, section 2.3.
 //
 // ATSS. On each level, the candidates of a box are the k anchors whose centres are nearest to the
 // box's centre. A candidate is positive if its centre is inside the box by more than 0.01 and its
@@ -29,30 +29,48 @@
 // the distance from the anchor's centre to the box's farthest side is above 4 anchor widths (except
 // on the first level) and below 8 (except on the last level).
 //
-// Ties of distances, metrics, IoUs and overlaps are broken by lower index. (The order of ties in
-// torch's topk is unspecified.)
+// SimOTA. A point is near an image's boxes if it is strictly inside a box, or nearer to a box's
+// centre than `radius` strides of its level on both axes. A box gets as many points as the sum of
+// its `candidates` greatest IoUs with the predictions of all near points, rounded down, at least 1.
+// They are the near points with the lowest cost: first those that are both in the box and near its
+// centre (its prior), then the others, to which YOLOX adds a cost of 1e5:
+//
+//   cost = sum over classes c of BCE(sqrt(sigmoid(logit c) sigmoid(objectness)), c is the box's)
+//          + iou_weight * -log(IoU(box, prediction) + 1e-8)
+//
+// A point of several boxes is assigned to the one with the lowest cost among all boxes of the image
+// whose prior contains it, or among all if there are none. Its target is its IoU. -log is at most
+// 87.
+//
+// Ties of distances, metrics, IoUs, overlaps and costs are broken by lower index. (The order of
+// ties in torch's topk is unspecified.)
 //
 // Ignore regions. With regions in the ground truth, e.g. crowds, a point or anchor in a region of
 // its image that has no match is ignored: its match is -2 instead of -1. ATSS and FCOS's assigner
 // use the rule of match_anchors(): an anchor is in a region that covers more than
-// `region_threshold` of its area. For the task-aligned assigner, a point is in a region that it is
-// inside of, not on a side. Matched points keep their matches, and other results do not change.
+// `region_threshold` of its area. For the task-aligned assigner and SimOTA, a point is in a region
+// that it is inside of, not on a side. Matched points keep their matches, and other results do not
+// change.
 //
 // No matrix of points x boxes is built. The points of a level form a grid, so each box is compared
-// only with the points near it or inside it. Points and anchors are stored level by level, row by
-// row. All points of a column have the same x, all points of a row the same y, and both ascend. All
-// images of a batch use the same points.
+// only with the points near it or inside it; in SimOTA, a box also computes its IoU with the
+// predictions of all points that are near the image's boxes. Points and anchors are stored level by
+// level, row by row. All points of a column have the same x, all points of a row the same y, and
+// both ascend. All images of a batch use the same points.
 //
 // Everything is computed in float with one rounding per operation, except ATSS's mean and standard
 // deviation: they are computed in double, and their sum is rounded to float. Targets are within
 // 2e-5 relative plus 1e-9 absolute, because the CIoU of boxes that hardly touch is a difference of
-// larger numbers.
+// larger numbers. SimOTA sums over classes in double, its IoUs are those of pairwise_iou(), and
+// probabilities and their complements are computed without cancellation.
 //
 // NaN and infinity. A box with a NaN coordinate has no points. A NaN score or prediction never
 // makes a point a candidate. In ATSS, a box matches nothing if its centre is infinite, if it has
 // only one candidate, or if a candidate has a NaN IoU, e.g. 0/0 of empty boxes, which makes the
 // threshold NaN. In FCOS, a box matches nothing if a coordinate or its area is infinite. An
-// infinite overlap does not match either. Points with NaN coordinates do not form a grid.
+// infinite overlap does not match either. In SimOTA, a box that is not finite matches nothing, and
+// neither does a point with a NaN logit of any class, objectness or coordinate of its prediction; a
+// NaN IoU does not count. Points with NaN coordinates do not form a grid.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, points do not
 // form a grid, offsets do not ascend from 0 to the number of boxes or regions, regions are not
@@ -121,10 +139,24 @@ struct task_aligned_predictions {
   lasting<boxes_view<const float>> boxes;  ///< Corners.
 };
 
+struct sim_ota_params {
+  index_t candidates = 10;  ///< Greatest IoUs that are summed for each box; 1 or more.
+  double radius = 2.5;      ///< Of the centre prior, in strides; 0 or more, a finite float.
+  double iou_weight = 3;    ///< Of the IoU's cost; 0 or more, a finite float.
+};
+
+/// A detector's predictions for each point, image after image.
+struct sim_ota_predictions {
+  matrix_view<const float> logits;               ///< Images x points rows, one column per class.
+  lasting<vector_view<const float>> objectness;  ///< Logits.
+  lasting<boxes_view<const float>> boxes;        ///< Corners.
+};
+
 /// Scratch memory for assigners. ATSS uses 8 bytes per point, 8 per box, and 12 per candidate of
 /// each box on each level. FCOS uses 8 bytes per point, 4 per point of each image, and 20 per box.
 /// The task-aligned assigner uses 24 bytes per candidate (`top` per box) and 32 per box. Each uses
-/// 2 KiB more, and with ignore regions ATSS and FCOS use 8 bytes per row and column of each level.
+/// 2 KiB more. SimOTA uses 28 bytes per point of each image, and 20 per candidate of each box.
+/// With ignore regions ATSS and FCOS use 8 bytes per row and column of each level.
 /// The memory grows to the needs of the largest call and is reused. Only one call at a
 /// time may use it.
 class assigner_workspace {
@@ -157,8 +189,18 @@ void assign_task_aligned(const task_aligned_predictions& predictions,
                          vector_view<float> targets, const task_aligned_params& params,
                          assigner_workspace& workspace, threading policy = threading::parallel);
 
+/// SimOTA. It needs the classes of the boxes. `points` is N x 2, x and y in the same pixels as the
+/// boxes; `strides` has the stride of each level in these pixels. Writes matches and targets as
+/// assign_task_aligned() does. Returns the number of assigned points of all images.
+index_t assign_sim_ota(const sim_ota_predictions& predictions, matrix_view<const float> points,
+                       vector_view<const grid_size> levels, vector_view<const double> strides,
+                       const ground_truth& truth, vector_view<index_t> matches,
+                       vector_view<float> targets, const sim_ota_params& params,
+                       assigner_workspace& workspace, threading policy = threading::parallel);
+
 }  // namespace VECDET_ABI
 }  // namespace vecdet
 
 #include <vecdet/impl/assign_fcos.hpp>
+#include <vecdet/impl/assign_sim_ota.hpp>
 #include <vecdet/impl/assigners.hpp>

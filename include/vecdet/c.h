@@ -1551,6 +1551,13 @@ typedef struct vecdet_task_aligned_params {
   int64_t final_top;
 } vecdet_task_aligned_params;
 
+/// Parameters of vecdet_assign_sim_ota().
+typedef struct vecdet_sim_ota_params {
+  int64_t candidates;  ///< greatest IoUs that are summed for each box; 1 or more; default 10
+  double radius;       ///< of the centre prior, in strides; 0 or more, a finite float; default 2.5
+  double iou_weight;   ///< of the IoU's cost; 0 or more, a finite float; default 3
+} vecdet_sim_ota_params;
+
 /// Parameters of vecdet_sample_balanced(). Usual values: for an RPN, 256 with half of them
 /// positive; for a box head, 512 with a quarter of them positive.
 typedef struct vecdet_balanced_sample_params {
@@ -1659,6 +1666,19 @@ vecdet_status vecdet_assign_task_aligned(const float* scores, const float* predi
     classes, const float* points, int64_t count, const vecdet_grid_size* features, int64_t levels,
     const vecdet_ground_truth* truth, const vecdet_task_aligned_params* params, vecdet_workspace*
     workspace, int64_t* matches, float* targets);
+
+/// The defaults of vecdet_sim_ota_params.
+vecdet_sim_ota_params vecdet_sim_ota_params_default(void);
+
+/// SimOTA, arXiv 2107.08430. `logits` are images x count x classes, `objectness` images x count,
+/// `predicted` corners, images x count x 4, `points` count x 2, `strides` one per level. Writes
+/// matches and targets as vecdet_assign_task_aligned() does, and the number of assigned points of
+/// all images to `foreground`, unless it is null. `params` null: YOLOX's.
+vecdet_status vecdet_assign_sim_ota(const float* logits, const float* objectness, const float*
+    predicted, int64_t classes, const float* points, int64_t count, const vecdet_grid_size*
+    features, const double* strides, int64_t levels, const vecdet_ground_truth* truth, const
+    vecdet_sim_ota_params* params, vecdet_workspace* workspace, int64_t* matches, float* targets,
+    int64_t* foreground);
 
 /// The defaults of vecdet_balanced_sample_params.
 vecdet_balanced_sample_params vecdet_balanced_sample_params_default(void);

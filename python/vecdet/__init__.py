@@ -62,8 +62,9 @@ from ._sequences import CtcBeam, CtcText, ctc_beams, ctc_greedy
 from ._settings import active_isa, detected_isa, set_isa, set_threads
 from ._rotated import (elementwise_rotated_iou, rotated_box_area, rotated_box_convert,
                        rotated_box_iou, rotated_nms)
-from ._targets import (AnchorIndex, assign_atss, assign_fcos, assign_task_aligned, count_foreground,
-                       make_anchors, make_points, make_ssd_anchors, match_anchors, sample_balanced)
+from ._targets import (AnchorIndex, assign_atss, assign_fcos, assign_sim_ota, assign_task_aligned,
+                       count_foreground, make_anchors, make_points, make_ssd_anchors, match_anchors,
+                       sample_balanced)
 
 __version__: str = _library.vecdet_version().decode()
 
@@ -76,11 +77,11 @@ if not _typing.TYPE_CHECKING:
 __all__ = [
     "AnchorIndex", "Conv3x3", "CtcBeam", "CtcText", "Detections", "LetterboxTransform", "Masks",
     "MergedBoxes", "YoloDetections", "__version__", "active_isa", "assign_atss", "assign_fcos",
-    "assign_least_cost", "assign_task_aligned", "batched_nms", "bce_loss", "bce_loss_and_grad",
-    "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou",
-    "complete_box_iou_loss", "complete_box_iou_loss_and_grad", "count_foreground", "ctc_beams",
-    "ctc_greedy", "ctc_loss", "ctc_loss_and_grad", "decode_boxes", "decode_distances",
-    "decode_distribution_boxes", "decode_distributions", "deformable_attention",
+    "assign_least_cost", "assign_sim_ota", "assign_task_aligned", "batched_nms", "bce_loss",
+    "bce_loss_and_grad", "box_area", "box_convert", "box_iou", "clip_boxes_to_image",
+    "complete_box_iou", "complete_box_iou_loss", "complete_box_iou_loss_and_grad",
+    "count_foreground", "ctc_beams", "ctc_greedy", "ctc_loss", "ctc_loss_and_grad", "decode_boxes",
+    "decode_distances", "decode_distribution_boxes", "decode_distributions", "deformable_attention",
     "deformable_attention_grad", "detected_isa", "distance_box_iou", "distance_box_iou_loss",
     "distance_box_iou_loss_and_grad", "distribution_focal_loss", "distribution_focal_loss_and_grad",
     "elementwise_iou", "elementwise_rotated_iou", "encode_boxes", "encode_distances", "filter_topk",

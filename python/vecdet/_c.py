@@ -551,6 +551,14 @@ class task_aligned_params(Structure):
     ]
 
 
+class sim_ota_params(Structure):
+    _fields_ = [
+        ("candidates", c_int64),
+        ("radius", c_double),
+        ("iou_weight", c_double),
+    ]
+
+
 class balanced_sample_params(Structure):
     _fields_ = [
         ("size", c_int64),
@@ -878,6 +886,10 @@ FUNCTIONS = {
     "vecdet_assign_task_aligned": (c_int, [
         c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p,
         c_void_p, c_void_p, c_void_p]),
+    "vecdet_sim_ota_params_default": (sim_ota_params, []),
+    "vecdet_assign_sim_ota": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_int64,
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_balanced_sample_params_default": (balanced_sample_params, []),
     "vecdet_sample_balanced": (c_int, [
         c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),

@@ -320,6 +320,7 @@ def match_anchors(
 _atss_params = params_of(_c.atss_params)
 _fcos_assigner_params = params_of(_c.fcos_assigner_params)
 _task_aligned_params = params_of(_c.task_aligned_params)
+_sim_ota_params = params_of(_c.sim_ota_params)
 
 
 # Keywords of atss_params, with regions
@@ -449,6 +450,66 @@ def assign_task_aligned(
     check(library.vecdet_assign_task_aligned(
         address(probabilities), address(corners), probabilities.shape[-1], address(at), len(at),
         grids, levels, truth.argument, params, None, address(matches), address(targets)), function)
+    return matches, targets
+
+
+# Keywords of sim_ota_params, with regions
+def assign_sim_ota(
+    logits: ArrayLike,
+    objectness: ArrayLike,
+    predicted: ArrayLike,
+    points: ArrayLike,
+    level_sizes: Sequence[Sequence[int]],
+    strides: Sequence[float],
+    boxes: Any,
+    classes: Any,
+    candidates: int = 10,
+    radius: float = 2.5,
+    iou_weight: float = 3.0,
+    *,
+    regions: Any = None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """SimOTA, the assigner of YOLOX, https://arxiv.org/abs/2107.08430. Returns for each point the
+    index of its box among all ``boxes``, -1 (background) or -2 (ignored), and its target, the IoU
+    of its prediction with the box, which is 0 without a box. ``count_foreground(matches)`` is the
+    number of assigned points.
+
+    Args:
+        logits: of the classes, [N, classes], or [images, N, classes] for lists.
+        objectness: logits [N], or [images, N] for lists.
+        predicted: corners [N, 4], or [images, N, 4] for lists.
+        points: [N, 2], x and y in the boxes' pixels.
+        level_sizes: (height, width) of each level.
+        strides: that of each level, in the boxes' pixels.
+        boxes, classes: those of one image, or lists with one array per image.
+        candidates: greatest IoUs that are summed for each box; 1 or more. Default 10.
+        radius: of the centre prior, in strides; 0 or more, a finite float. Default 2.5.
+        iou_weight: of the IoU's cost; 0 or more, a finite float. Default 3.
+        regions: boxes in which unmatched points are ignored, such as crowds; in the form of
+            ``boxes``.
+    """
+    function = "assign_sim_ota"
+    truth = Truth(function, boxes, classes, regions,
+                  no_images=is_list(boxes) and not boxes and len(shape_of(logits)) == 3)
+    grids, levels = grid_sizes_of(function, level_sizes)
+    steps = level_numbers_of(function, "strides", strides, levels)
+    at = float32s(function, "points", points, "[N, 2]", 2)
+    scores = float32s(function, "logits", logits)
+    objects = float32s(function, "objectness", objectness)
+    corners = float32s(function, "predicted", predicted, "[..., N, 4]", 4)
+    shape = truth.shape(len(at))
+    matches, targets = empty(shape, int64), empty(shape, float32)
+    if scores.shape[:-1] != matches.shape:
+        raise wrong_shape(function, "logits", scores, f"{list(matches.shape)} and the classes")
+    if objects.shape != matches.shape:
+        raise wrong_shape(function, "objectness", objects, f"{list(matches.shape)}")
+    if corners.shape[:-1] != matches.shape:
+        raise wrong_shape(function, "predicted", corners, f"{[*matches.shape, 4]}")
+    params = _sim_ota_params(function, candidates, radius, iou_weight)
+    check(library.vecdet_assign_sim_ota(
+        address(scores), address(objects), address(corners), scores.shape[-1], address(at),
+        len(at), grids, steps, levels, truth.argument, params, None, address(matches),
+        address(targets), None), function)
     return matches, targets
 
 

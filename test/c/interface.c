@@ -198,6 +198,28 @@ static void test_targets(void) {
   CHECK(matches[6] == 0 && matches[0] == -2 && matches[1] == -1);
   CHECK(vecdet_task_aligned_params_yolo26().least_side == 8);
   CHECK(vecdet_task_aligned_params_yolo26_one_to_one().final_top == 1);
+  float scores[20], objectness[20], predicted[80], points[40], targets[20];
+  for (int i = 0; i < 20; ++i) {
+    scores[i] = objectness[i] = 1;
+    memcpy(predicted + 4 * i, truth_boxes, sizeof truth_boxes);
+    points[2 * i] = anchors[4 * i] + 4;
+    points[2 * i + 1] = anchors[4 * i + 1] + 4;
+  }
+  const int64_t zero[] = {0};
+  truth.classes = zero;
+  const double stride = 8;
+  int64_t assigned;
+  SUCCEEDS(vecdet_assign_sim_ota(scores, objectness, predicted, 1, points, 20, features, &stride, 1,
+                                 &truth, NULL, NULL, matches, targets, &assigned));
+  CHECK(assigned == 10 && matches[6] == 0 && targets[6] == 1);
+  FAILS("strides[0] is 0",
+        vecdet_assign_sim_ota(scores, objectness, predicted, 1, points, 20, features, &(double){0},
+                              1, &truth, NULL, NULL, matches, targets, NULL));
+  const vecdet_task_aligned_params yolo26 = vecdet_task_aligned_params_yolo26_one_to_one();
+  SUCCEEDS(vecdet_assign_task_aligned(scores, predicted, 1, points, 20, features, 1, &truth,
+                                      &yolo26, NULL, matches, targets));
+  CHECK(matches[6] == 0);
+  truth.classes = classes;
   fcos.region_threshold = 2;
   FAILS("region_threshold is 2",
         vecdet_assign_fcos(anchors, 20, features, 1, &truth, &fcos, NULL, matches));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Assigners on grids of any shape with any boxes. ATSS must equal the reference index for index,
-// because it also compares in float. The task-aligned assigner is checked by properties that hold
-// under any rounding.
+// because it also compares in float. The task-aligned assigner and SimOTA are checked by properties
+// that hold under any rounding.
 #include "box_input.hpp"
 #include <vecdet/reference/assigners.hpp>
 
@@ -42,6 +42,13 @@ void fuzz::target(input& in) {
   };
   const auto predicted = some_boxes<float>(in, images * count, any_box_kind(in));
   const auto scores = in.numbers<float>(images * count * classes);
+  const auto objectness = in.numbers<float>(images * count);
+  sim_ota_params sim_ota;
+  sim_ota.candidates = in.one_of<index_t>({10, 1, 1000});
+  sim_ota.radius = in.one_of({2.5, 0.0, 100.0});
+  sim_ota.iou_weight = in.one_of({3.0, 0.0});
+  std::vector<double> strides;
+  for (std::size_t l = 0; l < levels.size(); ++l) strides.push_back(in.one_of({8.0, 0.5, 300.0}));
   atss_params atss;
   atss.candidates = in.one_of<index_t>({9, 1, 2, 100, 0});
   task_aligned_params params;
@@ -115,5 +122,28 @@ void fuzz::target(input& in) {
         fail("a box keeps more than final_top points");
       if (!(target >= 0 && target <= 1.0001)) fail("a target is not in [0, 1]");
     }
+    const index_t foreground = assign_sim_ota(
+        {{scores.data(), images * count, classes}, objectness, boxes_view<const float>(predicted)},
+        {where.data(), count, 2}, levels, strides, truth, matches, targets, sim_ota, workspace,
+        threading::parallel);
+    results.add(matches);
+    results.add(targets);
+    index_t positives = 0;
+    for (index_t i = 0; i < images * count; ++i) {
+      const index_t match = matches[static_cast<std::size_t>(i)], image = i / count;
+      const float target = targets[static_cast<std::size_t>(i)];
+      if (match < 0) {
+        if (target != 0) fail("a point without a match has a target");
+        continue;
+      }
+      ++positives;
+      if (match < offsets[static_cast<std::size_t>(image)] ||
+          match >= offsets[static_cast<std::size_t>(image + 1)])
+        fail("a point is matched with a box of another image");
+      if (!(target >= 0 && target <= 1.0001f)) fail("an IoU is not in [0, 1]");
+      if (std::isnan(objectness[static_cast<std::size_t>(i)]))
+        fail("a point with a NaN objectness is matched");
+    }
+    if (positives != foreground) fail("the number of assigned points is wrong");
   });
 }

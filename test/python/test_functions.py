@@ -399,6 +399,47 @@ class Targets(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "final_top is 11, expected 0 to 10"):
             vecdet.assign_task_aligned(*given, final_top=11)
 
+    def test_sim_ota(self):
+        """Against the formulas in NumPy."""
+        sizes, strides = [(10, 12), (5, 6)], [8, 16]
+        points = vecdet.make_points(sizes, strides)
+        steps = np.repeat(strides, [120, 30])
+        low = generator.uniform(0, 50, (7, 2))
+        boxes = np.hstack([low, low + generator.uniform(5, 45, (7, 2))]).astype(np.float32)
+        classes = generator.integers(0, 4, 7)
+        logits = generator.normal(-1, 2, (150, 4)).astype(np.float32)
+        objectness = generator.normal(-1, 2, 150).astype(np.float32)
+        predicted = boxes[generator.integers(0, 7, 150)] + generator.uniform(
+            -6, 6, (150, 4)).astype(np.float32)
+        matches, targets = vecdet.assign_sim_ota(logits, objectness, predicted, points, sizes,
+                                                 strides, boxes, classes)
+        center = (boxes[:, :2] + boxes[:, 2:]) / 2
+        in_box = ((points > boxes[:, None, :2]) & (points < boxes[:, None, 2:])).all(2)
+        in_center = (abs(points - center[:, None]) < 2.5 * steps[:, None]).all(2)
+        is_near = (in_box | in_center).any(0)
+        ious = vecdet.box_iou(boxes, predicted).astype(float)
+        p = np.sqrt(sigmoid(logits.astype(float)) * sigmoid(objectness.astype(float))[:, None])
+        costs = -np.log1p(-p).sum(1) + (np.log1p(-p) - np.log(p))[:, classes].T
+        costs = costs - 3 * np.log(ious + 1e-8) + 1e5 * ~(in_box & in_center)
+        costs[:, ~is_near] = np.inf
+        chosen = np.zeros(costs.shape, bool)
+        for own, cost, overlaps in zip(chosen, costs, ious):
+            wanted = max(1, int(np.sort(overlaps[is_near])[-10:].sum()))
+            own[np.argsort(cost, kind="stable")[:wanted]] = True
+        expected = np.where(chosen.sum(0) > 1, costs.argmin(0), chosen.argmax(0))
+        expected[~chosen.any(0)] = -1
+        self.assertEqual(matches.tolist(), expected.tolist())
+        self.assertGreater(vecdet.count_foreground(matches), 20)
+        self.assertTrue((chosen.sum(0) > 1).any())
+        np.testing.assert_allclose(targets, np.where(matches < 0, 0, ious[matches, range(150)]),
+                                   rtol=1e-6)
+        batch = vecdet.assign_sim_ota(logits[None], objectness[None], predicted[None], points,
+                                      sizes, strides, [boxes], [classes])
+        self.assertEqual(batch[0].tolist(), [matches.tolist()])
+        with self.assertRaisesRegex(ValueError, "objectness.shape is"):
+            vecdet.assign_sim_ota(logits, objectness[1:], predicted, points, sizes, strides, boxes,
+                                  classes)
+
     def test_regions_in_assigners(self):
         sizes = [(10, 12), (5, 6)]
         anchors = vecdet.make_anchors((80, 96), sizes, [([16], [1]), ([32], [1])])

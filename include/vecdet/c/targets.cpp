@@ -304,6 +304,36 @@ VECDET_C vecdet_status vecdet_assign_task_aligned(const float* scores, const flo
   });
 }
 
+/// SimOTA, arXiv 2107.08430. `logits` are images x count x classes, `objectness` images x count,
+/// `predicted` corners, images x count x 4, `points` count x 2, `strides` one per level. Writes
+/// matches and targets as vecdet_assign_task_aligned() does, and the number of assigned points of
+/// all images to `foreground`, unless it is null. `params` null: YOLOX's.
+VECDET_C vecdet_status vecdet_assign_sim_ota(
+    const float* logits, const float* objectness, const float* predicted, int64_t classes,
+    const float* points, int64_t count, const vecdet_grid_size* features, const double* strides,
+    int64_t levels, const vecdet_ground_truth* truth, const vecdet_sim_ota_params* params,
+    vecdet_workspace* workspace, int64_t* matches, float* targets, int64_t* foreground) {
+  return guarded([&] {
+    const ground_truth boxes = truth_of(truth, "assign_sim_ota");
+    const auto sizes = grids_of(features, levels, "assign_sim_ota");
+    const index_t results = product(images_in(truth), count, "assign_sim_ota", "count");
+    sim_ota_predictions predictions;
+    predictions.logits = matrix_view<const float>(logits, results, classes);
+    predictions.objectness = vector_view<const float>(objectness, results);
+    predictions.boxes = boxes_view<const float>(predicted, results);
+    scratch memory(workspace);
+    on_threads([&](threading policy) {
+      const index_t assigned = assign_sim_ota(
+          predictions, matrix_view<const float>(points, count, 2),
+          vector_view<const grid_size>(sizes), vector_view<const double>(strides, levels), boxes,
+          vector_view<index_t>(matches, results), vector_view<float>(targets, results),
+          params_of<sim_ota_params>(params, "assign_sim_ota"), memory.get<assigner_workspace>(),
+          policy);
+      if (foreground != nullptr) *foreground = assigned;
+    });
+  });
+}
+
 /// Draws a sample of labels per image. The labels of image k are [image_offsets[k],
 /// image_offsets[k + 1]). The sample of image k is [offsets[k], offsets[k + 1]) of `indices`; the
 /// first positives[k] of them are positives. `indices` has memory for images x params->size, or for

@@ -175,3 +175,45 @@ def assign_task_aligned(
     return _ops.assign_task_aligned(scores, predicted, points, _sizes(level_sizes), all_boxes,
                                     all_classes, counts, top, alpha, beta, least_side, grown_side,
                                     final_top, all_regions, region_counts)
+
+
+# Keywords of sim_ota_params, with regions
+def assign_sim_ota(
+    logits: Tensor,
+    objectness: Tensor,
+    predicted: Tensor,
+    points: Tensor,
+    level_sizes: Sequence[tuple[int, int]],
+    strides: Sequence[float],
+    boxes: PerImage,
+    classes: PerImage,
+    candidates: int = 10,
+    radius: float = 2.5,
+    iou_weight: float = 3.0,
+    *,
+    regions: PerImage | None = None,
+) -> tuple[Tensor, Tensor]:
+    """SimOTA, the assigner of YOLOX, https://arxiv.org/abs/2107.08430. Returns for each point the
+    index of its box among all ``boxes``, -1 (background) or -2 (ignored), and its target, the IoU
+    of its prediction with the box, which is 0 without a box.
+
+    Args:
+        logits: of the classes, [N, classes], or [images, N, classes] for lists.
+        objectness: logits [N], or [images, N] for lists.
+        predicted: corners [N, 4], or [images, N, 4] for lists.
+        points: [N, 2], x and y in the boxes' pixels.
+        level_sizes: (height, width) of each level.
+        strides: that of each level, in the boxes' pixels.
+        boxes, classes: those of one image, or lists with one tensor per image.
+        candidates: greatest IoUs that are summed for each box; 1 or more. Default 10.
+        radius: of the centre prior, in strides; 0 or more, a finite float. Default 2.5.
+        iou_weight: of the IoU's cost; 0 or more, a finite float. Default 3.
+        regions: boxes in which unmatched points are ignored, such as crowds; in the form of
+            ``boxes``.
+    """
+    all_boxes, counts = joined("assign_sim_ota", "boxes", boxes)
+    all_classes, _ = joined_if_any("assign_sim_ota", "classes", classes)
+    all_regions, region_counts = joined_if_any("assign_sim_ota", "regions", regions)
+    return _ops.assign_sim_ota(logits, objectness, predicted, points, _sizes(level_sizes),
+                               [float(stride) for stride in strides], all_boxes, all_classes,
+                               counts, candidates, radius, iou_weight, all_regions, region_counts)

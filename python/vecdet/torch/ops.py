@@ -9,7 +9,8 @@ ones raise where they are not supported. Invalid arguments raise RuntimeError, o
 torchvision, before anything is computed.
 """
 
-from ._assignment import assign_atss, assign_fcos, assign_task_aligned, match_anchors
+from ._assignment import (assign_atss, assign_fcos, assign_sim_ota, assign_task_aligned,
+                          match_anchors)
 from ._attention import (deformable_attention, deformable_attention_core_func_v2,
                          ms_deform_attn_core_pytorch)
 from ._boxes import (box_area, box_convert, box_iou, clip_boxes_to_image, complete_box_iou,
@@ -35,10 +36,10 @@ from ._two_stage import (MultiScaleRoIAlign, multiscale_roi_align, postprocess_b
 
 __all__ = [
     "HungarianMatcher", "MultiScaleRoIAlign", "SetCriterion", "assign_atss", "assign_fcos",
-    "assign_least_cost", "assign_task_aligned", "batch_norm", "batched_nms", "bce_loss", "box_area",
-    "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou", "complete_box_iou_loss",
-    "conv3x3", "conv3x3_levels", "ctc_loss", "decode_boxes", "decode_distances",
-    "decode_distribution_boxes", "decode_distributions", "deformable_attention",
+    "assign_least_cost", "assign_sim_ota", "assign_task_aligned", "batch_norm", "batched_nms",
+    "bce_loss", "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou",
+    "complete_box_iou_loss", "conv3x3", "conv3x3_levels", "ctc_loss", "decode_boxes",
+    "decode_distances", "decode_distribution_boxes", "decode_distributions", "deformable_attention",
     "deformable_attention_core_func_v2", "distance_box_iou", "distance_box_iou_loss",
     "distribution_focal_loss", "elementwise_rotated_iou", "encode_boxes", "encode_distances",
     "filter_topk", "generalized_box_iou", "generalized_box_iou_loss", "match_anchors",

@@ -464,6 +464,17 @@ struct fields_of<vecdet_task_aligned_params> {
 };
 
 template <>
+struct fields_of<vecdet_sim_ota_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.candidates, c.candidates, "params.candidates");
+    copy(p.radius, c.radius, "params.radius");
+    copy(p.iou_weight, c.iou_weight, "params.iou_weight");
+  }
+};
+
+template <>
 struct fields_of<vecdet_balanced_sample_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>

@@ -382,6 +382,13 @@ typedef struct vecdet_task_aligned_params {
   int64_t final_top;
 } vecdet_task_aligned_params;
 
+/// Parameters of vecdet_assign_sim_ota().
+typedef struct vecdet_sim_ota_params {
+  int64_t candidates;  ///< greatest IoUs that are summed for each box; 1 or more; default 10
+  double radius;       ///< of the centre prior, in strides; 0 or more, a finite float; default 2.5
+  double iou_weight;   ///< of the IoU's cost; 0 or more, a finite float; default 3
+} vecdet_sim_ota_params;
+
 /// Parameters of vecdet_sample_balanced(). Usual values: for an RPN, 256 with half of them
 /// positive; for a box head, 512 with a quarter of them positive.
 typedef struct vecdet_balanced_sample_params {

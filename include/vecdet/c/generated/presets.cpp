@@ -303,6 +303,11 @@ VECDET_C vecdet_task_aligned_params vecdet_task_aligned_params_yolo26_one_to_one
   return c_params_of<vecdet_task_aligned_params>(task_aligned_params::yolo26_one_to_one());
 }
 
+/// The defaults of vecdet_sim_ota_params.
+VECDET_C vecdet_sim_ota_params vecdet_sim_ota_params_default(void) {
+  return c_params_of<vecdet_sim_ota_params>(sim_ota_params());
+}
+
 /// The defaults of vecdet_balanced_sample_params.
 VECDET_C vecdet_balanced_sample_params vecdet_balanced_sample_params_default(void) {
   return c_params_of<vecdet_balanced_sample_params>(balanced_sample_params());

@@ -6,12 +6,12 @@
 #include <vecdet/args/assigners.hpp>
 #include <vecdet/kernels/assigners/grid.hpp>
 #include <vecdet/kernels/assigners/pairs.hpp>
+#include <vecdet/kernels/assigners/sim_ota.hpp>
 #include <vecdet/kernels/kernels_of.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
 
-using detail::assigned_image;
 using detail::atss_args;
 using detail::task_aligned_args;
 
@@ -307,6 +307,10 @@ struct kernels_of<detail::assigner_kernels> {
     k.atss_matches = atss_matches;
     k.task_aligned_candidates = task_aligned_candidates;
     k.task_aligned_matches = task_aligned_matches;
+    k.sim_ota_near = sim_ota_near;
+    k.sim_ota_background = sim_ota_background;
+    k.sim_ota_choose = sim_ota_choose;
+    k.sim_ota_matches = sim_ota_matches;
     return k;
   }
 };

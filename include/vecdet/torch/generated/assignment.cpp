@@ -23,6 +23,7 @@ using match_anchors = plain_operator<&flat::match_anchors<&cpu::match_anchors>>;
 using assign_atss = plain_operator<&flat::assign_atss<&cpu::assign_atss>>;
 using assign_fcos = plain_operator<&flat::assign_fcos<&cpu::assign_fcos>>;
 using assign_task_aligned = plain_operator<&flat::assign_task_aligned<&cpu::assign_task_aligned>>;
+using assign_sim_ota = plain_operator<&flat::assign_sim_ota<&cpu::assign_sim_ota>>;
 
 }  // namespace operators
 }  // namespace aten
@@ -71,6 +72,15 @@ std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor& scores,
       region_counts);
 }
 
+std::tuple<at::Tensor, at::Tensor> assign_sim_ota(const at::Tensor& logits,
+    const at::Tensor& objectness, const at::Tensor& predicted, const at::Tensor& points,
+    at::IntArrayRef level_sizes, at::ArrayRef<double> strides, const at::Tensor& boxes,
+    const at::Tensor& classes, at::IntArrayRef box_counts, std::int64_t candidates, double radius,
+    double iou_weight, const at::Tensor& regions, at::IntArrayRef region_counts) {
+  return operators::assign_sim_ota::call(logits, objectness, predicted, points, level_sizes,
+      strides, boxes, classes, box_counts, candidates, radius, iou_weight, regions, region_counts);
+}
+
 }  // namespace ops
 }  // namespace VECDET_ABI
 }  // namespace vecdet
@@ -110,6 +120,14 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
   operators::assign_task_aligned::define_shapes<&flat::assign_task_aligned<&meta::assign_task_aligned>>(m);
   operators::assign_task_aligned::define_autocast<>(m);
+  operators::assign_sim_ota::define(
+      m,
+      "assign_sim_ota(Tensor logits, Tensor objectness, Tensor predicted, Tensor points, int[] "
+      "level_sizes, float[] strides, Tensor boxes, Tensor classes, int[] box_counts=[], int "
+      "candidates=10, float radius=2.5, float iou_weight=3.0, Tensor? regions=None, int[] "
+      "region_counts=[]) -> (Tensor, Tensor)");
+  operators::assign_sim_ota::define_shapes<&flat::assign_sim_ota<&meta::assign_sim_ota>>(m);
+  operators::assign_sim_ota::define_autocast<>(m);
 }
 
 }  // namespace

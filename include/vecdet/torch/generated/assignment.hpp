@@ -93,6 +93,23 @@ std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor& scores,
     double grown_side = 0, std::int64_t final_top = 0, const at::Tensor& regions = {},
     at::IntArrayRef region_counts = {});
 
+/// SimOTA (assigners.hpp). Returns matches and targets as assign_task_aligned() does.
+/// @param logits of the classes, images x N x classes, or N x classes
+/// @param objectness logits, images x N, or N
+/// @param predicted corners, images x N x 4, or N x 4
+/// @param strides one per level
+/// @param regions boxes in which unmatched points are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
+/// @param candidates greatest IoUs that are summed for each box; 1 or more
+/// @param radius of the centre prior, in strides; 0 or more, a finite float
+/// @param iou_weight of the IoU's cost; 0 or more, a finite float
+std::tuple<at::Tensor, at::Tensor> assign_sim_ota(const at::Tensor& logits,
+    const at::Tensor& objectness, const at::Tensor& predicted, const at::Tensor& points,
+    at::IntArrayRef level_sizes, at::ArrayRef<double> strides, const at::Tensor& boxes,
+    const at::Tensor& classes, at::IntArrayRef box_counts = {}, std::int64_t candidates = 10,
+    double radius = 2.5, double iou_weight = 3, const at::Tensor& regions = {},
+    at::IntArrayRef region_counts = {});
+
 }  // namespace ops
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -75,6 +75,20 @@ std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor& scores,
       region_counts, params);
 }
 
+template <auto Function>
+std::tuple<at::Tensor, at::Tensor> assign_sim_ota(const at::Tensor& logits,
+    const at::Tensor& objectness, const at::Tensor& predicted, const at::Tensor& points,
+    at::IntArrayRef level_sizes, at::ArrayRef<double> strides, const at::Tensor& boxes,
+    const at::Tensor& classes, at::IntArrayRef box_counts, std::int64_t candidates, double radius,
+    double iou_weight, const optional_tensor& regions, at::IntArrayRef region_counts) {
+  sim_ota_params params;
+  params.candidates = candidates;
+  params.radius = radius;
+  params.iou_weight = iou_weight;
+  return Function(logits, objectness, predicted, points, level_sizes, strides, boxes, classes,
+      box_counts, regions, region_counts, params);
+}
+
 }  // namespace flat
 }  // namespace aten
 }  // namespace detail

@@ -54,6 +54,17 @@ void define_assignment(library& library) {
       "least_side, float grown_side, int final_top, Tensor? regions, int[] region_counts) -> "
       "(Tensor, Tensor)",
       &boxed<&flat::assign_task_aligned<&cpu::assign_task_aligned>>::call);
+  library.define(
+      "assign_sim_ota(Tensor logits, Tensor objectness, Tensor predicted, Tensor points, int[] "
+      "level_sizes, float[] strides, Tensor boxes, Tensor classes, int[] box_counts=[], int "
+      "candidates=10, float radius=2.5, float iou_weight=3.0, Tensor? regions=None, int[] "
+      "region_counts=[]) -> (Tensor, Tensor)");
+  library.define(
+      "_assign_sim_ota(Tensor logits, Tensor objectness, Tensor predicted, Tensor points, int[]"
+      " level_sizes, float[] strides, Tensor boxes, Tensor classes, int[] box_counts, int "
+      "candidates, float radius, float iou_weight, Tensor? regions, int[] region_counts) -> "
+      "(Tensor, Tensor)",
+      &boxed<&flat::assign_sim_ota<&cpu::assign_sim_ota>>::call);
 }
 
 }  // namespace stable
