@@ -382,6 +382,77 @@ TEST_CASE("task-aligned assigner: small sides grow, and boxes keep their most al
   });
 }
 
+TEST_CASE("task-aligned assigner: YOLO26's rules, as operations on whole matrices") {
+  // NumPy's operations on these numbers, in double, give the matches and targets below.
+  const auto number = [](index_t i, double low, double high) {
+    return low + (high - low) * static_cast<double>((i * 7919 + 104729) % 10007) / 10007;
+  };
+  pyramid levels;
+  levels.add(10, 8, 8);
+  levels.add(5, 4, 16);
+  levels.add(3, 2, 32);
+  constexpr index_t boxes = 8, classes = 3;
+  task_problem p(levels, boxes, 1);
+  p.class_count = p.stride = classes;
+  p.scores.clear();
+  for (index_t g = 0; g < boxes; ++g) {
+    const double x = number(4 * g, 0, 25), y = number(4 * g + 1, 0, 30), most = g < 5 ? 12 : 45;
+    const double corners[] = {x, y, x + number(4 * g + 2, 2, most), y + number(4 * g + 3, 2, most)};
+    for (index_t k = 0; k < 4; ++k)
+      p.truth[static_cast<std::size_t>(4 * g + k)] = to<float>(corners[k]);
+    p.classes[static_cast<std::size_t>(g)] = g % classes;
+  }
+  for (index_t i = 0; i < levels.size(); ++i) {
+    for (index_t c = 0; c < classes; ++c)
+      p.scores.push_back(to<float>(number(5000 + classes * i + c, 0.05, 0.95)));
+    for (index_t k = 0; k < 4; ++k)
+      p.predictions[static_cast<std::size_t>(4 * i + k)] =
+          to<float>(static_cast<double>(p.truth[static_cast<std::size_t>(4 * (i % boxes) + k)]) +
+                    number(20000 + 4 * i + k, -2, 2));
+  }
+  struct positive {
+    index_t point, box;
+    double target;
+  };
+  const std::vector<positive> expected[] = {{{5, 5, 0.758019181},
+                                             {9, 1, 0.0742231066},
+                                             {10, 2, 0.438086578},
+                                             {13, 5, 0.835054109},
+                                             {17, 1, 2.53704317e-09},
+                                             {18, 2, 0.407957104},
+                                             {19, 3, 0.570748931},
+                                             {21, 5, 0.905567507},
+                                             {27, 3, 0.359319243},
+                                             {29, 5, 0.769122456},
+                                             {80, 0, 0.30042188},
+                                             {81, 1, 0.09122031},
+                                             {82, 5, 7.04593289e-19},
+                                             {84, 4, 0.595686848},
+                                             {85, 5, 0.740620637},
+                                             {93, 7, 0.0281835983}},
+                                            {{10, 2, 0.438086578},
+                                             {19, 3, 0.570748931},
+                                             {21, 5, 0.905567507},
+                                             {80, 0, 0.30042188},
+                                             {81, 1, 0.09122031},
+                                             {84, 4, 0.595686848},
+                                             {93, 7, 0.0281835983}}};
+  for_each_isa([&](isa) {
+    for (const int rule : {0, 1}) {
+      p.params =
+          rule == 0 ? task_aligned_params::yolo26() : task_aligned_params::yolo26_one_to_one();
+      p.check();
+      for (const positive& e : expected[rule]) {
+        CHECK(p.matches[static_cast<std::size_t>(e.point)] == e.box);
+        CHECK(std::abs(static_cast<double>(p.targets[static_cast<std::size_t>(e.point)]) -
+                       e.target) <= 2e-5 * e.target + 1e-9);
+      }
+      CHECK(std::count_if(p.matches.begin(), p.matches.end(), [](index_t m) { return m >= 0; }) ==
+            static_cast<std::ptrdiff_t>(expected[rule].size()));
+    }
+  });
+}
+
 TEST_CASE("task-aligned assigner: YOLO26's rule gives every small box a point") {
   random_generator generator(26);
   constexpr index_t boxes = 2000;
