@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ATSS with 300 boxes on a pyramid for 800 x 800, and the task-aligned assigner with 300 boxes on a
-// pyramid for 640 x 640. Elements are boxes.
+// pyramid for 640 x 640; SimOTA with 100 boxes on the latter. Elements are boxes.
 #include "plain/assigners.hpp"
 #include "support/implementations.hpp"
 #include "support/pyramid.hpp"
@@ -47,8 +47,29 @@ const bool registered = [] {
          boxes, data.matches.data(), data.targets.data());
       },
       &assigner_scene::targets);
+  constexpr index_t fewer = 100;
+  register_with_plain(
+      "assign_sim_ota/candidates10/f32/100x8400", {fewer, 8400 * 80 * 4.0},
+      [] { return std::make_shared<assigner_scene>(pyramid_of(640, 3), fewer, 640, true); },
+      [](assigner_scene& data, threading policy) {
+        static assigner_workspace workspace;
+        const double strides[] = {8, 16, 32};
+        assign_sim_ota(data.said_in_logits(), data.where(), data.points.levels, {strides, 3},
+                       data.known(), data.matches, data.targets, {}, workspace, policy);
+      },
+      [](assigner_scene& data) {
+        std::vector<float> strides(6400, 8.0f);
+        strides.resize(8000, 16.0f);
+        strides.resize(8400, 32.0f);
+        VECDET_PLAIN(plain_sim_ota)
+        (data.scores.data(), data.objectness.data(), assigner_scene::class_count,
+         data.predictions.data(), data.points.points.data(), strides.data(), data.points.size(),
+         data.truth.data(), data.classes.data(), fewer, data.matches.data(), data.targets.data());
+      },
+      &assigner_scene::targets);
   show_in_figures("assign_atss/k9/f32/300x13343");
   show_in_figures("assign_task_aligned/top10/f32/300x8400");
+  show_in_figures("assign_sim_ota/candidates10/f32/100x8400");
   return true;
 }();
 

@@ -68,9 +68,16 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
                  order="anchors boxes classes box_counts high_threshold low_threshold "
                        "allow_low_quality force_best skip_untouched empty_iou_is_zero regions "
                        "region_counts region_threshold ignore_matched background ignore"),
-        Operator("assign_atss"),
-        Operator("assign_fcos"),
-        Operator("assign_task_aligned"),
+        Operator("assign_atss", order="anchors level_sizes boxes box_counts candidates "
+                                      "region_threshold regions region_counts"),
+        Operator("assign_fcos", order="anchors level_sizes boxes box_counts radius "
+                                      "region_threshold regions region_counts"),
+        Operator("assign_task_aligned", order=(
+            "scores predicted points level_sizes boxes classes box_counts top alpha beta least_side "
+            "grown_side final_top regions region_counts")),
+        Operator("assign_sim_ota", order=(
+            "logits objectness predicted points level_sizes strides boxes classes box_counts "
+            "candidates radius iou_weight regions region_counts")),
     ]),
     "class_losses": (["class_losses.hpp", "loss_tensors.hpp"], [
         Operator("sigmoid_focal_loss", loss="matrix", order=(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ATSS and the task-aligned assigner: the reference and the kernels against golden vectors; the
 // kernels against the reference on every instruction set, with grids of every kind, boxes inside
-// and outside of them, ties, batches and special values; and every documented error.
+// and outside of them, ties, batches, ignore regions and special values; and every documented
+// error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -63,6 +64,32 @@ std::vector<index_t> offsets_of(index_t images, index_t boxes) {
   offsets.push_back(boxes);
   return offsets;
 }
+
+/// Ignore regions of a batch: about `per_image` for each image.
+struct image_regions {
+  std::vector<float> boxes;
+  std::vector<index_t> offsets;
+
+  image_regions(index_t images, index_t per_image, std::uint64_t seed)
+      : boxes(boxes_near(images * per_image, seed, true)),
+        offsets(offsets_of(images, images * per_image)) {
+    // Inverted, empty and NaN regions contain nothing; infinite ones contain all.
+    for (std::size_t i = 0; i + 4 <= boxes.size(); i += 4) {
+      if (i % 28 == 4) std::swap(boxes[i], boxes[i + 2]);
+      if (i % 28 == 8) boxes[i + 3] = boxes[i + 1];
+      if (i % 28 == 12) boxes[i + 1] = quiet_nan;
+      if (i % 28 == 16) boxes[i] = -infinity;
+    }
+  }
+  boxes_view<const float> of(index_t image) const {
+    const auto k = static_cast<std::size_t>(image);
+    return {boxes.data() + 4 * offsets[k], offsets[k + 1] - offsets[k]};
+  }
+  void give(ground_truth& truth) const {
+    truth.regions = boxes_view<const float>(boxes);
+    if (!truth.image_offsets.empty()) truth.region_offsets = offsets;
+  }
+};
 
 void check_atss(const pyramid& p, const std::vector<float>& truth, index_t images = 1,
                 index_t k = 9) {
@@ -136,10 +163,11 @@ struct task_problem {
     if (images > 1) result.image_offsets = offsets;
     return result;
   }
-  void run(assigner_workspace& workspace, threading policy = threading::parallel) {
-    assign_task_aligned(said(), points.where(), points.levels, known(), matches, targets, params,
-                        workspace, policy);
+  void run(const ground_truth& truth_and_regions, assigner_workspace& workspace) {
+    assign_task_aligned(said(), points.where(), points.levels, truth_and_regions, matches, targets,
+                        params, workspace);
   }
+  void run(assigner_workspace& workspace) { run(known(), workspace); }
   void check() {
     assigner_workspace workspace;
     run(workspace);
@@ -150,8 +178,9 @@ struct task_problem {
       const auto expected = reference::task_aligned(
           {scores.data() + image * n * stride, n, class_count, stride},
           {predictions.data() + 4 * image * n, n}, points.where(),
-          {truth.data() + 4 * first, count}, {classes.data() + first, count}, params.top,
-          params.alpha, params.beta);
+          {truth.data() + 4 * first, count}, {classes.data() + first, count},
+          {params.top, params.alpha, params.beta, static_cast<float>(params.least_side),
+           static_cast<float>(params.grown_side), params.final_top});
       for (index_t i = 0; i < n; ++i) {
         const auto at = static_cast<std::size_t>(image * n + i), of = static_cast<std::size_t>(i);
         const index_t match = expected.matches[of];
@@ -206,7 +235,7 @@ TEST_CASE("task-aligned assigner: golden vectors") {
     const std::vector<index_t> expected(index.begin(), index.end());
     const auto exact = reference::task_aligned(
         s, boxes_view<const float>(boxes), p.where(), boxes_view<const float>(truth),
-        std::vector<index_t>(classes.begin(), classes.end()), 10, 0.5, 6);
+        std::vector<index_t>(classes.begin(), classes.end()));
     CHECK(exact.matches == expected);
     for (std::size_t i = 0; i < soft.size(); ++i)
       CHECK(exact.targets[i] == doctest::Approx(soft[i]).epsilon(1e-5));
@@ -301,6 +330,237 @@ TEST_CASE("task-aligned assigner: grids, candidates, exponents and batches") {
   });
 }
 
+TEST_CASE("task-aligned assigner: small sides grow, and boxes keep their most aligned points") {
+  for_each_isa([](isa) {
+    std::uint64_t seed = 90;
+    for (const auto& params :
+         {task_aligned_params::yolo26(), task_aligned_params::yolo26_one_to_one()}) {
+      for (const index_t images : {1, 3}) {
+        task_problem p(three_levels(), 40, ++seed, images);
+        for (std::size_t i = 0; i < p.truth.size(); i += 8)  // half of the boxes become small
+          for (const std::size_t k : {i, i + 1}) {
+            const float side = (p.truth[k + 2] - p.truth[k]) / 16;
+            p.truth[k + 2] = p.truth[k] + side;
+          }
+        for (std::size_t i = 0; i < p.predictions.size(); i += 12) {  // predictions near them
+          const auto near = 8 * (i % (p.truth.size() / 8));
+          for (std::size_t k = 0; k < 4; ++k)
+            p.predictions[i + k] = p.truth[near + k] + (k < 2 ? -0.5f : 0.75f);
+        }
+        p.params = params;
+        p.check();
+      }
+    }
+    for (const index_t final_top : {1, 2, 5, 10}) {
+      for (const double grown : {0.0, 5.0, 60.0}) {
+        task_problem p(three_levels(), 50, ++seed);
+        p.params.final_top = final_top;
+        p.params.least_side = grown == 5 ? 30 : 10;
+        p.params.grown_side = grown;
+        p.check();
+        for (index_t g = 0; g < 50; ++g)
+          CHECK(std::count(p.matches.begin(), p.matches.end(), g) <= final_top);
+      }
+    }
+    task_problem p(three_levels(), 12, ++seed);
+    p.truth = special_boxes_as<float>();
+    p.classes.assign(p.truth.size() / 4, 1);
+    p.offsets = {0, static_cast<index_t>(p.truth.size() / 4)};
+    p.params = task_aligned_params::yolo26_one_to_one();
+    p.check();
+    // Equal metrics: the lower points stay.
+    task_problem ties(three_levels(), 1, 1);
+    ties.truth = {16, 16, 100, 100};
+    for (float& score : ties.scores) score = 0.25f;
+    for (std::size_t i = 0; i < ties.predictions.size(); ++i)
+      ties.predictions[i] = ties.truth[i % 4];
+    ties.params.final_top = 3;
+    ties.check();
+    CHECK(std::vector<index_t>{ties.matches[42], ties.matches[43], ties.matches[44]} ==
+          std::vector<index_t>{0, 0, 0});
+    CHECK(std::count(ties.matches.begin(), ties.matches.end(), 0) == 3);
+  });
+}
+
+TEST_CASE("task-aligned assigner: YOLO26's rules, as operations on whole matrices") {
+  // NumPy's operations on these numbers, in double, give the matches and targets below.
+  const auto number = [](index_t i, double low, double high) {
+    return low + (high - low) * static_cast<double>((i * 7919 + 104729) % 10007) / 10007;
+  };
+  pyramid levels;
+  levels.add(10, 8, 8);
+  levels.add(5, 4, 16);
+  levels.add(3, 2, 32);
+  constexpr index_t boxes = 8, classes = 3;
+  task_problem p(levels, boxes, 1);
+  p.class_count = p.stride = classes;
+  p.scores.clear();
+  for (index_t g = 0; g < boxes; ++g) {
+    const double x = number(4 * g, 0, 25), y = number(4 * g + 1, 0, 30), most = g < 5 ? 12 : 45;
+    const double corners[] = {x, y, x + number(4 * g + 2, 2, most), y + number(4 * g + 3, 2, most)};
+    for (index_t k = 0; k < 4; ++k)
+      p.truth[static_cast<std::size_t>(4 * g + k)] = to<float>(corners[k]);
+    p.classes[static_cast<std::size_t>(g)] = g % classes;
+  }
+  for (index_t i = 0; i < levels.size(); ++i) {
+    for (index_t c = 0; c < classes; ++c)
+      p.scores.push_back(to<float>(number(5000 + classes * i + c, 0.05, 0.95)));
+    for (index_t k = 0; k < 4; ++k)
+      p.predictions[static_cast<std::size_t>(4 * i + k)] =
+          to<float>(static_cast<double>(p.truth[static_cast<std::size_t>(4 * (i % boxes) + k)]) +
+                    number(20000 + 4 * i + k, -2, 2));
+  }
+  struct positive {
+    index_t point, box;
+    double target;
+  };
+  const std::vector<positive> expected[] = {{{5, 5, 0.758019181},
+                                             {9, 1, 0.0742231066},
+                                             {10, 2, 0.438086578},
+                                             {13, 5, 0.835054109},
+                                             {17, 1, 2.53704317e-09},
+                                             {18, 2, 0.407957104},
+                                             {19, 3, 0.570748931},
+                                             {21, 5, 0.905567507},
+                                             {27, 3, 0.359319243},
+                                             {29, 5, 0.769122456},
+                                             {80, 0, 0.30042188},
+                                             {81, 1, 0.09122031},
+                                             {82, 5, 7.04593289e-19},
+                                             {84, 4, 0.595686848},
+                                             {85, 5, 0.740620637},
+                                             {93, 7, 0.0281835983}},
+                                            {{10, 2, 0.438086578},
+                                             {19, 3, 0.570748931},
+                                             {21, 5, 0.905567507},
+                                             {80, 0, 0.30042188},
+                                             {81, 1, 0.09122031},
+                                             {84, 4, 0.595686848},
+                                             {93, 7, 0.0281835983}}};
+  for_each_isa([&](isa) {
+    for (const int rule : {0, 1}) {
+      p.params =
+          rule == 0 ? task_aligned_params::yolo26() : task_aligned_params::yolo26_one_to_one();
+      p.check();
+      for (const positive& e : expected[rule]) {
+        CHECK(p.matches[static_cast<std::size_t>(e.point)] == e.box);
+        CHECK(std::abs(static_cast<double>(p.targets[static_cast<std::size_t>(e.point)]) -
+                       e.target) <= 2e-5 * e.target + 1e-9);
+      }
+      CHECK(std::count_if(p.matches.begin(), p.matches.end(), [](index_t m) { return m >= 0; }) ==
+            static_cast<std::ptrdiff_t>(expected[rule].size()));
+    }
+  });
+}
+
+TEST_CASE("task-aligned assigner: YOLO26's rule gives every small box a point") {
+  random_generator generator(26);
+  constexpr index_t boxes = 2000;
+  index_t without[2] = {0, 0};
+  assigner_workspace workspace;
+  for (index_t g = 0; g < boxes; ++g) {  // one box of 3 to 8 pixels per call
+    task_problem p(three_levels(), 1, 1);
+    const double w = generator.uniform(3, 8), h = generator.uniform(3, 8);
+    const double x = generator.uniform(16, 128), y = generator.uniform(16, 160);
+    p.truth = {to<float>(x), to<float>(y), to<float>(x + w), to<float>(y + h)};
+    for (std::size_t i = 0; i < p.predictions.size(); ++i) p.predictions[i] = p.truth[i % 4];
+    for (const int rule : {0, 1}) {
+      p.params = rule == 0 ? task_aligned_params() : task_aligned_params::yolo26();
+      p.run(workspace);
+      without[rule] += std::count(p.matches.begin(), p.matches.end(), 0) == 0;
+    }
+  }
+  MESSAGE("of 2,000 boxes, " << without[0] << " have no point by YOLOv8's rule, " << without[1]
+                             << " by YOLO26's");
+  CHECK(without[0] > 600);
+  CHECK(without[1] == 0);
+}
+
+// Each call without regions is compared with its reference in the other tests.
+TEST_CASE("assigners: unmatched anchors and points in ignore regions are ignored") {
+  pyramid irregular = three_levels();  // anchors of any size about the same centres
+  random_generator generator(8);
+  for (std::size_t i = 0; i < irregular.anchors.size(); i += 4) {
+    const auto w = static_cast<float>(generator.below(60));
+    const auto h = static_cast<float>(generator.below(60));
+    const float sides[] = {-w, -h, w, h};
+    for (std::size_t k = 0; k < 4; ++k)
+      irregular.anchors[i + k] = irregular.points[i / 2 + (k & 1)] + sides[k];
+  }
+  const std::vector<float> whole{-infinity, -infinity, infinity, infinity};
+  for_each_isa([&](isa) {
+    assigner_workspace workspace;
+    std::uint64_t seed = 40;
+    index_t ignored = 0, background = 0;
+    for (const pyramid& p : {three_levels(), irregular}) {
+      for (const index_t images : {1, 3}) {
+        for (const double threshold : {0.5, 0.0, 0.3, 1.0}) {
+          const std::vector<float> truth = boxes_near(20, ++seed, false);
+          const std::vector<index_t> offsets = offsets_of(images, 20);
+          const image_regions regions(images, 4, ++seed);
+          ground_truth known{boxes_view<const float>(truth)};
+          if (images > 1) known.image_offsets = offsets;
+          atss_params atss;
+          fcos_assigner_params fcos;
+          atss.region_threshold = fcos.region_threshold = threshold;
+          for (const bool is_atss : {true, false}) {
+            const auto run = [&](const ground_truth& given) {
+              std::vector<index_t> matches(static_cast<std::size_t>(images * p.size()), 77);
+              if (is_atss)
+                assign_atss(p.boxes(), p.levels, given, matches, atss, workspace);
+              else
+                assign_fcos(p.boxes(), p.levels, given, matches, fcos, workspace);
+              return matches;
+            };
+            const std::vector<index_t> plain = run(known);
+            std::vector<index_t> expected;
+            for (index_t k = 0; k < images; ++k) {
+              std::vector<index_t> own(plain.begin() + k * p.size(),
+                                       plain.begin() + (k + 1) * p.size());
+              reference::ignore_anchors(own, p.boxes(), regions.of(k), threshold);
+              expected.insert(expected.end(), own.begin(), own.end());
+            }
+            ground_truth given = known;
+            regions.give(given);
+            CHECK(run(given) == expected);
+            ignored += std::count(expected.begin(), expected.end(), -2);
+            background += std::count(expected.begin(), expected.end(), -1);
+          }
+        }
+      }
+    }
+    CHECK(ignored > 1000);
+    CHECK(background > 1000);
+    for (const index_t images : {1, 3}) {
+      task_problem p(three_levels(), 20, ++seed, images);
+      p.run(workspace);
+      std::vector<index_t> expected;
+      const image_regions regions(images, 14, ++seed);
+      for (index_t k = 0; k < images; ++k) {
+        std::vector<index_t> own(p.matches.begin() + k * p.points.size(),
+                                 p.matches.begin() + (k + 1) * p.points.size());
+        reference::ignore_points(own, p.points.where(), regions.of(k));
+        expected.insert(expected.end(), own.begin(), own.end());
+      }
+      CHECK(std::count(expected.begin(), expected.end(), -2) > 50);
+      const std::vector<float> targets = p.targets;
+      ground_truth known = p.known();
+      regions.give(known);
+      p.run(known, workspace);
+      CHECK(p.matches == expected);
+      CHECK(p.targets == targets);
+    }
+    // A region that is the whole plane leaves no background. Its anchors have finite areas.
+    task_problem p(three_levels(), 0, 1);
+    ground_truth known = p.known();
+    known.regions = whole;
+    p.run(known, workspace);
+    CHECK(std::count(p.matches.begin(), p.matches.end(), -2) == p.points.size());
+    assign_atss(p.points.boxes(), p.points.levels, known, p.matches, {}, workspace);
+    CHECK(std::count(p.matches.begin(), p.matches.end(), -2) == p.points.size());
+  });
+}
+
 TEST_CASE("task-aligned assigner: without classes, all boxes have class 0") {
   task_problem p(three_levels(), 20, 3);
   p.classes.assign(p.classes.size(), 0);
@@ -388,8 +648,21 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   const auto atss_fails = [&](const char* message) { both_fail(nullptr, message); };
 
   known.regions = p.known().boxes;
-  both_fail("assign_task_aligned: truth.regions.size() is 10",
-            "assign_atss: truth.regions.size() is 10");
+  both_fail(
+      "assign_task_aligned: truth.region_offsets.size() is 0, expected 3, the size of "
+      "image_offsets",
+      "assign_atss: truth.region_offsets.size() is 0, expected 3");
+  const std::vector<index_t> one_image{0, 10}, past{0, 5, 11};
+  known.regions = p.known().boxes;
+  known.region_offsets = one_image;
+  both_fail("assign_task_aligned: truth.region_offsets.size() is 2, expected 3", nullptr);
+  known.regions = p.known().boxes;
+  known.region_offsets = past;
+  both_fail(nullptr, "truth.region_offsets[2] is 11, expected 10, the number of regions");
+  for (const double threshold : {-0.1, 1.1, static_cast<double>(quiet_nan)}) {
+    atss.region_threshold = threshold;
+    both_fail(nullptr, "params.region_threshold is");
+  }
   levels[1].height = -1;
   both_fail("assign_task_aligned: levels[1] is -1, expected a height of 0 or more",
             "assign_atss: levels[1] is -1");
@@ -434,6 +707,14 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   fails("params.alpha is -1");
   params.beta = static_cast<double>(infinity);
   fails("params.beta is inf");
+  params.least_side = -8;
+  fails("params.least_side is -8, expected a finite float, 0 or more");
+  params.grown_side = static_cast<double>(infinity);
+  fails("params.grown_side is inf");
+  params.final_top = 11;
+  fails("params.final_top is 11, expected 0 to 10, params.top");
+  params.final_top = -1;
+  fails("params.final_top is -1");
   atss.candidates = 0;
   atss_fails("params.candidates is 0, expected 1 or more");
   std::vector<float> fewer(3);

@@ -265,6 +265,35 @@ TEST_CASE("FCOS's loss: without classes, all boxes have class 0") {
   CHECK(run(truth) == expected);
 }
 
+TEST_CASE("FCOS's loss: anchors in ignore regions have no classification loss") {
+  const fcos_problem p(head_layout::nchw);
+  const std::vector<float> regions{-10, -10, 20, 30, 40, 40, 90, 90};
+  const std::vector<index_t> region_offsets{0, 1, 1, 2};
+  ground_truth truth = p.truth();
+  truth.regions = regions;
+  truth.region_offsets = region_offsets;
+  assigner_workspace assigner;
+  std::vector<index_t> labels(static_cast<std::size_t>(3 * p.anchor_count()));
+  assign_fcos(p.anchors, p.levels, truth, labels, {}, assigner);
+  CHECK(std::count(labels.begin(), labels.end(), -2) > 10);
+  for (index_t& label : labels)
+    if (label >= 0) label = p.classes[static_cast<std::size_t>(label)];
+  fcos_tensors<float> t(p), expected(p), plain(p);
+  fcos_loss_workspace workspace;
+  const fcos_losses without = fcos_loss_and_grad(plain.head(), p.anchors, p.truth(), {}, workspace);
+  const fcos_losses losses = fcos_loss_and_grad(t.head(), p.anchors, truth, {}, workspace);
+  focal_loss_params params;
+  params.scale = 1.0 / 27;
+  const double classification = sigmoid_focal_loss_and_grad(
+      expected.logits.const_view(), labels, expected.logits_grad.view(), {}, params);
+  CHECK(losses.foreground == 27);
+  CHECK(losses.classification == classification);
+  CHECK(losses.classification < without.classification);
+  CHECK(t.logits_grad.data == expected.logits_grad.data);
+  CHECK(losses.regression == without.regression);
+  CHECK(losses.centerness == without.centerness);
+}
+
 TEST_CASE_TEMPLATE("FCOS's loss: bfloat16 is float, rounded", T, float, bfloat16) {
   for (const head_layout layout : all_layouts) {
     const fcos_problem p(layout);

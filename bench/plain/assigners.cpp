@@ -177,4 +177,84 @@ void plain_task_aligned(const float* scores, std::int64_t class_count, const flo
   }
 }
 
+void plain_sim_ota(const float* logits, const float* objectness, std::int64_t class_count,
+                   const float* predictions, const float* points, const float* strides,
+                   std::int64_t count, const float* truth, const std::int64_t* classes,
+                   std::int64_t boxes, std::int64_t* matches, float* targets) {
+  static std::vector<std::int64_t> near;
+  static std::vector<float> background, ious, costs;
+  static std::vector<candidate> order;
+  static std::vector<char> times;
+  const auto is_in_centre = [&](std::int64_t i, std::int64_t g) {
+    const plain_box c = centre_form(load(truth, g));
+    return std::max(std::abs(points[2 * i] - c.x1), std::abs(points[2 * i + 1] - c.y1)) <
+           2.5f * strides[i];
+  };
+  const auto is_in_box = [&](std::int64_t i, std::int64_t g) {
+    return is_inside(load(truth, g), points[2 * i], points[2 * i + 1], 0);
+  };
+  const auto probability = [&](std::int64_t i, std::int64_t c) {
+    return 1 /
+           std::sqrt((1 + std::exp(-logits[i * class_count + c])) * (1 + std::exp(-objectness[i])));
+  };
+  near.clear();
+  background.clear();
+  for (std::int64_t i = 0; i < count; ++i) {
+    bool is_near = false;
+    for (std::int64_t g = 0; g < boxes && !is_near; ++g)
+      is_near = is_in_box(i, g) || is_in_centre(i, g);
+    if (!is_near) continue;
+    float sum = 0;
+    for (std::int64_t c = 0; c < class_count; ++c) sum -= std::log(1 - probability(i, c));
+    near.push_back(i);
+    background.push_back(sum);
+  }
+  const auto size = near.size();
+  times.assign(static_cast<std::size_t>(count), 0);
+  ious.resize(static_cast<std::size_t>(boxes) * size);
+  costs.resize(ious.size());
+  std::fill(matches, matches + count, std::int64_t{-1});
+  std::fill(targets, targets + count, 0.0f);
+  for (std::int64_t g = 0; g < boxes; ++g) {
+    float* const own = costs.data() + static_cast<std::size_t>(g) * size;
+    float* const overlap = ious.data() + static_cast<std::size_t>(g) * size;
+    for (std::size_t k = 0; k < size; ++k)
+      overlap[k] = iou_of_boxes(load(truth, g), load(predictions, near[k]));
+    order.resize(size);
+    for (std::size_t k = 0; k < size; ++k) {
+      const std::int64_t i = near[k];
+      const float p = probability(i, classes[g]);
+      const bool is_in_prior = is_in_box(i, g) && is_in_centre(i, g);
+      own[k] = background[k] + std::log(1 - p) - std::log(p) - 3 * std::log(overlap[k] + 1e-8f) +
+               (is_in_prior ? 0 : 1e5f);
+      order[k] = {-overlap[k], static_cast<std::int64_t>(k)};
+    }
+    const auto ten =
+        order.begin() + std::min<std::ptrdiff_t>(10, static_cast<std::ptrdiff_t>(size));
+    if (ten != order.end()) std::nth_element(order.begin(), ten, order.end());
+    float sum = 0;
+    for (auto c = order.begin(); c != ten; ++c) sum -= c->first;
+    for (std::size_t k = 0; k < size; ++k) order[k] = {own[k], static_cast<std::int64_t>(k)};
+    const auto wanted = order.begin() + std::min(std::max<std::ptrdiff_t>(1, static_cast<int>(sum)),
+                                                 static_cast<std::ptrdiff_t>(size));
+    if (wanted != order.end()) std::nth_element(order.begin(), wanted, order.end());
+    for (auto c = order.begin(); c != wanted; ++c) {
+      const std::int64_t i = near[static_cast<std::size_t>(c->second)];
+      matches[i] = g;
+      ++times[static_cast<std::size_t>(i)];
+    }
+  }
+  for (std::size_t k = 0; k < size; ++k) {
+    const std::int64_t i = near[k];
+    if (matches[i] < 0) continue;
+    const auto at = [&](std::int64_t g) { return static_cast<std::size_t>(g) * size + k; };
+    if (times[static_cast<std::size_t>(i)] > 1) {
+      matches[i] = 0;
+      for (std::int64_t g = 1; g < boxes; ++g)
+        if (costs[at(g)] < costs[at(matches[i])]) matches[i] = g;
+    }
+    targets[i] = ious[at(matches[i])];
+  }
+}
+
 }  // namespace vecdet::bench::VECDET_PLAIN_SET

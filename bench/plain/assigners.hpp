@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ATSS, FCOS's and the task-aligned assigner: loops over all boxes and points of one image, without
-// matrices. They write the index of the box, or -1, to `matches`.
+// ATSS, FCOS's and the task-aligned assigner, and SimOTA: loops over all boxes and points of one
+// image, without matrices. They write the index of the box, or -1, to `matches`.
 #pragma once
 
 #include "loops.hpp"
@@ -21,6 +21,12 @@ VECDET_PLAIN_LOOPS(
     void plain_task_aligned(const float* scores, std::int64_t class_count, const float* predictions,
                             const float* points, std::int64_t count, const float* truth,
                             const std::int64_t* classes, std::int64_t boxes, std::int64_t* matches,
-                            float* targets);)
+                            float* targets);
+    /// SimOTA with the ten best IoUs, a radius of 2.5 strides and an IoU weight of 3. Also writes
+    /// the targets.
+    void plain_sim_ota(const float* logits, const float* objectness, std::int64_t class_count,
+                       const float* predictions, const float* points, const float* strides,
+                       std::int64_t count, const float* truth, const std::int64_t* classes,
+                       std::int64_t boxes, std::int64_t* matches, float* targets);)
 
 }  // namespace vecdet::bench

@@ -64,7 +64,7 @@ inline pyramid pyramid_of_points(index_t points) {
 struct assigner_scene {
   static constexpr index_t class_count = 80;
   pyramid points;
-  std::vector<float> truth, scores, predictions, targets;
+  std::vector<float> truth, scores, predictions, objectness, targets;
   std::vector<index_t> classes, matches;
 
   assigner_scene(const pyramid& of, index_t boxes, double extent, bool with_predictions)
@@ -88,10 +88,18 @@ struct assigner_scene {
         predictions.push_back(k < 2 ? at - distance : at + distance);
       }
     }
+    for (index_t i = 0; i < points.size(); ++i)
+      objectness.push_back(static_cast<float>(generator.uniform(-4, 4)));
   }
   ground_truth known() const { return {boxes_view<const float>(truth), classes}; }
   task_aligned_predictions said() const {
     return {{scores.data(), points.size(), class_count}, boxes_view<const float>(predictions)};
+  }
+  /// The scores as logits.
+  sim_ota_predictions said_in_logits() const {
+    return {{scores.data(), points.size(), class_count},
+            objectness,
+            boxes_view<const float>(predictions)};
   }
   matrix_view<const float> where() const { return points.where(); }
 };

@@ -99,7 +99,7 @@ typedef struct vecdet_ground_truth {
   const int64_t* classes;        ///< one per box; null: all 0
   const int64_t* image_offsets;  ///< one more than there are images; null: one image
   int64_t images;
-  const float* regions;  ///< ignore regions for matching; null: none
+  const float* regions;  ///< ignore regions for matching and assigners; null: none
   int64_t region_count;
   const int64_t* region_offsets;  ///< one more than there are images; null without image_offsets
 } vecdet_ground_truth;
@@ -1559,6 +1559,45 @@ typedef struct vecdet_matcher_params {
   vecdet_coder_params coder;  ///< for the deltas; anchors are corners
 } vecdet_matcher_params;
 
+/// Parameters of vecdet_assign_atss().
+typedef struct vecdet_atss_params {
+  int64_t candidates;  ///< per box and level; 1 or more; default 9
+  /// an unmatched anchor is ignored if an ignore region covers more than this fraction of its area;
+  /// in [0, 1]; default 0.5
+  double region_threshold;
+} vecdet_atss_params;
+
+/// Parameters of vecdet_assign_fcos().
+typedef struct vecdet_fcos_assigner_params {
+  double radius;  ///< in anchor widths; 0 or more, a finite float; default 1.5
+  /// an unmatched anchor is ignored if an ignore region covers more than this fraction of its area;
+  /// in [0, 1]; default 0.5
+  double region_threshold;
+} vecdet_fcos_assigner_params;
+
+/// Parameters of vecdet_assign_task_aligned().
+typedef struct vecdet_task_aligned_params {
+  int64_t top;   ///< candidates per box; 1 or more; default 10
+  double alpha;  ///< Exponent of the score; 0 or more. 1 in the paper. Default 0.5.
+  double beta;   ///< exponent of the overlap; 0 or more; default 6
+  /// the search for the points in a box replaces each of its sides below this by `grown_side`; in
+  /// pixels, 0 or more, a finite float; default 0
+  double least_side;
+  /// the length of replaced sides, about the box's centre; in pixels, 0 or more, a finite float;
+  /// default 0
+  double grown_side;
+  /// after points of several boxes are assigned, each box keeps this many of its points, those with
+  /// the greatest metrics; 0: all, otherwise at most `top`; default 0
+  int64_t final_top;
+} vecdet_task_aligned_params;
+
+/// Parameters of vecdet_assign_sim_ota().
+typedef struct vecdet_sim_ota_params {
+  int64_t candidates;  ///< greatest IoUs that are summed for each box; 1 or more; default 10
+  double radius;       ///< of the centre prior, in strides; 0 or more, a finite float; default 2.5
+  double iou_weight;   ///< of the IoU's cost; 0 or more, a finite float; default 3
+} vecdet_sim_ota_params;
+
 /// Parameters of vecdet_sample_balanced(). Usual values: for an RPN, 256 with half of them
 /// positive; for a box head, 512 with a quarter of them positive.
 typedef struct vecdet_balanced_sample_params {
@@ -1630,25 +1669,56 @@ vecdet_status vecdet_match_anchors(const vecdet_anchor_index* index, const vecde
     truth, const vecdet_matcher_params* params, vecdet_workspace* workspace, int64_t* matches,
     int64_t* labels, float* best_ious, float* deltas, int64_t* foreground);
 
+/// The defaults of vecdet_atss_params.
+vecdet_atss_params vecdet_atss_params_default(void);
+
 /// ATSS, arXiv 1912.02424, for one anchor per location. Writes the index of the assigned box among
-/// all ground-truth boxes, or -1, to `matches`, images x count. `candidates` is 9 in the paper.
+/// all ground-truth boxes, -1 (background) or -2 (ignored), to `matches`, images x count. `params`
+/// null: the paper's.
 vecdet_status vecdet_assign_atss(const float* anchors, int64_t count, const vecdet_grid_size*
-    features, int64_t levels, const vecdet_ground_truth* truth, int64_t candidates,
+    features, int64_t levels, const vecdet_ground_truth* truth, const vecdet_atss_params* params,
     vecdet_workspace* workspace, int64_t* matches);
 
-/// FCOS's assigner with torchvision's centre sampling; otherwise as vecdet_assign_atss(). `radius`
-/// is 1.5 anchor widths in torchvision.
+/// The defaults of vecdet_fcos_assigner_params.
+vecdet_fcos_assigner_params vecdet_fcos_assigner_params_default(void);
+
+/// FCOS's assigner with torchvision's centre sampling; otherwise as vecdet_assign_atss(). `params`
+/// null: torchvision's.
 vecdet_status vecdet_assign_fcos(const float* anchors, int64_t count, const vecdet_grid_size*
-    features, int64_t levels, const vecdet_ground_truth* truth, double radius, vecdet_workspace*
-    workspace, int64_t* matches);
+    features, int64_t levels, const vecdet_ground_truth* truth, const vecdet_fcos_assigner_params*
+    params, vecdet_workspace* workspace, int64_t* matches);
+
+/// The defaults of vecdet_task_aligned_params.
+vecdet_task_aligned_params vecdet_task_aligned_params_default(void);
+
+/// The assigner of YOLO26's one-to-many branch: YOLOv8's, except that sides below 8 pixels, the
+/// stride of the first level, grow to 16, the stride of the second.
+vecdet_task_aligned_params vecdet_task_aligned_params_yolo26(void);
+
+/// The assigner of YOLO26's one-to-one branch: each box keeps one point.
+vecdet_task_aligned_params vecdet_task_aligned_params_yolo26_one_to_one(void);
 
 /// The task-aligned assigner, arXiv 2108.07755. `scores` are probabilities, images x count x
-/// classes, `predicted` corners, images x count x 4, `points` count x 2. Writes matches, and the
-/// target of each point, or 0 without a match. YOLOv8 has top = 10, alpha = 0.5, beta = 6.
+/// classes, `predicted` corners, images x count x 4, `points` count x 2. Writes matches, as
+/// vecdet_assign_atss() does, and the target of each point, or 0 without a match. `params` null:
+/// YOLOv8's.
 vecdet_status vecdet_assign_task_aligned(const float* scores, const float* predicted, int64_t
     classes, const float* points, int64_t count, const vecdet_grid_size* features, int64_t levels,
-    const vecdet_ground_truth* truth, int64_t top, double alpha, double beta, vecdet_workspace*
+    const vecdet_ground_truth* truth, const vecdet_task_aligned_params* params, vecdet_workspace*
     workspace, int64_t* matches, float* targets);
+
+/// The defaults of vecdet_sim_ota_params.
+vecdet_sim_ota_params vecdet_sim_ota_params_default(void);
+
+/// SimOTA, arXiv 2107.08430. `logits` are images x count x classes, `objectness` images x count,
+/// `predicted` corners, images x count x 4, `points` count x 2, `strides` one per level. Writes
+/// matches and targets as vecdet_assign_task_aligned() does, and the number of assigned points of
+/// all images to `foreground`, unless it is null. `params` null: YOLOX's.
+vecdet_status vecdet_assign_sim_ota(const float* logits, const float* objectness, const float*
+    predicted, int64_t classes, const float* points, int64_t count, const vecdet_grid_size*
+    features, const double* strides, int64_t levels, const vecdet_ground_truth* truth, const
+    vecdet_sim_ota_params* params, vecdet_workspace* workspace, int64_t* matches, float* targets,
+    int64_t* foreground);
 
 /// The defaults of vecdet_balanced_sample_params.
 vecdet_balanced_sample_params vecdet_balanced_sample_params_default(void);

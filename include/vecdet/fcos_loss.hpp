@@ -4,7 +4,7 @@
 // the ground truth, and computes three losses and their gradients. Tian, Shen, Chen, He: "FCOS",
 // arXiv 1904.01355, section 3.
 //
-//   classification   the focal losses of all anchors
+//   classification   the focal losses of all anchors that are not ignored
 //   regression       the GIoU losses of the matched anchors' decoded boxes, with gradients with
 //                    respect to the distances
 //   centerness       the binary cross entropy of the matched anchors' predicted centre-ness
@@ -62,8 +62,8 @@ class fcos_loss_workspace {
 ///
 /// Throws std::invalid_argument, and writes nothing, if sizes differ, a gradient shares memory in a
 /// way not allowed above, anchors do not form a grid, offsets do not ascend from 0 to the number of
-/// boxes, there are ignore regions, a class is not a column of the logits, or one of the functions
-/// named above would reject a parameter. NaN and infinities have the same effect as in those
+/// boxes, a class is not a column of the logits, or one of the functions named above would reject a
+/// parameter or the ignore regions. NaN and infinities have the same effect as in those
 /// functions.
 template <class T>
 fcos_losses fcos_loss_and_grad(const fcos_head<T>& head, boxes_view<const float> anchors,

@@ -19,8 +19,8 @@ struct ground_truth {
   lasting<labels_view> classes{};
   /// One more than there are images; empty: one image.
   lasting<vector_view<const index_t>> image_offsets{};
-  /// Ignore regions for matching, e.g. crowds, and their offsets if there are image_offsets.
-  /// Assigners do not accept regions.
+  /// Ignore regions for matching and assigners, e.g. crowds, and their offsets if there are
+  /// image_offsets.
   lasting<boxes_view<const float>> regions{};
   lasting<vector_view<const index_t>> region_offsets{};
 };

@@ -538,6 +538,39 @@ class matcher_params(Structure):
     ]
 
 
+class atss_params(Structure):
+    _fields_ = [
+        ("candidates", c_int64),
+        ("region_threshold", c_double),
+    ]
+
+
+class fcos_assigner_params(Structure):
+    _fields_ = [
+        ("radius", c_double),
+        ("region_threshold", c_double),
+    ]
+
+
+class task_aligned_params(Structure):
+    _fields_ = [
+        ("top", c_int64),
+        ("alpha", c_double),
+        ("beta", c_double),
+        ("least_side", c_double),
+        ("grown_side", c_double),
+        ("final_top", c_int64),
+    ]
+
+
+class sim_ota_params(Structure):
+    _fields_ = [
+        ("candidates", c_int64),
+        ("radius", c_double),
+        ("iou_weight", c_double),
+    ]
+
+
 class balanced_sample_params(Structure):
     _fields_ = [
         ("size", c_int64),
@@ -861,13 +894,22 @@ FUNCTIONS = {
     "vecdet_match_anchors": (c_int, [
         c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
         c_void_p]),
+    "vecdet_atss_params_default": (atss_params, []),
     "vecdet_assign_atss": (c_int, [
-        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_fcos_assigner_params_default": (fcos_assigner_params, []),
     "vecdet_assign_fcos": (c_int, [
-        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_double, c_void_p, c_void_p]),
+        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_task_aligned_params_default": (task_aligned_params, []),
+    "vecdet_task_aligned_params_yolo26": (task_aligned_params, []),
+    "vecdet_task_aligned_params_yolo26_one_to_one": (task_aligned_params, []),
     "vecdet_assign_task_aligned": (c_int, [
-        c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64,
-        c_double, c_double, c_void_p, c_void_p, c_void_p]),
+        c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p,
+        c_void_p, c_void_p, c_void_p]),
+    "vecdet_sim_ota_params_default": (sim_ota_params, []),
+    "vecdet_assign_sim_ota": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_int64,
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_balanced_sample_params_default": (balanced_sample_params, []),
     "vecdet_sample_balanced": (c_int, [
         c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),

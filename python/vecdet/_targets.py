@@ -17,11 +17,12 @@ from ._library import Handle, check, library
 from ._messages import found
 from ._packed import (bytes_address, doubles_of, grid_sizes_of, integers_packed, joined,
                       level_numbers_of, offsets_of, packer)
-from ._parameters import filled, flag, integer, kept, listed, number, pair, params_of
+from ._parameters import filled, flag, integer, kept, listed, pair, params_of
 
 __all__ = [
-    "AnchorIndex", "assign_atss", "assign_fcos", "assign_task_aligned", "count_foreground",
-    "make_anchors", "make_points", "make_ssd_anchors", "match_anchors", "sample_balanced",
+    "AnchorIndex", "assign_atss", "assign_fcos", "assign_sim_ota", "assign_task_aligned",
+    "count_foreground", "make_anchors", "make_points", "make_ssd_anchors", "match_anchors",
+    "sample_balanced",
 ]
 
 if TYPE_CHECKING:
@@ -322,48 +323,82 @@ def match_anchors(
     return matches, labels, ious
 
 
-def assign_atss(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes: Any,
-                candidates: int = 9) -> NDArray[np.int64]:
+_atss_params = params_of(_c.atss_params)
+_fcos_assigner_params = params_of(_c.fcos_assigner_params)
+_task_aligned_params = params_of(_c.task_aligned_params)
+_sim_ota_params = params_of(_c.sim_ota_params)
+
+
+# Keywords of atss_params, with regions
+def assign_atss(
+    anchors: ArrayLike,
+    level_sizes: Sequence[Sequence[int]],
+    boxes: Any,
+    candidates: int = 9,
+    *,
+    regions: Any = None,
+    region_threshold: float = 0.5,
+) -> NDArray[np.int64]:
     """ATSS, https://arxiv.org/abs/1912.02424. Returns the index of the box of each of ``anchors``
-    [N, 4], one per point, among all ``boxes``, or -1: [N], or [images, N] for a list.
+    [N, 4], one per point, among all ``boxes``, -1 (background) or -2 (ignored): [N], or [images, N]
+    for a list.
 
     Args:
         level_sizes: (height, width) of each level.
         boxes: corners [M, 4] of one image, or a list with one array per image.
-        candidates: the number of candidates per level.
+        candidates: per box and level; 1 or more. Default 9.
+        region_threshold: an unmatched anchor is ignored if an ignore region covers more than this
+            fraction of its area; in [0, 1]. Default 0.5.
+        regions: boxes in which unmatched anchors are ignored, such as crowds; in the form of
+            ``boxes``.
     """
-    array = float32s("assign_atss", "anchors", anchors, "[N, 4]", 4, real_numbers)
-    grids, levels = grid_sizes_of("assign_atss", level_sizes)
-    truth = Truth("assign_atss", boxes)
+    function = "assign_atss"
+    array = float32s(function, "anchors", anchors, "[N, 4]", 4, real_numbers)
+    grids, levels = grid_sizes_of(function, level_sizes)
+    truth = Truth(function, boxes, None, regions)
     matches = empty(truth.shape(len(array)), int64)
-    check(library.vecdet_assign_atss(address(array), len(array), grids, levels,
-                                     truth.argument,
-                                     integer("assign_atss", "candidates", candidates), None,
-                                     address(matches)), "assign_atss")
+    check(library.vecdet_assign_atss(address(array), len(array), grids, levels, truth.argument,
+                                     _atss_params(function, candidates, region_threshold),
+                                     None, address(matches)), function)
     return matches
 
 
-def assign_fcos(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes: Any,
-                radius: float = 1.5) -> NDArray[np.int64]:
+# Keywords of fcos_assigner_params, with regions
+def assign_fcos(
+    anchors: ArrayLike,
+    level_sizes: Sequence[Sequence[int]],
+    boxes: Any,
+    radius: float = 1.5,
+    *,
+    regions: Any = None,
+    region_threshold: float = 0.5,
+) -> NDArray[np.int64]:
     """FCOS's assigner, https://arxiv.org/abs/1904.01355, with torchvision's centre sampling.
     Returns the index of the box of each of ``anchors`` [N, 4], one per point, among all ``boxes``,
-    or -1: [N], or [images, N] for a list.
+    -1 (background) or -2 (ignored): [N], or [images, N] for a list.
 
     Args:
         level_sizes: (height, width) of each level.
         boxes: corners [M, 4] of one image, or a list with one array per image.
-        radius: the maximum distance of an anchor's centre from its box's, in anchor widths.
+        radius: in anchor widths; 0 or more, a finite float. Default 1.5. The greatest distance of
+            an anchor's centre from its box's.
+        region_threshold: an unmatched anchor is ignored if an ignore region covers more than this
+            fraction of its area; in [0, 1]. Default 0.5.
+        regions: boxes in which unmatched anchors are ignored, such as crowds; in the form of
+            ``boxes``.
     """
-    array = float32s("assign_fcos", "anchors", anchors, "[N, 4]", 4, real_numbers)
-    grids, levels = grid_sizes_of("assign_fcos", level_sizes)
-    truth = Truth("assign_fcos", boxes)
+    function = "assign_fcos"
+    array = float32s(function, "anchors", anchors, "[N, 4]", 4, real_numbers)
+    grids, levels = grid_sizes_of(function, level_sizes)
+    truth = Truth(function, boxes, None, regions)
     matches = empty(truth.shape(len(array)), int64)
-    check(library.vecdet_assign_fcos(address(array), len(array), grids, levels,
-                                     truth.argument, number("assign_fcos", "radius", radius), None,
-                                     address(matches)), "assign_fcos")
+    check(library.vecdet_assign_fcos(address(array), len(array), grids, levels, truth.argument,
+                                     _fcos_assigner_params(function, radius, region_threshold),
+                                     None, address(matches)), function)
     return matches
 
 
+# Keywords of task_aligned_params, with regions
 def assign_task_aligned(
     scores: ArrayLike,
     predicted: ArrayLike,
@@ -374,9 +409,16 @@ def assign_task_aligned(
     top: int = 10,
     alpha: float = 0.5,
     beta: float = 6.0,
+    *,
+    least_side: float = 0.0,
+    grown_side: float = 0.0,
+    final_top: int = 0,
+    regions: Any = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The task-aligned assigner, https://arxiv.org/abs/2108.07755. Returns for each point the index
-    of its box among all ``boxes``, or -1, and its target, which is 0 without a box.
+    of its box among all ``boxes``, -1 (background) or -2 (ignored), and its target, which is 0
+    without a box. The defaults are YOLOv8's. YOLO26 has ``least_side=8, grown_side=16``, and in its
+    one-to-one branch also ``top=7, final_top=1``.
 
     Args:
         scores: probabilities [N, classes], or [images, N, classes] for lists.
@@ -384,11 +426,20 @@ def assign_task_aligned(
         points: [N, 2], x and y in the boxes' pixels.
         level_sizes: (height, width) of each level.
         boxes, classes: those of one image, or lists with one array per image.
-        top: the number of candidates per box.
-        alpha, beta: exponents of score and overlap.
+        top: candidates per box; 1 or more. Default 10.
+        alpha: exponent of the score; 0 or more. 1 in the paper. Default 0.5.
+        beta: exponent of the overlap; 0 or more. Default 6.
+        least_side: the search for the points in a box replaces each of its sides below this by
+            ``grown_side``; in pixels, 0 or more, a finite float. Default 0.
+        grown_side: the length of replaced sides, about the box's centre; in pixels, 0 or more, a
+            finite float. Default 0.
+        final_top: after points of several boxes are assigned, each box keeps this many of its
+            points, those with the greatest metrics; 0: all, otherwise at most ``top``. Default 0.
+        regions: boxes in which unmatched points are ignored, such as crowds; in the form of
+            ``boxes``.
     """
     function = "assign_task_aligned"
-    truth = Truth(function, boxes, classes,
+    truth = Truth(function, boxes, classes, regions,
                   no_images=is_list(boxes) and not boxes and len(shape_of(scores)) == 3)
     grids, levels = grid_sizes_of(function, level_sizes)
     at = float32s(function, "points", points, "[N, 2]", 2)
@@ -401,11 +452,70 @@ def assign_task_aligned(
                           f"{list(matches.shape)} and the classes")
     if corners.shape[:-1] != matches.shape:
         raise wrong_shape(function, "predicted", corners, f"{[*matches.shape, 4]}")
+    params = _task_aligned_params(function, top, alpha, beta, least_side, grown_side, final_top)
     check(library.vecdet_assign_task_aligned(
         address(probabilities), address(corners), probabilities.shape[-1], address(at), len(at),
-        grids, levels, truth.argument, integer(function, "top", top),
-        number(function, "alpha", alpha), number(function, "beta", beta), None, address(matches),
-        address(targets)), function)
+        grids, levels, truth.argument, params, None, address(matches), address(targets)), function)
+    return matches, targets
+
+
+# Keywords of sim_ota_params, with regions
+def assign_sim_ota(
+    logits: ArrayLike,
+    objectness: ArrayLike,
+    predicted: ArrayLike,
+    points: ArrayLike,
+    level_sizes: Sequence[Sequence[int]],
+    strides: Sequence[float],
+    boxes: Any,
+    classes: Any,
+    candidates: int = 10,
+    radius: float = 2.5,
+    iou_weight: float = 3.0,
+    *,
+    regions: Any = None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """SimOTA, the assigner of YOLOX, https://arxiv.org/abs/2107.08430. Returns for each point the
+    index of its box among all ``boxes``, -1 (background) or -2 (ignored), and its target, the IoU
+    of its prediction with the box, which is 0 without a box. ``count_foreground(matches)`` is the
+    number of assigned points.
+
+    Args:
+        logits: of the classes, [N, classes], or [images, N, classes] for lists.
+        objectness: logits [N], or [images, N] for lists.
+        predicted: corners [N, 4], or [images, N, 4] for lists.
+        points: [N, 2], x and y in the boxes' pixels.
+        level_sizes: (height, width) of each level.
+        strides: that of each level, in the boxes' pixels.
+        boxes, classes: those of one image, or lists with one array per image.
+        candidates: greatest IoUs that are summed for each box; 1 or more. Default 10.
+        radius: of the centre prior, in strides; 0 or more, a finite float. Default 2.5.
+        iou_weight: of the IoU's cost; 0 or more, a finite float. Default 3.
+        regions: boxes in which unmatched points are ignored, such as crowds; in the form of
+            ``boxes``.
+    """
+    function = "assign_sim_ota"
+    truth = Truth(function, boxes, classes, regions,
+                  no_images=is_list(boxes) and not boxes and len(shape_of(logits)) == 3)
+    grids, levels = grid_sizes_of(function, level_sizes)
+    steps = level_numbers_of(function, "strides", strides, levels)
+    at = float32s(function, "points", points, "[N, 2]", 2)
+    scores = float32s(function, "logits", logits)
+    objects = float32s(function, "objectness", objectness)
+    corners = float32s(function, "predicted", predicted, "[..., N, 4]", 4)
+    shape = truth.shape(len(at))
+    matches, targets = empty(shape, int64), empty(shape, float32)
+    if scores.shape[:-1] != matches.shape:
+        raise wrong_shape(function, "logits", scores, f"{list(matches.shape)} and the classes")
+    if objects.shape != matches.shape:
+        raise wrong_shape(function, "objectness", objects, f"{list(matches.shape)}")
+    if corners.shape[:-1] != matches.shape:
+        raise wrong_shape(function, "predicted", corners, f"{[*matches.shape, 4]}")
+    params = _sim_ota_params(function, candidates, radius, iou_weight)
+    check(library.vecdet_assign_sim_ota(
+        address(scores), address(objects), address(corners), scores.shape[-1], address(at),
+        len(at), grids, steps, levels, truth.argument, params, None, address(matches),
+        address(targets), None), function)
     return matches, targets
 
 

@@ -188,8 +188,41 @@ static void test_targets(void) {
   FAILS("truth is null",
         vecdet_match_anchors(index, NULL, NULL, NULL, matches, labels, NULL, NULL, &foreground));
   vecdet_anchor_index_free(index);
-  SUCCEEDS(vecdet_assign_atss(anchors, 20, features, 1, &truth, 9, NULL, matches));
+  SUCCEEDS(vecdet_assign_atss(anchors, 20, features, 1, &truth, NULL, NULL, matches));
+  CHECK(matches[6] == 0 && matches[0] == -1);
+  const float regions[] = {-4, -4, 4, 4};
+  truth.regions = regions;
+  truth.region_count = 1;
+  vecdet_fcos_assigner_params fcos = vecdet_fcos_assigner_params_default();
+  SUCCEEDS(vecdet_assign_fcos(anchors, 20, features, 1, &truth, &fcos, NULL, matches));
+  CHECK(matches[6] == 0 && matches[0] == -2 && matches[1] == -1);
+  CHECK(vecdet_task_aligned_params_yolo26().least_side == 8);
+  CHECK(vecdet_task_aligned_params_yolo26_one_to_one().final_top == 1);
+  float scores[20], objectness[20], predicted[80], points[40], targets[20];
+  for (int i = 0; i < 20; ++i) {
+    scores[i] = objectness[i] = 1;
+    memcpy(predicted + 4 * i, truth_boxes, sizeof truth_boxes);
+    points[2 * i] = anchors[4 * i] + 4;
+    points[2 * i + 1] = anchors[4 * i + 1] + 4;
+  }
+  const int64_t zero[] = {0};
+  truth.classes = zero;
+  const double stride = 8;
+  int64_t assigned;
+  SUCCEEDS(vecdet_assign_sim_ota(scores, objectness, predicted, 1, points, 20, features, &stride, 1,
+                                 &truth, NULL, NULL, matches, targets, &assigned));
+  CHECK(assigned == 10 && matches[6] == 0 && targets[6] == 1);
+  FAILS("strides[0] is 0",
+        vecdet_assign_sim_ota(scores, objectness, predicted, 1, points, 20, features, &(double){0},
+                              1, &truth, NULL, NULL, matches, targets, NULL));
+  const vecdet_task_aligned_params yolo26 = vecdet_task_aligned_params_yolo26_one_to_one();
+  SUCCEEDS(vecdet_assign_task_aligned(scores, predicted, 1, points, 20, features, 1, &truth,
+                                      &yolo26, NULL, matches, targets));
   CHECK(matches[6] == 0);
+  truth.classes = classes;
+  fcos.region_threshold = 2;
+  FAILS("region_threshold is 2",
+        vecdet_assign_fcos(anchors, 20, features, 1, &truth, &fcos, NULL, matches));
 
   const int64_t offsets[] = {0, 20};
   int64_t indices[4], sample_offsets[2], positives[1];
@@ -243,8 +276,8 @@ static void test_losses(void) {
   CHECK(text_offsets[1] == 1 && text[0] == 1 && text_steps[0] == 0);
   CHECK(near(chances[0], 1 / (1 + exp(-2))));
   int64_t sample_offsets[2];
-  SUCCEEDS(vecdet_ctc_beams(VECDET_FLOAT32, steps, 3, 1, 2, 2, 2, NULL, NULL, NULL, text, text_steps,
-                            text_offsets, &log_chance, sample_offsets));
+  SUCCEEDS(vecdet_ctc_beams(VECDET_FLOAT32, steps, 3, 1, 2, 2, 2, NULL, NULL, NULL, text,
+                            text_steps, text_offsets, &log_chance, sample_offsets));
   CHECK(sample_offsets[1] == 1 && text_offsets[1] == 1 && text[0] == 1 && text_steps[0] == 0);
   CHECK(log_chance < 0 && log_chance > -1);
   const float prototypes[] = {1, 1, -1, -1}, factor = 1, object[] = {1, 0, 8, 2};

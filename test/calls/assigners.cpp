@@ -9,27 +9,30 @@ template <class T>
 struct assigner_calls {
   bench::pyramid pyramid;
   index_t images, number;  ///< number of candidates
-  placed_boxes<T> anchors, predicted;
-  placed_matrix<T> points, scores;
+  placed_boxes<T> anchors, predicted, regions;
+  placed_matrix<T> points, scores, logits;
   placed<grid_size> levels;
   placed_truth known;
-  placed<index_t> matches;
-  placed<T> targets;
+  placed<index_t> region_offsets, matches;
+  placed<T> objectness, targets;
+  placed<double> strides;
   assigner_workspace workspace;
 
   static std::vector<shape> sweep(index_t length) { return {{2 + length % 37, 4 * length}}; }
   static shape sized(index_t rows) { return {rows > 3000 ? 400 : 100, rows > 3000 ? 3600 : rows}; }
   static bool takes(const problem& p) { return number_of(p) >= 1; }
   static index_t number_of(const problem& p) {
-    return number_after<index_t>("k", p.variant, number_after<index_t>("top", p.variant, 9));
+    return number_after<index_t>(
+        "k", p.variant,
+        number_after<index_t>("top", p.variant, number_after<index_t>("candidates", p.variant, 9)));
   }
   /// The number of images of a recorded call, computed from its bytes: those of points, scores or
   /// anchors, plus those of each image's matches.
   static index_t images_of(const problem& p) {
     const double per_point = p.bytes / static_cast<double>(p.shape[1]);
-    const bool is_task_aligned = p.variant.compare(0, 3, "top") == 0;
-    return std::max(index_t{1}, static_cast<index_t>(std::llround(
-                                    is_task_aligned ? per_point / 16 : (per_point - 16) / 8)));
+    const bool has_anchors = p.variant[0] == 'k' || p.variant.compare(0, 7, "centers") == 0;
+    return std::max(index_t{1}, static_cast<index_t>(std::llround(has_anchors ? (per_point - 16) / 8
+                                                                              : per_point / 16)));
   }
 
   assigner_calls(operands& make, const problem& p)
@@ -38,32 +41,75 @@ struct assigner_calls {
         number(number_of(p)),
         anchors(make.copy(pyramid.anchors)),
         predicted(make.predictions(pyramid, images)),
+        regions(make.boxes<T>(images)),
         points(make.matrix_of(pyramid.points, 2)),
         scores(make.matrix<T>(images * pyramid.size(), 80, 0.01, 0.5)),
+        logits(make.matrix<T>(images * pyramid.size(), 80, -6, 2)),
         levels(make.copy(pyramid.levels)),
         known(
             make.truth(images, p.shape[0], 0, 80, 8 * std::sqrt(static_cast<double>(p.shape[1])))),
+        region_offsets(make.offsets(images, images)),
         matches(make.room<index_t>(images * pyramid.size())),
-        targets(make.room<T>(images * pyramid.size())) {}
+        objectness(make.numbers<T>(images * pyramid.size(), -6, 2)),
+        targets(make.room<T>(images * pyramid.size())),
+        strides(make.copy(strides_of(pyramid))) {}
+
+  static std::vector<double> strides_of(const bench::pyramid& of) {
+    std::vector<double> strides;
+    for (std::size_t l = 0; l < of.levels.size(); ++l)
+      strides.push_back(8 * static_cast<double>(index_t{1} << l));
+    return strides;
+  }
+
+  ground_truth truth(bool with_regions) const {
+    ground_truth result = known.view();
+    if (!with_regions) return result;
+    result.regions = regions;
+    result.region_offsets = region_offsets;
+    return result;
+  }
 
   void list(call_list& c) {
-    const accesses inputs = reads(anchors, levels, known);
-    c.add("assign_fcos/centers", inputs.writes(matches), [this](threading policy) {
-      assign_fcos(anchors, levels, known.view(), matches, {}, workspace, policy);
+    const auto add_sim_ota = [&](const std::string& options, const accesses& of_logits,
+                                 bool with_regions) {
+      c.add("assign_sim_ota/" + text_of("candidates", number) + options,
+            of_logits.writes(matches, targets), [=](threading policy) {
+              sim_ota_params params;
+              params.candidates = number;
+              const sim_ota_predictions said{logits.in(), objectness.in(), predicted};
+              return assign_sim_ota(said, points.in(), levels, strides.in(), truth(with_regions),
+                                    matches, targets, params, workspace, policy);
+            });
+    };
+    add(c, "", reads(anchors, levels, known), reads(scores, predicted, points, levels, known),
+        false);
+    add_sim_ota("", reads(logits, objectness, predicted, points, levels, strides, known), false);
+    add(c, "/regions", reads(anchors, levels, known, regions, region_offsets),
+        reads(scores, predicted, points, levels, known, regions, region_offsets), true);
+    add_sim_ota("/regions",
+                reads(logits, objectness, predicted, points, levels, strides, known, regions,
+                      region_offsets),
+                true);
+  }
+
+  void add(call_list& c, const std::string& options, const accesses& of_anchors,
+           const accesses& of_points, bool with_regions) {
+    c.add("assign_fcos/centers" + options, of_anchors.writes(matches), [=](threading policy) {
+      assign_fcos(anchors, levels, truth(with_regions), matches, {}, workspace, policy);
     });
-    c.add("assign_atss/" + text_of("k", number), inputs.writes(matches), [this](threading policy) {
-      atss_params params;
-      params.candidates = number;
-      assign_atss(anchors, levels, known.view(), matches, params, workspace, policy);
-    });
-    c.add("assign_task_aligned/" + text_of("top", number),
-          reads(scores, predicted, points, levels, known).writes(matches, targets),
-          [this](threading policy) {
+    c.add("assign_atss/" + text_of("k", number) + options, of_anchors.writes(matches),
+          [=](threading policy) {
+            atss_params params;
+            params.candidates = number;
+            assign_atss(anchors, levels, truth(with_regions), matches, params, workspace, policy);
+          });
+    c.add("assign_task_aligned/" + text_of("top", number) + options,
+          of_points.writes(matches, targets), [=](threading policy) {
             task_aligned_params params;
             params.top = number;
             const task_aligned_predictions said{scores.in(), predicted};
-            assign_task_aligned(said, points.in(), levels, known.view(), matches, targets, params,
-                                workspace, policy);
+            assign_task_aligned(said, points.in(), levels, truth(with_regions), matches, targets,
+                                params, workspace, policy);
           });
   }
 };

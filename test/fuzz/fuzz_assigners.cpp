@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Assigners on grids of any shape with any boxes. ATSS must equal the reference index for index,
-// because it also compares in float. The task-aligned assigner is checked by properties that hold
-// under any rounding.
+// because it also compares in float. The task-aligned assigner and SimOTA are checked by properties
+// that hold under any rounding.
 #include "box_input.hpp"
 #include <vecdet/reference/assigners.hpp>
 
@@ -31,15 +31,37 @@ void fuzz::target(input& in) {
   offsets.push_back(boxes);
   for (index_t i = 0; i < boxes; ++i) categories.push_back(in.integer(0, classes - 1));
   const auto truth_boxes = some_boxes<float>(in, boxes, any_box_kind(in));
+  std::vector<index_t> region_offsets{0};
+  for (index_t k = 0; k < images; ++k)
+    region_offsets.push_back(region_offsets.back() + in.integer(0, 2));
+  const auto regions = some_boxes<float>(in, region_offsets.back(), any_box_kind(in));
+  const auto regions_of = [&](index_t image) {
+    const auto k = static_cast<std::size_t>(image);
+    return boxes_view<const float>(regions.data() + 4 * region_offsets[k],
+                                   region_offsets[k + 1] - region_offsets[k]);
+  };
   const auto predicted = some_boxes<float>(in, images * count, any_box_kind(in));
   const auto scores = in.numbers<float>(images * count * classes);
+  const auto objectness = in.numbers<float>(images * count);
+  sim_ota_params sim_ota;
+  sim_ota.candidates = in.one_of<index_t>({10, 1, 1000});
+  sim_ota.radius = in.one_of({2.5, 0.0, 100.0});
+  sim_ota.iou_weight = in.one_of({3.0, 0.0});
+  std::vector<double> strides;
+  for (std::size_t l = 0; l < levels.size(); ++l) strides.push_back(in.one_of({8.0, 0.5, 300.0}));
   atss_params atss;
   atss.candidates = in.one_of<index_t>({9, 1, 2, 100, 0});
   task_aligned_params params;
   params.top = in.one_of<index_t>({10, 1, 3, 1000, 0});
   params.alpha = in.one_of({0.5, 1.0, 0.0});
   params.beta = in.one_of({6.0, 1.0, 0.0});
-  const ground_truth truth{boxes_view<const float>(truth_boxes), categories, offsets};
+  params.least_side = in.one_of({0.0, 8.0, 100.0});
+  params.grown_side = in.one_of({16.0, 0.0, 300.0});
+  params.final_top = in.one_of<index_t>({0, 1, 2});
+  if (params.final_top > params.top) params.final_top = params.top;
+  atss.region_threshold = in.one_of({0.5, 0.0, 1.0});
+  const ground_truth truth{boxes_view<const float>(truth_boxes), categories, offsets,
+                           boxes_view<const float>(regions), region_offsets};
   const task_aligned_predictions said{{scores.data(), images * count, classes},
                                       boxes_view<const float>(predicted)};
   const tensor<float> where(points), about(anchors), targets(images * count);
@@ -52,14 +74,16 @@ void fuzz::target(input& in) {
     for (index_t image = 0; image < images; ++image) {
       const index_t first = offsets[static_cast<std::size_t>(image)];
       const index_t last = offsets[static_cast<std::size_t>(image + 1)];
-      const auto expected =
+      auto expected =
           reference::atss(boxes_view<const float>(about), sizes,
                           {truth_boxes.data() + 4 * first, last - first}, atss.candidates)
               .matches;
+      reference::ignore_anchors(expected, boxes_view<const float>(about), regions_of(image),
+                                atss.region_threshold);
       for (index_t i = 0; i < count; ++i) {
         const index_t match = expected[static_cast<std::size_t>(i)];
         if (matches[static_cast<std::size_t>(image * count + i)] !=
-            (match < 0 ? -1 : first + match))
+            (match < 0 ? match : first + match))
           fail("ATSS differs from the reference");
       }
     }
@@ -67,11 +91,16 @@ void fuzz::target(input& in) {
                         workspace, threading::parallel);
     results.add(matches);
     results.add(targets);
+    std::vector<index_t> points_of(static_cast<std::size_t>(boxes));
     for (index_t i = 0; i < images * count; ++i) {
       const index_t match = matches[static_cast<std::size_t>(i)], image = i / count;
       const double target = static_cast<double>(targets[static_cast<std::size_t>(i)]);
-      if (match == -1) {
+      if (match < 0) {
         if (target != 0) fail("a point without a match has a target");
+        std::vector<index_t> expected{-1};
+        reference::ignore_points(expected, {points.data() + 2 * (i % count), 1, 2},
+                                 regions_of(image));
+        if (match != expected[0]) fail("a point is in a region and not ignored, or the reverse");
         continue;
       }
       if (match < offsets[static_cast<std::size_t>(image)] ||
@@ -79,9 +108,42 @@ void fuzz::target(input& in) {
         fail("a point is matched with a box of another image");
       const float* const box = truth_boxes.data() + 4 * match;
       const float* const point = points.data() + 2 * (i % count);
-      if (!(point[0] > box[0] && point[0] < box[2] && point[1] > box[1] && point[1] < box[3]))
-        fail("a point is matched with a box that does not contain it");
+      for (int axis = 0; axis < 2; ++axis) {
+        float low = box[axis], high = box[axis + 2];
+        if (params.least_side > 0 && high - low < static_cast<float>(params.least_side)) {
+          const float centre = (low + high) / 2, half = static_cast<float>(params.grown_side) / 2;
+          low = centre - half;
+          high = centre + half;
+        }
+        if (!(point[axis] > low && point[axis] < high))
+          fail("a point is matched with a box that does not contain it");
+      }
+      if (params.final_top > 0 && ++points_of[static_cast<std::size_t>(match)] > params.final_top)
+        fail("a box keeps more than final_top points");
       if (!(target >= 0 && target <= 1.0001)) fail("a target is not in [0, 1]");
     }
+    const index_t foreground = assign_sim_ota(
+        {{scores.data(), images * count, classes}, objectness, boxes_view<const float>(predicted)},
+        {where.data(), count, 2}, levels, strides, truth, matches, targets, sim_ota, workspace,
+        threading::parallel);
+    results.add(matches);
+    results.add(targets);
+    index_t positives = 0;
+    for (index_t i = 0; i < images * count; ++i) {
+      const index_t match = matches[static_cast<std::size_t>(i)], image = i / count;
+      const float target = targets[static_cast<std::size_t>(i)];
+      if (match < 0) {
+        if (target != 0) fail("a point without a match has a target");
+        continue;
+      }
+      ++positives;
+      if (match < offsets[static_cast<std::size_t>(image)] ||
+          match >= offsets[static_cast<std::size_t>(image + 1)])
+        fail("a point is matched with a box of another image");
+      if (!(target >= 0 && target <= 1.0001f)) fail("an IoU is not in [0, 1]");
+      if (std::isnan(objectness[static_cast<std::size_t>(i)]))
+        fail("a point with a NaN objectness is matched");
+    }
+    if (positives != foreground) fail("the number of assigned points is wrong");
   });
 }

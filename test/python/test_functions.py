@@ -381,6 +381,95 @@ class Targets(unittest.TestCase):
         self.assertEqual(np.count_nonzero(matches == 0), 10)
         np.testing.assert_allclose(targets[matches == 0], 1, rtol=1e-4)
 
+    def test_small_boxes(self):
+        points = vecdet.make_points([(10, 12)], [8])
+        boxes = np.array([[9, 9, 11, 11], [53, 40, 56, 70]], np.float32)  # between the points
+        predicted = np.repeat(boxes, [60, 60], 0)
+        given = np.full((120, 1), 0.5, np.float32), predicted, points, [(10, 12)], boxes, [0, 0]
+        self.assertTrue((vecdet.assign_task_aligned(*given)[0] == -1).all())
+        yolo26 = {"least_side": 8, "grown_side": 16}
+        matches, _ = vecdet.assign_task_aligned(*given, **yolo26)
+        self.assertEqual(np.nonzero(matches == 0)[0].tolist(), [0, 1, 12, 13])
+        low, high = [46.5, 40], [62.5, 70]
+        inside = ((points > low) & (points < high)).all(1) & (np.arange(120) >= 60)
+        self.assertEqual(np.nonzero(matches == 1)[0].tolist(), np.nonzero(inside)[0].tolist())
+        matches, targets = vecdet.assign_task_aligned(*given, **yolo26, top=7, final_top=1)
+        self.assertEqual(np.nonzero(matches == 0)[0].tolist(), [0])
+        self.assertEqual(np.count_nonzero(targets), 2)
+        with self.assertRaisesRegex(ValueError, "final_top is 11, expected 0 to 10"):
+            vecdet.assign_task_aligned(*given, final_top=11)
+
+    def test_sim_ota(self):
+        """Against the formulas in NumPy."""
+        sizes, strides = [(10, 12), (5, 6)], [8, 16]
+        points = vecdet.make_points(sizes, strides)
+        steps = np.repeat(strides, [120, 30])
+        low = generator.uniform(0, 50, (7, 2))
+        boxes = np.hstack([low, low + generator.uniform(5, 45, (7, 2))]).astype(np.float32)
+        classes = generator.integers(0, 4, 7)
+        logits = generator.normal(-1, 2, (150, 4)).astype(np.float32)
+        objectness = generator.normal(-1, 2, 150).astype(np.float32)
+        predicted = boxes[generator.integers(0, 7, 150)] + generator.uniform(
+            -6, 6, (150, 4)).astype(np.float32)
+        matches, targets = vecdet.assign_sim_ota(logits, objectness, predicted, points, sizes,
+                                                 strides, boxes, classes)
+        center = (boxes[:, :2] + boxes[:, 2:]) / 2
+        in_box = ((points > boxes[:, None, :2]) & (points < boxes[:, None, 2:])).all(2)
+        in_center = (abs(points - center[:, None]) < 2.5 * steps[:, None]).all(2)
+        is_near = (in_box | in_center).any(0)
+        ious = vecdet.box_iou(boxes, predicted).astype(float)
+        p = np.sqrt(sigmoid(logits.astype(float)) * sigmoid(objectness.astype(float))[:, None])
+        costs = -np.log1p(-p).sum(1) + (np.log1p(-p) - np.log(p))[:, classes].T
+        costs = costs - 3 * np.log(ious + 1e-8) + 1e5 * ~(in_box & in_center)
+        costs[:, ~is_near] = np.inf
+        chosen = np.zeros(costs.shape, bool)
+        for own, cost, overlaps in zip(chosen, costs, ious):
+            wanted = max(1, int(np.sort(overlaps[is_near])[-10:].sum()))
+            own[np.argsort(cost, kind="stable")[:wanted]] = True
+        expected = np.where(chosen.sum(0) > 1, costs.argmin(0), chosen.argmax(0))
+        expected[~chosen.any(0)] = -1
+        self.assertEqual(matches.tolist(), expected.tolist())
+        self.assertGreater(vecdet.count_foreground(matches), 20)
+        self.assertTrue((chosen.sum(0) > 1).any())
+        np.testing.assert_allclose(targets, np.where(matches < 0, 0, ious[matches, range(150)]),
+                                   rtol=1e-6)
+        batch = vecdet.assign_sim_ota(logits[None], objectness[None], predicted[None], points,
+                                      sizes, strides, [boxes], [classes])
+        self.assertEqual(batch[0].tolist(), [matches.tolist()])
+        with self.assertRaisesRegex(ValueError, "objectness.shape is"):
+            vecdet.assign_sim_ota(logits, objectness[1:], predicted, points, sizes, strides, boxes,
+                                  classes)
+
+    def test_regions_in_assigners(self):
+        sizes = [(10, 12), (5, 6)]
+        anchors = vecdet.make_anchors((80, 96), sizes, [([16], [1]), ([32], [1])])
+        points = vecdet.make_points(sizes, [8, 16])
+        boxes, regions = [[[10, 10, 60, 50]], []], [[[40, 30, 90, 77]], [[-9, -9, 20, 50]]]
+        predicted = np.tile(np.array([[10, 10, 60, 50]], np.float32), (2, 150, 1))
+        given = np.full((2, 150, 2), 0.5, np.float32), predicted, points, sizes, boxes, [[1], []]
+        plain, targets = vecdet.assign_task_aligned(*given)
+        found, same_targets = vecdet.assign_task_aligned(*given, regions=regions)
+        self.assertEqual(targets.tolist(), same_targets.tolist())
+        for image in (0, 1):
+            region = np.array(regions[image][0])
+            inside = ((points > region[:2]) & (points < region[2:])).all(1)
+            expected = np.where((plain[image] < 0) & inside, -2, plain[image])
+            self.assertEqual(found[image].tolist(), expected.tolist())
+            self.assertGreater(np.count_nonzero(expected == -2), 5)
+            for assign in (vecdet.assign_atss, vecdet.assign_fcos):
+                for threshold in (0.5, 0.2):
+                    low = np.maximum(anchors[:, :2], region[:2])
+                    high = np.minimum(anchors[:, 2:], region[2:])
+                    shared = np.maximum(high - low, 0).prod(1)
+                    covered = shared / (anchors[:, 2:] - anchors[:, :2]).prod(1) > threshold
+                    plain_anchors = assign(anchors, sizes, boxes)[image]
+                    expected = np.where((plain_anchors < 0) & covered, -2, plain_anchors)
+                    matches = assign(anchors, sizes, boxes, regions=regions,
+                                     region_threshold=threshold)[image]
+                    self.assertEqual(matches.tolist(), expected.tolist())
+        with self.assertRaisesRegex(ValueError, "regions has 1 images, expected 2, as in boxes"):
+            vecdet.assign_atss(anchors, sizes, boxes, regions=regions[:1])
+
     def test_samples(self):
         labels = [generator.integers(-2, 3, 500), generator.integers(-2, 0, 40)]
         found = vecdet.sample_balanced(labels, 64, 0.25, seed=3)

@@ -39,7 +39,7 @@ def samples():
     centres = torch.tensor([10.0, 30, 50])
     points = torch.stack([centres.repeat(3), centres.repeat_interleave(3)], 1)
     squares = torch.cat([points - 8, points + 8], 1)
-    grid = dict(level_sizes=[3, 3], boxes=boxes[:2])
+    grid = dict(level_sizes=[3, 3], boxes=boxes[:2], regions=boxes[2:3])
     image = dict(image_sizes=[90.0, 90.0])
     convolution = dict(weight=torch.randn(16, 16, 3, 3), bias=torch.randn(16), relu=True)
     # Not random: other samples keep their numbers.
@@ -83,6 +83,9 @@ def samples():
         "assign_fcos": dict(anchors=squares, **grid),
         "assign_task_aligned": dict(scores=torch.rand(9, CLASSES), predicted=some_boxes(9),
                                     points=points, classes=labels[:2], **grid),
+        "assign_sim_ota": dict(logits=torch.rand(9, CLASSES), objectness=torch.rand(9),
+                               predicted=some_boxes(9), points=points, strides=[8.0],
+                               classes=labels[:2], **grid),
         "match_queries": queries, "assign_least_cost": dict(costs=torch.rand(3, 4)),
         "set_loss": dict(matches=[torch.tensor([[3, 1]])], **queries),
         "encode_boxes": dict(targets=boxes, anchors=others),

@@ -163,6 +163,29 @@ class Matching(unittest.TestCase):
             [torch.tensor([1]), torch.tensor([2])], top=4)
         self.assertEqual((aligned >= 0).sum(1).tolist(), [4, 4])
         self.assertTrue(torch.equal(targets > 0, aligned >= 0))
+        assigned, ious = ours.assign_sim_ota(
+            scores, scores[..., 0], anchors.expand(2, 64, 4), points, [(8, 8)], [10], boxes,
+            [torch.tensor([1]), torch.tensor([2])])
+        for image in (0, 1):
+            chosen = assigned[image] >= 0
+            self.assertTrue(bool(chosen.any()))
+            self.assertTrue(torch.equal(ious[image][chosen],
+                                        theirs.box_iou(boxes[image], anchors[chosen])[0]))
+            self.assertFalse(bool(ious[image][~chosen].any()))
+        regions = [torch.tensor([[0.0, 0, 30, 80]]), torch.zeros(0, 4)]
+        found = ours.assign_atss(anchors, [(8, 8)], boxes, regions=regions)
+        ignored = (points[:, 0] < 30) & (matches[0] < 0)
+        self.assertTrue(torch.equal(found[0], torch.where(ignored, -2, matches[0])))
+        self.assertTrue(torch.equal(found[1], matches[1]))
+        plain = ours.assign_fcos(anchors, [(8, 8)], boxes)
+        found = ours.assign_fcos(anchors, [(8, 8)], boxes, regions=regions, region_threshold=1.0)
+        self.assertTrue(torch.equal(found, plain))  # no more than all of an anchor
+        found, same_targets = ours.assign_task_aligned(
+            scores, anchors.expand(2, 64, 4), points, [(8, 8)], boxes,
+            [torch.tensor([1]), torch.tensor([2])], top=4, regions=regions)
+        ignored = (points[:, 0] < 30) & (aligned[0] < 0)
+        self.assertTrue(torch.equal(found[0], torch.where(ignored, -2, aligned[0])))
+        self.assertTrue(torch.equal(found[1], aligned[1]) and torch.equal(same_targets, targets))
 
 
 class AcceleratedTraining(unittest.TestCase):

@@ -43,18 +43,38 @@ struct task_aligned_args {
   const float* predictions;  ///< corners, image after image
   labels_view classes;       ///< of the boxes
   float alpha, beta;
-  const float* planes[4];  ///< the coordinates of the boxes, with padding for 16 more
+  index_t final_top;  ///< 0: all
+  /// The coordinates of the boxes in the search for points, with padding for 16 more.
+  const float* planes[4];
   // Scratch memory: `most` elements per box; two per box in `greatest`.
   index_t* positives;
   float* metrics;
   float* greatest;
 };
 
+struct sim_ota_args {
+  assigner_args common;
+  const float* logits;  ///< image after image, one row per point
+  index_t stride, class_count;
+  const float* objectness;   ///< logits, image after image
+  const float* predictions;  ///< corners, image after image
+  labels_view classes;       ///< of the boxes
+  const float* reaches;      ///< of the centre prior, per level
+  float iou_weight;
+  // Scratch memory. Per image: the points near some box, with one element more; their predictions,
+  // with room for 16 more; and the cost of background of each point.
+  index_t* near;
+  float* near_boxes;
+  float* background;
+  const index_t* near_counts;  ///< per image
+  index_t* positives;          ///< `most` per box
+};
+
 /// Boxes [first, last) of an image, and the results for the image's points.
 struct assigned_image {
   index_t image, first, last;
   index_t* matches;
-  float* targets;  ///< null except for the task-aligned assigner
+  float* targets;  ///< null for ATSS and FCOS's assigner
 };
 
 struct assigner_kernels {
@@ -68,6 +88,13 @@ struct assigner_kernels {
   void (*atss_matches)(const atss_args&, const assigned_image&);
   void (*task_aligned_candidates)(const task_aligned_args&, index_t image, index_t box);
   void (*task_aligned_matches)(const task_aligned_args&, const assigned_image&);
+  /// Lists the points near boxes [first, last) of an image. Returns how many there are.
+  index_t (*sim_ota_near)(const sim_ota_args&, index_t image, index_t first, index_t last);
+  /// Computes the costs of background of points [first, last) of the image's list.
+  void (*sim_ota_background)(const sim_ota_args&, index_t image, index_t first, index_t last);
+  void (*sim_ota_choose)(const sim_ota_args&, index_t image, index_t box);
+  /// Returns the number of assigned points.
+  index_t (*sim_ota_matches)(const sim_ota_args&, const assigned_image&);
 };
 
 }  // namespace detail

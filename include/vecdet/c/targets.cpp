@@ -232,10 +232,12 @@ VECDET_C vecdet_status vecdet_match_anchors(const vecdet_anchor_index* index,
 }
 
 /// ATSS, arXiv 1912.02424, for one anchor per location. Writes the index of the assigned box among
-/// all ground-truth boxes, or -1, to `matches`, images x count. `candidates` is 9 in the paper.
+/// all ground-truth boxes, -1 (background) or -2 (ignored), to `matches`, images x count. `params`
+/// null: the paper's.
 VECDET_C vecdet_status vecdet_assign_atss(const float* anchors, int64_t count,
                                           const vecdet_grid_size* features, int64_t levels,
-                                          const vecdet_ground_truth* truth, int64_t candidates,
+                                          const vecdet_ground_truth* truth,
+                                          const vecdet_atss_params* params,
                                           vecdet_workspace* workspace, int64_t* matches) {
   return guarded([&] {
     const ground_truth boxes = truth_of(truth, "assign_atss");
@@ -244,17 +246,19 @@ VECDET_C vecdet_status vecdet_assign_atss(const float* anchors, int64_t count,
     scratch memory(workspace);
     on_threads([&](threading policy) {
       assign_atss(boxes_view<const float>(anchors, count), vector_view<const grid_size>(sizes),
-                  boxes, vector_view<index_t>(matches, results), atss_params{candidates},
-                  memory.get<assigner_workspace>(), policy);
+                  boxes, vector_view<index_t>(matches, results),
+                  params_of<atss_params>(params, "assign_atss"), memory.get<assigner_workspace>(),
+                  policy);
     });
   });
 }
 
-/// FCOS's assigner with torchvision's centre sampling; otherwise as vecdet_assign_atss(). `radius`
-/// is 1.5 anchor widths in torchvision.
+/// FCOS's assigner with torchvision's centre sampling; otherwise as vecdet_assign_atss(). `params`
+/// null: torchvision's.
 VECDET_C vecdet_status vecdet_assign_fcos(const float* anchors, int64_t count,
                                           const vecdet_grid_size* features, int64_t levels,
-                                          const vecdet_ground_truth* truth, double radius,
+                                          const vecdet_ground_truth* truth,
+                                          const vecdet_fcos_assigner_params* params,
                                           vecdet_workspace* workspace, int64_t* matches) {
   return guarded([&] {
     const ground_truth boxes = truth_of(truth, "assign_fcos");
@@ -263,20 +267,22 @@ VECDET_C vecdet_status vecdet_assign_fcos(const float* anchors, int64_t count,
     scratch memory(workspace);
     on_threads([&](threading policy) {
       assign_fcos(boxes_view<const float>(anchors, count), vector_view<const grid_size>(sizes),
-                  boxes, vector_view<index_t>(matches, results), fcos_assigner_params{radius},
+                  boxes, vector_view<index_t>(matches, results),
+                  params_of<fcos_assigner_params>(params, "assign_fcos"),
                   memory.get<assigner_workspace>(), policy);
     });
   });
 }
 
 /// The task-aligned assigner, arXiv 2108.07755. `scores` are probabilities, images x count x
-/// classes, `predicted` corners, images x count x 4, `points` count x 2. Writes matches, and the
-/// target of each point, or 0 without a match. YOLOv8 has top = 10, alpha = 0.5, beta = 6.
+/// classes, `predicted` corners, images x count x 4, `points` count x 2. Writes matches, as
+/// vecdet_assign_atss() does, and the target of each point, or 0 without a match. `params` null:
+/// YOLOv8's.
 VECDET_C vecdet_status vecdet_assign_task_aligned(const float* scores, const float* predicted,
                                                   int64_t classes, const float* points,
                                                   int64_t count, const vecdet_grid_size* features,
                                                   int64_t levels, const vecdet_ground_truth* truth,
-                                                  int64_t top, double alpha, double beta,
+                                                  const vecdet_task_aligned_params* params,
                                                   vecdet_workspace* workspace, int64_t* matches,
                                                   float* targets) {
   return guarded([&] {
@@ -288,11 +294,42 @@ VECDET_C vecdet_status vecdet_assign_task_aligned(const float* scores, const flo
     predictions.boxes = boxes_view<const float>(predicted, results);
     scratch memory(workspace);
     on_threads([&](threading policy) {
-      assign_task_aligned(
+      assign_task_aligned(predictions, matrix_view<const float>(points, count, 2),
+                          vector_view<const grid_size>(sizes), boxes,
+                          vector_view<index_t>(matches, results),
+                          vector_view<float>(targets, results),
+                          params_of<task_aligned_params>(params, "assign_task_aligned"),
+                          memory.get<assigner_workspace>(), policy);
+    });
+  });
+}
+
+/// SimOTA, arXiv 2107.08430. `logits` are images x count x classes, `objectness` images x count,
+/// `predicted` corners, images x count x 4, `points` count x 2, `strides` one per level. Writes
+/// matches and targets as vecdet_assign_task_aligned() does, and the number of assigned points of
+/// all images to `foreground`, unless it is null. `params` null: YOLOX's.
+VECDET_C vecdet_status vecdet_assign_sim_ota(
+    const float* logits, const float* objectness, const float* predicted, int64_t classes,
+    const float* points, int64_t count, const vecdet_grid_size* features, const double* strides,
+    int64_t levels, const vecdet_ground_truth* truth, const vecdet_sim_ota_params* params,
+    vecdet_workspace* workspace, int64_t* matches, float* targets, int64_t* foreground) {
+  return guarded([&] {
+    const ground_truth boxes = truth_of(truth, "assign_sim_ota");
+    const auto sizes = grids_of(features, levels, "assign_sim_ota");
+    const index_t results = product(images_in(truth), count, "assign_sim_ota", "count");
+    sim_ota_predictions predictions;
+    predictions.logits = matrix_view<const float>(logits, results, classes);
+    predictions.objectness = vector_view<const float>(objectness, results);
+    predictions.boxes = boxes_view<const float>(predicted, results);
+    scratch memory(workspace);
+    on_threads([&](threading policy) {
+      const index_t assigned = assign_sim_ota(
           predictions, matrix_view<const float>(points, count, 2),
-          vector_view<const grid_size>(sizes), boxes, vector_view<index_t>(matches, results),
-          vector_view<float>(targets, results), task_aligned_params{top, alpha, beta},
-          memory.get<assigner_workspace>(), policy);
+          vector_view<const grid_size>(sizes), vector_view<const double>(strides, levels), boxes,
+          vector_view<index_t>(matches, results), vector_view<float>(targets, results),
+          params_of<sim_ota_params>(params, "assign_sim_ota"), memory.get<assigner_workspace>(),
+          policy);
+      if (foreground != nullptr) *foreground = assigned;
     });
   });
 }

@@ -85,7 +85,7 @@ typedef struct vecdet_ground_truth {
   const int64_t* classes;        ///< one per box; null: all 0
   const int64_t* image_offsets;  ///< one more than there are images; null: one image
   int64_t images;
-  const float* regions;  ///< ignore regions for matching; null: none
+  const float* regions;  ///< ignore regions for matching and assigners; null: none
   int64_t region_count;
   const int64_t* region_offsets;  ///< one more than there are images; null without image_offsets
 } vecdet_ground_truth;

@@ -101,12 +101,13 @@ class fcos_assigner {
 /// Errors name `function`, the public function that was called.
 inline void run_assign_fcos(const char* function, const boxes_view<const float>& anchors,
                             const vector_view<const grid_size>& levels, const ground_truth& truth,
-                            const vector_view<index_t>& matches, double radius,
+                            const vector_view<index_t>& matches, const fcos_assigner_params& params,
                             assigner_buffers& buffers, threading policy) {
   const index_t points = anchors.size();
   const assigner_call call(function, points, "anchors", levels, truth, matches);
-  check(radius >= 0 && fits_float(radius), function, "params.radius", radius,
+  check(params.radius >= 0 && fits_float(params.radius), function, "params.radius", params.radius,
         "a finite float, 0 or more");
+  check_region_threshold(function, params.region_threshold);
   check_apart(function, "matches", matches, "anchors", anchors);
   const isa target = active_isa();
   const auto& kernels = detail::kernels<assigner_kernels>(target);
@@ -118,10 +119,11 @@ inline void run_assign_fcos(const char* function, const boxes_view<const float>&
   });
   const assigner_args args =
       call.prepare(kernels, anchor_centres(kernels, anchors, buffers, policy), 1, buffers, policy);
-  const fcos_assigner assigner(args, anchors, radius, grown(buffers.widest, levels.size()),
+  const fcos_assigner assigner(args, anchors, params.radius, grown(buffers.widest, levels.size()),
                                grown(buffers.ranks, matches.size()));
+  const ignore_regions regions(truth, args, anchors, params.region_threshold, buffers.extents);
   call.run(
-      matches, nullptr, policy, [](index_t, index_t) {},
+      args, matches, nullptr, regions, policy, [](index_t, index_t) {},
       [&](const assigned_image& image) { assigner.match(image); });
 }
 
@@ -131,7 +133,7 @@ inline void assign_fcos(boxes_view<const float> anchors, vector_view<const grid_
                         const ground_truth& truth, vector_view<index_t> matches,
                         const fcos_assigner_params& params, assigner_workspace& workspace,
                         threading policy) {
-  detail::run_assign_fcos("assign_fcos", anchors, levels, truth, matches, params.radius,
+  detail::run_assign_fcos("assign_fcos", anchors, levels, truth, matches, params,
                           detail::workspace_access::buffers(workspace), policy);
 }
 

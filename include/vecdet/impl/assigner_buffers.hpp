@@ -13,8 +13,9 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 struct assigner_buffers {
-  std::vector<float> points, axes, values, planes, metrics, greatest, widest, ranks;
-  std::vector<index_t> chosen, counts, positives;
+  std::vector<float> points, axes, values, planes, metrics, greatest, widest, ranks, extents,
+      near_boxes;
+  std::vector<index_t> chosen, counts, positives, near, near_counts, foreground;
   std::vector<point_level> levels;
 };
 

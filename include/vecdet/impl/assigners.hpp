@@ -10,6 +10,7 @@
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/find_first.hpp>
 #include <vecdet/impl/ground_truth.hpp>
+#include <vecdet/impl/ignore_regions.hpp>
 #include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
@@ -62,8 +63,7 @@ class assigner_call {
     const vector_view<const index_t>& offsets = truth.image_offsets;
     if (!offsets.empty())
       check_offsets(function, "truth.image_offsets", offsets, boxes_, "the number of boxes");
-    check(truth.regions.empty(), function, "truth.regions.size()", truth.regions.size(),
-          "0: assigners do not support ignore regions");
+    check_regions(function, truth);
     check(images_ == 0 || points <= max_elements<index_t> / images_, function,
           "truth.image_offsets.size()", offsets.size(),
           "at most as many that memory can address images x points");
@@ -127,10 +127,12 @@ class assigner_call {
   }
 
   /// Calls choose(image, box) for all boxes, then match(assigned image) for all images. Before,
-  /// sets all matches to -1 and all targets, unless they are null, to 0.
+  /// sets all matches to -1 and all targets, unless they are null, to 0. Afterwards, ignores
+  /// unmatched points in `regions`.
   template <class Choose, class Match>
-  void run(const vector_view<index_t>& matches, float* targets, threading policy,
-           const Choose& choose, const Match& match) const {
+  void run(const assigner_args& common, const vector_view<index_t>& matches, float* targets,
+           const ignore_regions& regions, threading policy, const Choose& choose,
+           const Match& match) const {
     // One loop does both: the threads wait for each other once.
     constexpr index_t smallest = 8, most_pieces = chunking::max_count / 2;
     constexpr index_t smallest_fill = 32768;
@@ -158,10 +160,12 @@ class assigner_call {
       }
     });
     for_each_chunk(policy, chunking(images_, 1), [&](index_t, index_t first, index_t last) {
-      for (index_t image = first; image < last; ++image)
-        match(assigned_image{image, first_box(image), first_box(image + 1),
-                             matches.data() + image * points_,
-                             targets != nullptr ? targets + image * points_ : nullptr});
+      for (index_t k = first; k < last; ++k) {
+        const assigned_image image{k, first_box(k), first_box(k + 1), matches.data() + k * points_,
+                                   targets != nullptr ? targets + k * points_ : nullptr};
+        match(image);
+        regions.mark(common, image);
+      }
     });
   }
 
@@ -200,6 +204,11 @@ class assigner_call {
   index_t boxes_, images_;
 };
 
+inline void check_region_threshold(const char* function, double threshold) {
+  check(is_within(threshold, 0, 1), function, "params.region_threshold", threshold,
+        "a number in [0, 1]");
+}
+
 /// Computes the centres of anchors, x and y, in the buffers.
 inline float* anchor_centres(const assigner_kernels& kernels,
                              const boxes_view<const float>& anchors, assigner_buffers& buffers,
@@ -213,6 +222,31 @@ inline float* anchor_centres(const assigner_kernels& kernels,
   return centres;
 }
 
+/// Stores the boxes in which points are searched, with grown sides, one coordinate per plane.
+inline void set_search_planes(task_aligned_args& args, const boxes_view<const float>& boxes,
+                              const task_aligned_params& params, assigner_buffers& buffers) {
+  constexpr index_t more = 16;
+  const index_t size = boxes.size() + more;
+  float* const planes = grown(buffers.planes, 4 * size);
+  for (int k = 0; k < 4; ++k) args.planes[k] = planes + k * size;
+  const float least = static_cast<float>(params.least_side);
+  const float half = static_cast<float>(params.grown_side) / 2;
+  for (int axis = 0; axis < 2; ++axis) {
+    float* const low = planes + axis * size;
+    float* const high = planes + (axis + 2) * size;
+    for (index_t i = 0; i < boxes.size(); ++i) {
+      low[i] = boxes(i, axis);
+      high[i] = boxes(i, axis + 2);
+      if (!(least > 0 && high[i] - low[i] < least)) continue;
+      const float centre = (low[i] + high[i]) / 2;
+      low[i] = centre - half;
+      high[i] = centre + half;
+    }
+    std::fill(low + boxes.size(), low + size, 0.0f);
+    std::fill(high + boxes.size(), high + size, 0.0f);
+  }
+}
+
 }  // namespace detail
 
 inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_size> levels,
@@ -224,6 +258,7 @@ inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_
   const detail::assigner_call call(function, points, "anchors", levels, truth, matches);
   detail::check(params.candidates >= 1, function, "params.candidates", params.candidates,
                 "1 or more");
+  detail::check_region_threshold(function, params.region_threshold);
   detail::check_apart(function, "matches", matches, "anchors", anchors);
   const isa target = active_isa();
   const auto& kernels = detail::kernels<detail::assigner_kernels>(target);
@@ -239,8 +274,11 @@ inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_
   for (const grid_size& level : levels) most += std::min(candidates, level.height * level.width);
   const detail::atss_args args{call.prepare(kernels, centres, most, buffers, policy),
                                anchors.data(), candidates};
+  const detail::ignore_regions regions(truth, args.common, anchors, params.region_threshold,
+                                       buffers.extents);
   call.run(
-      matches, nullptr, policy, [&](index_t, index_t box) { kernels.atss_candidates(args, box); },
+      args.common, matches, nullptr, regions, policy,
+      [&](index_t, index_t box) { kernels.atss_candidates(args, box); },
       [&](const detail::assigned_image& image) { kernels.atss_matches(args, image); });
 }
 
@@ -266,6 +304,14 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
                 params.alpha, "a finite float, 0 or more");
   detail::check(params.beta >= 0 && detail::fits_float(params.beta), function, "params.beta",
                 params.beta, "a finite float, 0 or more");
+  detail::check(params.least_side >= 0 && detail::fits_float(params.least_side), function,
+                "params.least_side", params.least_side, "a finite float, 0 or more");
+  detail::check(params.grown_side >= 0 && detail::fits_float(params.grown_side), function,
+                "params.grown_side", params.grown_side, "a finite float, 0 or more");
+  if (params.final_top < 0 || params.final_top > params.top) {
+    detail::throw_invalid_argument(function, "params.final_top", params.final_top,
+                                   "0 to " + std::to_string(params.top) + ", params.top");
+  }
   detail::check_apart(function, "targets", targets, "matches", matches);
   call.check_result_apart("targets", targets);
   const auto check_apart_from_inputs = [&](const char* result,
@@ -293,19 +339,13 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
   args.classes = truth.classes;
   args.alpha = static_cast<float>(params.alpha);
   args.beta = static_cast<float>(params.beta);
+  args.final_top = std::min(params.final_top, most);
   args.positives = detail::grown(buffers.positives, most * boxes);
   args.metrics = detail::grown(buffers.metrics, most * boxes);
   args.greatest = detail::grown(buffers.greatest, 2 * boxes);
-  constexpr index_t more = 16;
-  float* const planes = detail::grown(buffers.planes, 4 * (boxes + more));
-  for (int k = 0; k < 4; ++k) {
-    float* const plane = planes + k * (boxes + more);
-    for (index_t i = 0; i < boxes; ++i) plane[i] = truth.boxes(i, k);
-    std::fill(plane + boxes, plane + boxes + more, 0.0f);
-    args.planes[k] = plane;
-  }
+  detail::set_search_planes(args, truth.boxes, params, buffers);
   call.run(
-      matches, targets.data(), policy,
+      args.common, matches, targets.data(), detail::ignore_regions(truth), policy,
       [&](index_t image, index_t box) { kernels.task_aligned_candidates(args, image, box); },
       [&](const detail::assigned_image& image) { kernels.task_aligned_matches(args, image); });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of fcos_loss.hpp: its parts in order. The assigner comes first. It checks the points
-// and the radius and rejects regions, before any gradient is written.
+// The function of fcos_loss.hpp: its parts in order. The assigner comes first. It checks the
+// points, the radius and the regions before any gradient is written.
 #pragma once
 
 #include <vecdet/args/loss_output.hpp>
@@ -143,11 +143,13 @@ class fcos_loss_call {
       buffers_.levels.push_back({level.height, level.width});
     index_t* const matches = grown(buffers_.matches, total_);
     index_t* const labels = grown(buffers_.labels, total_);
-    run_assign_fcos(function, anchors_, buffers_.levels, truth_, {matches, total_}, params_.radius,
+    fcos_assigner_params assigner;
+    assigner.radius = params_.radius;
+    run_assign_fcos(function, anchors_, buffers_.levels, truth_, {matches, total_}, assigner,
                     workspace_access::buffers(buffers_.assigner), policy_);
     index_t foreground = 0;
     for (index_t i = 0; i < total_; ++i) {
-      labels[i] = matches[i] < 0 ? -1 : class_of(truth_, matches[i]);
+      labels[i] = matches[i] < 0 ? matches[i] : class_of(truth_, matches[i]);
       foreground += static_cast<index_t>(matches[i] >= 0);
     }
     return foreground;

@@ -46,6 +46,17 @@ inline index_t class_of(const ground_truth& truth, index_t k) {
   return truth.classes.size() == 0 ? 0 : truth.classes[k];
 }
 
+/// Throws unless the ignore regions are divided into as many images as the boxes.
+inline void check_regions(const char* function, const ground_truth& truth) {
+  if (!truth.region_offsets.empty())
+    check_offsets(function, "truth.region_offsets", truth.region_offsets, truth.regions.size(),
+                  "the number of regions");
+  if (!truth.regions.empty() || !truth.region_offsets.empty()) {
+    check_size(function, "truth.region_offsets.size()", truth.region_offsets.size(),
+               truth.image_offsets.size(), "the size of image_offsets");
+  }
+}
+
 /// Throws unless the offsets match the boxes and each box has a class from `first_class` to
 /// `classes` - 1.
 inline void check_classified(const char* function, const ground_truth& truth, index_t classes,

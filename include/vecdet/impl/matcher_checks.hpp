@@ -39,14 +39,8 @@ inline void check_matched_truth(const char* function, const ground_truth& truth,
                   "the number of boxes");
   check_size(function, "the number of truth's images", image_count(truth), images,
              "the number of the head's images");
-  if (!truth.region_offsets.empty())
-    check_offsets(function, "truth.region_offsets", truth.region_offsets, truth.regions.size(),
-                  "the number of regions");
   look_at_boxes(function, "truth.boxes", truth.boxes);
-  if (!truth.regions.empty() || !truth.region_offsets.empty()) {
-    check_size(function, "truth.region_offsets.size()", truth.region_offsets.size(),
-               truth.image_offsets.size(), "the size of image_offsets");
-  }
+  check_regions(function, truth);
   for (index_t k = 0; k < images; ++k) {
     const index_t boxes = first_image_box(truth, k + 1) - first_image_box(truth, k);
     check(boxes <= index_t{0x7fffffff}, function, "truth.boxes.size()", boxes,

@@ -58,6 +58,17 @@ struct best_iou {
   }
 };
 
+/// Whether one of the regions covers more than `threshold` of the anchor's area.
+template <class Real, class U>
+bool is_in_region(const box_of<Real>& anchor, boxes_view<U> regions, double threshold) {
+  const Real area = rounded_product(anchor.width(), anchor.height());
+  for (index_t k = 0; k < regions.size(); ++k) {
+    const Real covered = intersection_area(load_box<Real>(regions, k), anchor) / area;
+    if (covered > static_cast<Real>(threshold)) return true;
+  }
+  return false;
+}
+
 /// Per anchor, the index of its ground-truth box, match_background or match_ignore. `best_ious`, if
 /// given, receives the best IoU of every anchor, 0 without ground-truth boxes. Anchors in `regions`
 /// are ignored.
@@ -73,19 +84,10 @@ void match_anchors(boxes_view<T> anchors, boxes_view<U> ground_truth, vector_vie
         iou(load_box<real>(ground_truth, truth), load_box<real>(anchors, anchor), params.empty);
     return params.empty == empty_union::zero && std::isnan(value) ? real(0) : value;
   };
-  const auto is_in_region = [&](index_t anchor) {
-    const box_of<real> own = load_box<real>(anchors, anchor);
-    const real area = rounded_product(own.width(), own.height());
-    for (index_t k = 0; k < regions.size(); ++k) {
-      const real covered = intersection_area(load_box<real>(regions, k), own) / area;
-      if (covered > static_cast<real>(params.region_threshold)) return true;
-    }
-    return false;
-  };
-
   std::vector<bool> in_region(static_cast<std::size_t>(anchors.size()));
   for (index_t i = 0; i < anchors.size(); ++i)
-    in_region[static_cast<std::size_t>(i)] = is_in_region(i);
+    in_region[static_cast<std::size_t>(i)] =
+        is_in_region(load_box<real>(anchors, i), regions, params.region_threshold);
   const auto takes_part = [&](index_t anchor) {
     return !params.ignore_matched || !in_region[static_cast<std::size_t>(anchor)];
   };

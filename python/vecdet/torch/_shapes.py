@@ -60,6 +60,11 @@ def _assign_task_aligned(scores, predicted, points, sizes, boxes, classes, count
     return _matches(points, counts), _matches(points, counts, torch.float32)
 
 
+def _assign_sim_ota(logits, objectness, predicted, points, sizes, strides, boxes, classes, counts,
+                    *options):
+    return _matches(points, counts), _matches(points, counts, torch.float32)
+
+
 def _match_queries(logits, boxes, targets, classes, counts, *options):
     return targets.new_empty((len(logits), options[-1], targets.shape[0]), dtype=torch.int64)
 
@@ -171,6 +176,7 @@ _SHAPES = {
     "assign_atss": lambda anchors, sizes, boxes, counts, *rest: _matches(anchors, counts),
     "assign_fcos": lambda anchors, sizes, boxes, counts, *rest: _matches(anchors, counts),
     "assign_task_aligned": _assign_task_aligned,
+    "assign_sim_ota": _assign_sim_ota,
     "match_queries": _match_queries,
     "assign_least_cost": lambda costs: costs.new_empty(costs.shape[0], dtype=torch.int64),
     "set_loss": _set_loss,

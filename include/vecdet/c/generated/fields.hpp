@@ -430,6 +430,51 @@ struct fields_of<vecdet_matcher_params> {
 };
 
 template <>
+struct fields_of<vecdet_atss_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.candidates, c.candidates, "params.candidates");
+    copy(p.region_threshold, c.region_threshold, "params.region_threshold");
+  }
+};
+
+template <>
+struct fields_of<vecdet_fcos_assigner_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.radius, c.radius, "params.radius");
+    copy(p.region_threshold, c.region_threshold, "params.region_threshold");
+  }
+};
+
+template <>
+struct fields_of<vecdet_task_aligned_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.top, c.top, "params.top");
+    copy(p.alpha, c.alpha, "params.alpha");
+    copy(p.beta, c.beta, "params.beta");
+    copy(p.least_side, c.least_side, "params.least_side");
+    copy(p.grown_side, c.grown_side, "params.grown_side");
+    copy(p.final_top, c.final_top, "params.final_top");
+  }
+};
+
+template <>
+struct fields_of<vecdet_sim_ota_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.candidates, c.candidates, "params.candidates");
+    copy(p.radius, c.radius, "params.radius");
+    copy(p.iou_weight, c.iou_weight, "params.iou_weight");
+  }
+};
+
+template <>
 struct fields_of<vecdet_balanced_sample_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>

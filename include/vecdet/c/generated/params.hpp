@@ -350,6 +350,45 @@ typedef struct vecdet_matcher_params {
   vecdet_coder_params coder;  ///< for the deltas; anchors are corners
 } vecdet_matcher_params;
 
+/// Parameters of vecdet_assign_atss().
+typedef struct vecdet_atss_params {
+  int64_t candidates;  ///< per box and level; 1 or more; default 9
+  /// an unmatched anchor is ignored if an ignore region covers more than this fraction of its area;
+  /// in [0, 1]; default 0.5
+  double region_threshold;
+} vecdet_atss_params;
+
+/// Parameters of vecdet_assign_fcos().
+typedef struct vecdet_fcos_assigner_params {
+  double radius;  ///< in anchor widths; 0 or more, a finite float; default 1.5
+  /// an unmatched anchor is ignored if an ignore region covers more than this fraction of its area;
+  /// in [0, 1]; default 0.5
+  double region_threshold;
+} vecdet_fcos_assigner_params;
+
+/// Parameters of vecdet_assign_task_aligned().
+typedef struct vecdet_task_aligned_params {
+  int64_t top;   ///< candidates per box; 1 or more; default 10
+  double alpha;  ///< Exponent of the score; 0 or more. 1 in the paper. Default 0.5.
+  double beta;   ///< exponent of the overlap; 0 or more; default 6
+  /// the search for the points in a box replaces each of its sides below this by `grown_side`; in
+  /// pixels, 0 or more, a finite float; default 0
+  double least_side;
+  /// the length of replaced sides, about the box's centre; in pixels, 0 or more, a finite float;
+  /// default 0
+  double grown_side;
+  /// after points of several boxes are assigned, each box keeps this many of its points, those with
+  /// the greatest metrics; 0: all, otherwise at most `top`; default 0
+  int64_t final_top;
+} vecdet_task_aligned_params;
+
+/// Parameters of vecdet_assign_sim_ota().
+typedef struct vecdet_sim_ota_params {
+  int64_t candidates;  ///< greatest IoUs that are summed for each box; 1 or more; default 10
+  double radius;       ///< of the centre prior, in strides; 0 or more, a finite float; default 2.5
+  double iou_weight;   ///< of the IoU's cost; 0 or more, a finite float; default 3
+} vecdet_sim_ota_params;
+
 /// Parameters of vecdet_sample_balanced(). Usual values: for an RPN, 256 with half of them
 /// positive; for a box head, 512 with a quarter of them positive.
 typedef struct vecdet_balanced_sample_params {

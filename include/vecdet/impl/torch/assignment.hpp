@@ -90,6 +90,48 @@ inline std::vector<grid_size> level_sizes_from(const char* function, at::IntArra
   return sizes;
 }
 
+/// A detector's predictions for points: scores or logits of the classes, and boxes.
+class point_predictions {
+ public:
+  point_predictions(const char* function, const char* scores_name, const at::Tensor& scores,
+                    const at::Tensor& predicted, const at::Tensor& points,
+                    at::IntArrayRef level_sizes, at::IntArrayRef box_counts) {
+    check_dense(function, "points", points);
+    check_shape(points.dim() == 2 && points.size(1) == 2, function, "points", points, "[N, 2]");
+    computed_type(function, "points", points);
+    shape_ = shape_of_matches(points.size(0), box_counts);
+    check_dense(function, scores_name, scores);
+    computed_type(function, scores_name, scores);
+    check_shape(scores.dim() == static_cast<std::int64_t>(shape_.size()) + 1 &&
+                    scores.sizes().slice(0, shape_.size()) == shape(),
+                function, scores_name, scores, "[images, N, classes] or [N, classes]");
+    check_boxes(function, "predicted", predicted);
+    computed_type(function, "predicted", predicted);
+    check_shape(
+        predicted.dim() == scores.dim() && predicted.sizes().slice(0, shape_.size()) == shape(),
+        function, "predicted", predicted, "[images, N, 4] or [N, 4]");
+    scores_.emplace_back(scores_name, scores, at::kFloat);
+    boxes_ = contiguous("predicted", predicted, at::kFloat);
+    points_ = contiguous("points", points, at::kFloat);
+    sizes_ = level_sizes_from(function, level_sizes);
+  }
+
+  /// Of the results.
+  at::IntArrayRef shape() const { return shape_; }
+  matrix_view<const float> scores() const { return scores_.front().view<float>(); }
+  boxes_view<const float> boxes() const { return aten::boxes<const float>(boxes_); }
+  matrix_view<const float> points() const {
+    return matrix<const float>(points_, points_.size(0), 2);
+  }
+  const std::vector<grid_size>& sizes() const { return sizes_; }
+
+ private:
+  std::vector<std::int64_t> shape_;
+  std::vector<rows> scores_;  ///< one
+  at::Tensor boxes_, points_;
+  std::vector<grid_size> sizes_;
+};
+
 using match_tensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 namespace cpu {
@@ -136,14 +178,16 @@ inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor& 
 template <class Assign>
 at::Tensor matches_on_grids(const char* function, const at::Tensor& anchors,
                             at::IntArrayRef level_sizes, const at::Tensor& boxes_,
-                            at::IntArrayRef box_counts, const Assign& assign) {
+                            at::IntArrayRef box_counts, const optional_tensor& regions,
+                            at::IntArrayRef region_counts, const Assign& assign) {
   return translated([&] {
     check_boxes(function, "anchors", anchors);
     check_shape(anchors.dim() == 2, function, "anchors", anchors, "[N, 4]");
     computed_type(function, "anchors", anchors);
     const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
     const std::vector<grid_size> sizes = level_sizes_from(function, level_sizes);
-    const truth_tensors truth(function, boxes_, {}, box_counts);
+    truth_tensors truth(function, boxes_, {}, box_counts);
+    truth.add_regions(function, regions, region_counts);
     const at::Tensor matches = at::empty(shape_of_matches(anchors.size(0), box_counts), at::kLong);
     assign(boxes<const float>(a), sizes, truth.view(), vector<index_t>(matches));
     return matches;
@@ -151,14 +195,18 @@ at::Tensor matches_on_grids(const char* function, const at::Tensor& anchors,
 }
 
 /// ATSS (assigners.hpp). Returns the index of the ground-truth box of each of `anchors` (N x 4
-/// corners, one per point) among all `boxes`, or -1: images x N, or N without box_counts.
+/// corners, one per point) among all `boxes`, -1 (background) or -2 (ignored): images x N, or N
+/// without box_counts.
 /// @param level_sizes height and width of each level, alternating
 /// @param candidates per box and level
+/// @param regions boxes in which unmatched anchors are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
 inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
                               const at::Tensor& boxes_, at::IntArrayRef box_counts,
+                              const optional_tensor& regions, at::IntArrayRef region_counts,
                               const atss_params& params) {
-  return matches_on_grids("assign_atss", anchors, level_sizes, boxes_, box_counts,
-                          [&](const auto&... arguments) {
+  return matches_on_grids("assign_atss", anchors, level_sizes, boxes_, box_counts, regions,
+                          region_counts, [&](const auto&... arguments) {
                             vecdet::assign_atss(arguments..., params,
                                                 thread_workspace<assigner_workspace>(), threads());
                           });
@@ -168,9 +216,10 @@ inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_s
 /// @param radius in anchor widths
 inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
                               const at::Tensor& boxes_, at::IntArrayRef box_counts,
+                              const optional_tensor& regions, at::IntArrayRef region_counts,
                               const fcos_assigner_params& params) {
-  return matches_on_grids("assign_fcos", anchors, level_sizes, boxes_, box_counts,
-                          [&](const auto&... arguments) {
+  return matches_on_grids("assign_fcos", anchors, level_sizes, boxes_, box_counts, regions,
+                          region_counts, [&](const auto&... arguments) {
                             vecdet::assign_fcos(arguments..., params,
                                                 thread_workspace<assigner_workspace>(), threads());
                           });
@@ -178,42 +227,67 @@ inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_s
 
 /// The task-aligned assigner (assigners.hpp). Returns two tensors, images x N, or N without
 /// box_counts, with one element for each of `points` (N x 2): the index of its ground-truth box
-/// among all `boxes`, or -1; and its target, or 0 without a box.
+/// among all `boxes`, -1 (background) or -2 (ignored); and its target, or 0 without a box.
 /// @param scores probabilities, images x N x classes, or N x classes
 /// @param predicted corners, images x N x 4, or N x 4
+/// @param regions boxes in which unmatched points are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
 inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     const at::Tensor& scores, const at::Tensor& predicted, const at::Tensor& points,
     at::IntArrayRef level_sizes, const at::Tensor& boxes_, const at::Tensor& classes,
-    at::IntArrayRef box_counts, const task_aligned_params& params) {
+    at::IntArrayRef box_counts, const optional_tensor& regions, at::IntArrayRef region_counts,
+    const task_aligned_params& params) {
   constexpr const char* function = "assign_task_aligned";
   return translated([&] {
-    check_dense(function, "points", points);
-    check_shape(points.dim() == 2 && points.size(1) == 2, function, "points", points, "[N, 2]");
-    computed_type(function, "points", points);
-    const std::vector<std::int64_t> shape = shape_of_matches(points.size(0), box_counts);
-    const at::IntArrayRef point_shape(shape);
-    check_dense(function, "scores", scores);
-    computed_type(function, "scores", scores);
-    check_shape(scores.dim() == static_cast<std::int64_t>(shape.size()) + 1 &&
-                    scores.sizes().slice(0, shape.size()) == point_shape,
-                function, "scores", scores, "[images, N, classes] or [N, classes]");
-    check_boxes(function, "predicted", predicted);
-    computed_type(function, "predicted", predicted);
-    check_shape(
-        predicted.dim() == scores.dim() && predicted.sizes().slice(0, shape.size()) == point_shape,
-        function, "predicted", predicted, "[images, N, 4] or [N, 4]");
-    const rows s("scores", scores, at::kFloat);
-    const at::Tensor b = contiguous("predicted", predicted, at::kFloat);
-    const at::Tensor p = contiguous("points", points, at::kFloat);
-    const std::vector<grid_size> sizes = level_sizes_from(function, level_sizes);
-    const truth_tensors truth(function, boxes_, classes, box_counts);
-    const at::Tensor matches = at::empty(shape, at::kLong), targets = at::empty(shape, at::kFloat);
+    const point_predictions given(function, "scores", scores, predicted, points, level_sizes,
+                                  box_counts);
+    truth_tensors truth(function, boxes_, classes, box_counts);
+    truth.add_regions(function, regions, region_counts);
+    const at::Tensor matches = at::empty(given.shape(), at::kLong);
+    const at::Tensor targets = at::empty(given.shape(), at::kFloat);
     task_aligned_predictions predictions;
-    predictions.scores = s.view<float>();
-    predictions.boxes = boxes<const float>(b);
-    vecdet::assign_task_aligned(predictions, matrix<const float>(p, p.size(0), 2), sizes,
-                                truth.view(), vector<index_t>(matches), vector<float>(targets),
-                                params, thread_workspace<assigner_workspace>(), threads());
+    predictions.scores = given.scores();
+    predictions.boxes = given.boxes();
+    vecdet::assign_task_aligned(predictions, given.points(), given.sizes(), truth.view(),
+                                vector<index_t>(matches), vector<float>(targets), params,
+                                thread_workspace<assigner_workspace>(), threads());
+    return std::make_tuple(matches, targets);
+  });
+}
+
+/// SimOTA (assigners.hpp). Returns matches and targets as assign_task_aligned() does.
+/// @param logits of the classes, images x N x classes, or N x classes
+/// @param objectness logits, images x N, or N
+/// @param predicted corners, images x N x 4, or N x 4
+/// @param strides one per level
+/// @param regions boxes in which unmatched points are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
+inline std::tuple<at::Tensor, at::Tensor> assign_sim_ota(
+    const at::Tensor& logits, const at::Tensor& objectness, const at::Tensor& predicted,
+    const at::Tensor& points, at::IntArrayRef level_sizes, at::ArrayRef<double> strides,
+    const at::Tensor& boxes_, const at::Tensor& classes, at::IntArrayRef box_counts,
+    const optional_tensor& regions, at::IntArrayRef region_counts, const sim_ota_params& params) {
+  constexpr const char* function = "assign_sim_ota";
+  return translated([&] {
+    const point_predictions given(function, "logits", logits, predicted, points, level_sizes,
+                                  box_counts);
+    check_dense(function, "objectness", objectness);
+    computed_type(function, "objectness", objectness);
+    check_shape(objectness.sizes() == given.shape(), function, "objectness", objectness,
+                "[images, N] or [N]");
+    const at::Tensor o = contiguous("objectness", objectness, at::kFloat);
+    truth_tensors truth(function, boxes_, classes, box_counts);
+    truth.add_regions(function, regions, region_counts);
+    const at::Tensor matches = at::empty(given.shape(), at::kLong);
+    const at::Tensor targets = at::empty(given.shape(), at::kFloat);
+    sim_ota_predictions predictions;
+    predictions.logits = given.scores();
+    predictions.objectness = vector<const float>(o);
+    predictions.boxes = given.boxes();
+    const std::vector<double> steps(strides.begin(), strides.end());
+    vecdet::assign_sim_ota(predictions, given.points(), given.sizes(), steps, truth.view(),
+                           vector<index_t>(matches), vector<float>(targets), params,
+                           thread_workspace<assigner_workspace>(), threads());
     return std::make_tuple(matches, targets);
   });
 }
@@ -240,16 +314,27 @@ inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor&,
                        new_matches(anchors, box_counts, at::kFloat));
 }
 inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
-                              at::IntArrayRef box_counts, const atss_params&) {
+                              at::IntArrayRef box_counts, const optional_tensor&, at::IntArrayRef,
+                              const atss_params&) {
   return new_matches(anchors, box_counts, at::kLong);
 }
 inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
-                              at::IntArrayRef box_counts, const fcos_assigner_params&) {
+                              at::IntArrayRef box_counts, const optional_tensor&, at::IntArrayRef,
+                              const fcos_assigner_params&) {
   return new_matches(anchors, box_counts, at::kLong);
 }
 inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     const at::Tensor&, const at::Tensor&, const at::Tensor& points, at::IntArrayRef,
-    const at::Tensor&, const at::Tensor&, at::IntArrayRef box_counts, const task_aligned_params&) {
+    const at::Tensor&, const at::Tensor&, at::IntArrayRef box_counts, const optional_tensor&,
+    at::IntArrayRef, const task_aligned_params&) {
+  return std::make_tuple(new_matches(points, box_counts, at::kLong),
+                         new_matches(points, box_counts, at::kFloat));
+}
+
+inline std::tuple<at::Tensor, at::Tensor> assign_sim_ota(
+    const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor& points,
+    at::IntArrayRef, at::ArrayRef<double>, const at::Tensor&, const at::Tensor&,
+    at::IntArrayRef box_counts, const optional_tensor&, at::IntArrayRef, const sim_ota_params&) {
   return std::make_tuple(new_matches(points, box_counts, at::kLong),
                          new_matches(points, box_counts, at::kFloat));
 }

@@ -6,12 +6,12 @@
 #include <vecdet/args/assigners.hpp>
 #include <vecdet/kernels/assigners/grid.hpp>
 #include <vecdet/kernels/assigners/pairs.hpp>
+#include <vecdet/kernels/assigners/sim_ota.hpp>
 #include <vecdet/kernels/kernels_of.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
 
-using detail::assigned_image;
 using detail::atss_args;
 using detail::task_aligned_args;
 
@@ -126,6 +126,8 @@ inline void task_aligned_candidates(const task_aligned_args& args, index_t image
   alignas(64) float score[row_lanes], metric[row_lanes];
   box_pairs pairs;
   pairs.set_all_truth(truth);
+  const float searched[4] = {args.planes[0][box], args.planes[1][box], args.planes[2][box],
+                             args.planes[3][box]};
 
   const auto compute = [&]() VECDET_INLINE_LAMBDA {
     if (size == 0) return;
@@ -147,7 +149,7 @@ inline void task_aligned_candidates(const task_aligned_args& args, index_t image
     }
     size = 0;
   };
-  for_points_within(common, truth, task_aligned_margin,
+  for_points_within(common, searched, task_aligned_margin,
                     [&](index_t first, index_t last) VECDET_INLINE_LAMBDA {
                       for (index_t i = first; i < last; ++i) {
                         pairs.set_other(size, predictions + 4 * i);
@@ -199,6 +201,43 @@ VECDET_NOINLINE inline index_t best_box_about(const task_aligned_args& args, ind
   return best;
 }
 
+/// Of the assigned points of each box, keeps the `final_top` with the greatest metrics; ties are
+/// broken by lower point. Removes the others from the list of positives and their matches. Returns
+/// how many are left. Overwrites the chosen points.
+VECDET_NOINLINE inline index_t keep_most_aligned(const task_aligned_args& args,
+                                                 const assigned_image& image, index_t count) {
+  const assigner_args& common = args.common;
+  index_t* const positives = args.positives + image.first * common.most;
+  float* const metrics = args.metrics + image.first * common.most;
+  float* const overlaps = common.values + image.first * common.most;
+  for (index_t box = image.first; box < image.last; ++box) common.counts[box] = 0;
+  const auto comes_before = [&](index_t a, index_t b) VECDET_INLINE_LAMBDA {
+    return metrics[a] > metrics[b] || (metrics[a] == metrics[b] && positives[a] < positives[b]);
+  };
+  for (index_t i = 0; i < count; ++i) {
+    const index_t box = image.matches[positives[i]];
+    index_t* const kept = common.chosen + box * common.most;
+    index_t& size = common.counts[box];
+    if (size == args.final_top && !comes_before(i, kept[size - 1])) continue;
+    index_t at = size < args.final_top ? size++ : size - 1;
+    for (; at > 0 && comes_before(i, kept[at - 1]); --at) kept[at] = kept[at - 1];
+    kept[at] = i;
+  }
+  for (index_t i = 0; i < count; ++i) image.matches[positives[i]] = -1;
+  index_t left = 0;
+  for (index_t box = image.first; box < image.last; ++box) {
+    const index_t* const kept = common.chosen + box * common.most;
+    for (index_t k = 0; k < common.counts[box]; ++k) image.matches[positives[kept[k]]] = box;
+  }
+  for (index_t i = 0; i < count; ++i) {
+    if (image.matches[positives[i]] < 0) continue;
+    positives[left] = positives[i];
+    metrics[left] = metrics[i];
+    overlaps[left++] = overlaps[i];
+  }
+  return left;
+}
+
 inline void task_aligned_matches(const task_aligned_args& args, const assigned_image& image) {
   const assigner_args& common = args.common;
   index_t* const matches = image.matches;
@@ -217,13 +256,11 @@ inline void task_aligned_matches(const task_aligned_args& args, const assigned_i
     }
   }
 
-  // The overlap and the metric of each point with its assigned box, and the greatest of each per
-  // box.
+  // The overlap and the metric of each point with its assigned box.
   const float* const predictions = args.predictions + 4 * image.image * common.point_count;
   const float* const scores = args.scores + image.image * common.point_count * args.stride;
   float* const metrics = args.metrics + image.first * common.most;
-  float* const greatest = args.greatest;  // of the metric and of the overlap, per box
-  for (index_t i = 2 * image.first; i < 2 * image.last; ++i) greatest[i] = 0;
+  float* const overlaps = common.values + image.first * common.most;
   box_pairs pairs, about;
   alignas(64) float score[row_lanes], metric[row_lanes];
   for (index_t first = 0; first < count; first += row_lanes) {
@@ -242,10 +279,17 @@ inline void task_aligned_matches(const task_aligned_args& args, const assigned_i
     alignment_metrics(score, pairs.overlap, args.alpha, args.beta, metric);
     for (int k = 0; k < size; ++k) {
       metrics[first + k] = metric[k];
-      float* const box_greatest = greatest + 2 * matches[positives[first + k]];
-      if (metric[k] > box_greatest[0]) box_greatest[0] = metric[k];
-      if (pairs.overlap[k] > box_greatest[1]) box_greatest[1] = pairs.overlap[k];
+      overlaps[first + k] = pairs.overlap[k];
     }
+  }
+  if (args.final_top > 0) count = keep_most_aligned(args, image, count);
+
+  float* const greatest = args.greatest;  // of the metric and of the overlap, per box
+  for (index_t i = 2 * image.first; i < 2 * image.last; ++i) greatest[i] = 0;
+  for (index_t i = 0; i < count; ++i) {
+    float* const box_greatest = greatest + 2 * matches[positives[i]];
+    if (metrics[i] > box_greatest[0]) box_greatest[0] = metrics[i];
+    if (overlaps[i] > box_greatest[1]) box_greatest[1] = overlaps[i];
   }
   for (index_t i = 0; i < count; ++i) {
     const float* const box_greatest = greatest + 2 * matches[positives[i]];
@@ -263,6 +307,10 @@ struct kernels_of<detail::assigner_kernels> {
     k.atss_matches = atss_matches;
     k.task_aligned_candidates = task_aligned_candidates;
     k.task_aligned_matches = task_aligned_matches;
+    k.sim_ota_near = sim_ota_near;
+    k.sim_ota_background = sim_ota_background;
+    k.sim_ota_choose = sim_ota_choose;
+    k.sim_ota_matches = sim_ota_matches;
     return k;
   }
 };

@@ -23,6 +23,7 @@ using match_anchors = plain_operator<&flat::match_anchors<&cpu::match_anchors>>;
 using assign_atss = plain_operator<&flat::assign_atss<&cpu::assign_atss>>;
 using assign_fcos = plain_operator<&flat::assign_fcos<&cpu::assign_fcos>>;
 using assign_task_aligned = plain_operator<&flat::assign_task_aligned<&cpu::assign_task_aligned>>;
+using assign_sim_ota = plain_operator<&flat::assign_sim_ota<&cpu::assign_sim_ota>>;
 
 }  // namespace operators
 }  // namespace aten
@@ -48,21 +49,36 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> match_anchors(const at::Tensor& a
 }
 
 at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-    const at::Tensor& boxes, at::IntArrayRef box_counts, std::int64_t candidates) {
-  return operators::assign_atss::call(anchors, level_sizes, boxes, box_counts, candidates);
+    const at::Tensor& boxes, at::IntArrayRef box_counts, std::int64_t candidates,
+    double region_threshold, const at::Tensor& regions, at::IntArrayRef region_counts) {
+  return operators::assign_atss::call(anchors, level_sizes, boxes, box_counts, candidates,
+      region_threshold, regions, region_counts);
 }
 
 at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-    const at::Tensor& boxes, at::IntArrayRef box_counts, double radius) {
-  return operators::assign_fcos::call(anchors, level_sizes, boxes, box_counts, radius);
+    const at::Tensor& boxes, at::IntArrayRef box_counts, double radius, double region_threshold,
+    const at::Tensor& regions, at::IntArrayRef region_counts) {
+  return operators::assign_fcos::call(anchors, level_sizes, boxes, box_counts, radius,
+      region_threshold, regions, region_counts);
 }
 
 std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor& scores,
     const at::Tensor& predicted, const at::Tensor& points, at::IntArrayRef level_sizes,
     const at::Tensor& boxes, const at::Tensor& classes, at::IntArrayRef box_counts,
-    std::int64_t top, double alpha, double beta) {
+    std::int64_t top, double alpha, double beta, double least_side, double grown_side,
+    std::int64_t final_top, const at::Tensor& regions, at::IntArrayRef region_counts) {
   return operators::assign_task_aligned::call(scores, predicted, points, level_sizes, boxes,
-      classes, box_counts, top, alpha, beta);
+      classes, box_counts, top, alpha, beta, least_side, grown_side, final_top, regions,
+      region_counts);
+}
+
+std::tuple<at::Tensor, at::Tensor> assign_sim_ota(const at::Tensor& logits,
+    const at::Tensor& objectness, const at::Tensor& predicted, const at::Tensor& points,
+    at::IntArrayRef level_sizes, at::ArrayRef<double> strides, const at::Tensor& boxes,
+    const at::Tensor& classes, at::IntArrayRef box_counts, std::int64_t candidates, double radius,
+    double iou_weight, const at::Tensor& regions, at::IntArrayRef region_counts) {
+  return operators::assign_sim_ota::call(logits, objectness, predicted, points, level_sizes,
+      strides, boxes, classes, box_counts, candidates, radius, iou_weight, regions, region_counts);
 }
 
 }  // namespace ops
@@ -85,22 +101,33 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
   operators::assign_atss::define(
       m,
       "assign_atss(Tensor anchors, int[] level_sizes, Tensor boxes, int[] box_counts=[], int "
-      "candidates=9) -> Tensor");
+      "candidates=9, float region_threshold=0.5, Tensor? regions=None, int[] region_counts=[]) "
+      "-> Tensor");
   operators::assign_atss::define_shapes<&flat::assign_atss<&meta::assign_atss>>(m);
   operators::assign_atss::define_autocast<>(m);
   operators::assign_fcos::define(
       m,
       "assign_fcos(Tensor anchors, int[] level_sizes, Tensor boxes, int[] box_counts=[], float "
-      "radius=1.5) -> Tensor");
+      "radius=1.5, float region_threshold=0.5, Tensor? regions=None, int[] region_counts=[]) ->"
+      " Tensor");
   operators::assign_fcos::define_shapes<&flat::assign_fcos<&meta::assign_fcos>>(m);
   operators::assign_fcos::define_autocast<>(m);
   operators::assign_task_aligned::define(
       m,
       "assign_task_aligned(Tensor scores, Tensor predicted, Tensor points, int[] level_sizes, "
       "Tensor boxes, Tensor classes, int[] box_counts=[], int top=10, float alpha=0.5, float "
-      "beta=6.0) -> (Tensor, Tensor)");
+      "beta=6.0, float least_side=0.0, float grown_side=0.0, int final_top=0, Tensor? "
+      "regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
   operators::assign_task_aligned::define_shapes<&flat::assign_task_aligned<&meta::assign_task_aligned>>(m);
   operators::assign_task_aligned::define_autocast<>(m);
+  operators::assign_sim_ota::define(
+      m,
+      "assign_sim_ota(Tensor logits, Tensor objectness, Tensor predicted, Tensor points, int[] "
+      "level_sizes, float[] strides, Tensor boxes, Tensor classes, int[] box_counts=[], int "
+      "candidates=10, float radius=2.5, float iou_weight=3.0, Tensor? regions=None, int[] "
+      "region_counts=[]) -> (Tensor, Tensor)");
+  operators::assign_sim_ota::define_shapes<&flat::assign_sim_ota<&meta::assign_sim_ota>>(m);
+  operators::assign_sim_ota::define_autocast<>(m);
 }
 
 }  // namespace

@@ -48,29 +48,67 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> match_anchors(const at::Tensor& a
     std::int64_t ignore = -2);
 
 /// ATSS (assigners.hpp). Returns the index of the ground-truth box of each of `anchors` (N x 4
-/// corners, one per point) among all `boxes`, or -1: images x N, or N without box_counts.
+/// corners, one per point) among all `boxes`, -1 (background) or -2 (ignored): images x N, or N
+/// without box_counts.
 /// @param level_sizes height and width of each level, alternating
 /// @param candidates per box and level
+/// @param regions boxes in which unmatched anchors are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
+/// @param region_threshold an unmatched anchor is ignored if an ignore region covers more than this
+///     fraction of its area; in [0, 1]
 at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-    const at::Tensor& boxes, at::IntArrayRef box_counts = {}, std::int64_t candidates = 9);
+    const at::Tensor& boxes, at::IntArrayRef box_counts = {}, std::int64_t candidates = 9,
+    double region_threshold = 0.5, const at::Tensor& regions = {},
+    at::IntArrayRef region_counts = {});
 
 /// The same for FCOS's assigner (assigners.hpp), with torchvision's centre sampling.
 /// @param radius in anchor widths
+/// @param region_threshold an unmatched anchor is ignored if an ignore region covers more than this
+///     fraction of its area; in [0, 1]
 at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-    const at::Tensor& boxes, at::IntArrayRef box_counts = {}, double radius = 1.5);
+    const at::Tensor& boxes, at::IntArrayRef box_counts = {}, double radius = 1.5,
+    double region_threshold = 0.5, const at::Tensor& regions = {},
+    at::IntArrayRef region_counts = {});
 
 /// The task-aligned assigner (assigners.hpp). Returns two tensors, images x N, or N without
 /// box_counts, with one element for each of `points` (N x 2): the index of its ground-truth box
-/// among all `boxes`, or -1; and its target, or 0 without a box.
+/// among all `boxes`, -1 (background) or -2 (ignored); and its target, or 0 without a box.
 /// @param scores probabilities, images x N x classes, or N x classes
 /// @param predicted corners, images x N x 4, or N x 4
+/// @param regions boxes in which unmatched points are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
 /// @param top candidates per box; 1 or more
 /// @param alpha exponent of the score; 0 or more. 1 in the paper
 /// @param beta exponent of the overlap; 0 or more
+/// @param least_side the search for the points in a box replaces each of its sides below this by
+///     `grown_side`; in pixels, 0 or more, a finite float
+/// @param grown_side the length of replaced sides, about the box's centre; in pixels, 0 or more, a
+///     finite float
+/// @param final_top after points of several boxes are assigned, each box keeps this many of its
+///     points, those with the greatest metrics; 0: all, otherwise at most `top`
 std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor& scores,
     const at::Tensor& predicted, const at::Tensor& points, at::IntArrayRef level_sizes,
     const at::Tensor& boxes, const at::Tensor& classes, at::IntArrayRef box_counts = {},
-    std::int64_t top = 10, double alpha = 0.5, double beta = 6);
+    std::int64_t top = 10, double alpha = 0.5, double beta = 6, double least_side = 0,
+    double grown_side = 0, std::int64_t final_top = 0, const at::Tensor& regions = {},
+    at::IntArrayRef region_counts = {});
+
+/// SimOTA (assigners.hpp). Returns matches and targets as assign_task_aligned() does.
+/// @param logits of the classes, images x N x classes, or N x classes
+/// @param objectness logits, images x N, or N
+/// @param predicted corners, images x N x 4, or N x 4
+/// @param strides one per level
+/// @param regions boxes in which unmatched points are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
+/// @param candidates greatest IoUs that are summed for each box; 1 or more
+/// @param radius of the centre prior, in strides; 0 or more, a finite float
+/// @param iou_weight of the IoU's cost; 0 or more, a finite float
+std::tuple<at::Tensor, at::Tensor> assign_sim_ota(const at::Tensor& logits,
+    const at::Tensor& objectness, const at::Tensor& predicted, const at::Tensor& points,
+    at::IntArrayRef level_sizes, at::ArrayRef<double> strides, const at::Tensor& boxes,
+    const at::Tensor& classes, at::IntArrayRef box_counts = {}, std::int64_t candidates = 10,
+    double radius = 2.5, double iou_weight = 3, const at::Tensor& regions = {},
+    at::IntArrayRef region_counts = {});
 
 }  // namespace ops
 }  // namespace VECDET_ABI

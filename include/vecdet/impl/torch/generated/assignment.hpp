@@ -40,30 +40,53 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> match_anchors(const at::Tensor& a
 
 template <auto Function>
 at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-    const at::Tensor& boxes, at::IntArrayRef box_counts, std::int64_t candidates) {
+    const at::Tensor& boxes, at::IntArrayRef box_counts, std::int64_t candidates,
+    double region_threshold, const optional_tensor& regions, at::IntArrayRef region_counts) {
   atss_params params;
   params.candidates = candidates;
-  return Function(anchors, level_sizes, boxes, box_counts, params);
+  params.region_threshold = region_threshold;
+  return Function(anchors, level_sizes, boxes, box_counts, regions, region_counts, params);
 }
 
 template <auto Function>
 at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-    const at::Tensor& boxes, at::IntArrayRef box_counts, double radius) {
+    const at::Tensor& boxes, at::IntArrayRef box_counts, double radius, double region_threshold,
+    const optional_tensor& regions, at::IntArrayRef region_counts) {
   fcos_assigner_params params;
   params.radius = radius;
-  return Function(anchors, level_sizes, boxes, box_counts, params);
+  params.region_threshold = region_threshold;
+  return Function(anchors, level_sizes, boxes, box_counts, regions, region_counts, params);
 }
 
 template <auto Function>
 std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor& scores,
     const at::Tensor& predicted, const at::Tensor& points, at::IntArrayRef level_sizes,
     const at::Tensor& boxes, const at::Tensor& classes, at::IntArrayRef box_counts,
-    std::int64_t top, double alpha, double beta) {
+    std::int64_t top, double alpha, double beta, double least_side, double grown_side,
+    std::int64_t final_top, const optional_tensor& regions, at::IntArrayRef region_counts) {
   task_aligned_params params;
   params.top = top;
   params.alpha = alpha;
   params.beta = beta;
-  return Function(scores, predicted, points, level_sizes, boxes, classes, box_counts, params);
+  params.least_side = least_side;
+  params.grown_side = grown_side;
+  params.final_top = final_top;
+  return Function(scores, predicted, points, level_sizes, boxes, classes, box_counts, regions,
+      region_counts, params);
+}
+
+template <auto Function>
+std::tuple<at::Tensor, at::Tensor> assign_sim_ota(const at::Tensor& logits,
+    const at::Tensor& objectness, const at::Tensor& predicted, const at::Tensor& points,
+    at::IntArrayRef level_sizes, at::ArrayRef<double> strides, const at::Tensor& boxes,
+    const at::Tensor& classes, at::IntArrayRef box_counts, std::int64_t candidates, double radius,
+    double iou_weight, const optional_tensor& regions, at::IntArrayRef region_counts) {
+  sim_ota_params params;
+  params.candidates = candidates;
+  params.radius = radius;
+  params.iou_weight = iou_weight;
+  return Function(logits, objectness, predicted, points, level_sizes, strides, boxes, classes,
+      box_counts, regions, region_counts, params);
 }
 
 }  // namespace flat

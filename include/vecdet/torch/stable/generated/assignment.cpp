@@ -29,27 +29,42 @@ void define_assignment(library& library) {
       &boxed<&flat::match_anchors<&cpu::match_anchors>>::call);
   library.define(
       "assign_atss(Tensor anchors, int[] level_sizes, Tensor boxes, int[] box_counts=[], int "
-      "candidates=9) -> Tensor");
+      "candidates=9, float region_threshold=0.5, Tensor? regions=None, int[] region_counts=[]) "
+      "-> Tensor");
   library.define(
       "_assign_atss(Tensor anchors, int[] level_sizes, Tensor boxes, int[] box_counts, int "
-      "candidates) -> Tensor",
+      "candidates, float region_threshold, Tensor? regions, int[] region_counts) -> Tensor",
       &boxed<&flat::assign_atss<&cpu::assign_atss>>::call);
   library.define(
       "assign_fcos(Tensor anchors, int[] level_sizes, Tensor boxes, int[] box_counts=[], float "
-      "radius=1.5) -> Tensor");
+      "radius=1.5, float region_threshold=0.5, Tensor? regions=None, int[] region_counts=[]) ->"
+      " Tensor");
   library.define(
       "_assign_fcos(Tensor anchors, int[] level_sizes, Tensor boxes, int[] box_counts, float "
-      "radius) -> Tensor",
+      "radius, float region_threshold, Tensor? regions, int[] region_counts) -> Tensor",
       &boxed<&flat::assign_fcos<&cpu::assign_fcos>>::call);
   library.define(
       "assign_task_aligned(Tensor scores, Tensor predicted, Tensor points, int[] level_sizes, "
       "Tensor boxes, Tensor classes, int[] box_counts=[], int top=10, float alpha=0.5, float "
-      "beta=6.0) -> (Tensor, Tensor)");
+      "beta=6.0, float least_side=0.0, float grown_side=0.0, int final_top=0, Tensor? "
+      "regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
   library.define(
       "_assign_task_aligned(Tensor scores, Tensor predicted, Tensor points, int[] level_sizes, "
-      "Tensor boxes, Tensor classes, int[] box_counts, int top, float alpha, float beta) -> "
+      "Tensor boxes, Tensor classes, int[] box_counts, int top, float alpha, float beta, float "
+      "least_side, float grown_side, int final_top, Tensor? regions, int[] region_counts) -> "
       "(Tensor, Tensor)",
       &boxed<&flat::assign_task_aligned<&cpu::assign_task_aligned>>::call);
+  library.define(
+      "assign_sim_ota(Tensor logits, Tensor objectness, Tensor predicted, Tensor points, int[] "
+      "level_sizes, float[] strides, Tensor boxes, Tensor classes, int[] box_counts=[], int "
+      "candidates=10, float radius=2.5, float iou_weight=3.0, Tensor? regions=None, int[] "
+      "region_counts=[]) -> (Tensor, Tensor)");
+  library.define(
+      "_assign_sim_ota(Tensor logits, Tensor objectness, Tensor predicted, Tensor points, int[]"
+      " level_sizes, float[] strides, Tensor boxes, Tensor classes, int[] box_counts, int "
+      "candidates, float radius, float iou_weight, Tensor? regions, int[] region_counts) -> "
+      "(Tensor, Tensor)",
+      &boxed<&flat::assign_sim_ota<&cpu::assign_sim_ota>>::call);
 }
 
 }  // namespace stable
