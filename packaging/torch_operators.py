@@ -118,7 +118,7 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
             "allow_low_quality alpha gamma loss beta weights size_limit scale regions "
             "region_counts")),
     ]),
-    "boxes": (["boxes.hpp", "box_formats.hpp", "rotated_boxes.hpp"], [
+    "boxes": (["boxes.hpp", "box_formats.hpp", "rotated_boxes.hpp", "prob_iou.hpp"], [
         Operator("encode_boxes"),
         Operator("decode_boxes", autocast=(0,), without=(
             "weight_x", "weight_y", "weight_w", "weight_h", "clamp", "anchors")),
@@ -132,6 +132,8 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
         Operator("large_boxes", autocast=None, has_shapes=False),
         Operator("pairwise_rotated_iou"),
         Operator("elementwise_rotated_iou"),
+        Operator("pairwise_prob_iou"),
+        Operator("elementwise_prob_iou"),
         Operator("convert_rotated_boxes", autocast=None,
                  in_schema={"from": "in_fmt", "to": "out_fmt"}),
         Operator("rotated_box_areas", autocast=None),
@@ -142,6 +144,7 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
         Operator("nms", has_shapes=False),
         Operator("batched_nms", has_shapes=False),
         Operator("rotated_nms", has_shapes=False),
+        Operator("prob_iou_nms", has_shapes=False),
         Operator("soft_nms", has_shapes=False, renamed={"method": "decay"}, without=("plus_one",)),
         Operator("filter_topk", autocast=(0,), has_shapes=False),
         Operator("postprocess", autocast=(0, 1, 11), has_shapes=False,

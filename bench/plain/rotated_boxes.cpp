@@ -71,6 +71,27 @@ inline float iou_of(const turned_box& p, const turned_box& q) {
   return both / (p.w * p.h + q.w * q.h - both);
 }
 
+/// The Gaussian of a box: centre, elements of the covariance matrix, root of its determinant.
+struct gaussian {
+  float x, y, a, b, c, root;
+};
+
+inline gaussian gaussian_of(const float* box) {
+  const turned_box t = turned(box);
+  const float p = t.w * t.w / 12, q = t.h * t.h / 12, c = t.cosine, s = t.sine;
+  return {t.x, t.y, p * c * c + q * s * s, p * s * s + q * c * c, (p - q) * c * s, t.w * t.h / 12};
+}
+
+inline float prob_iou_of(const gaussian& p, const gaussian& q) {
+  constexpr float epsilon = 1e-7f;
+  const float a = p.a + q.a, b = p.b + q.b, c = p.c + q.c, dx = q.x - p.x, dy = q.y - p.y;
+  const float det = a * b - c * c;
+  const float m = (a * dy * dy + b * dx * dx - 2 * c * dx * dy) / (4 * (det + epsilon));
+  const float power = m + 0.5f * std::log(det / (4 * p.root * q.root + epsilon) + epsilon);
+  const float bounded = std::min(std::max(power, epsilon), 100.0f);
+  return 1 - std::sqrt(1 - std::exp(-bounded) + epsilon);
+}
+
 }  // namespace
 
 void plain_pairwise_rotated_iou(const float* a, std::int64_t rows, const float* b,
@@ -100,6 +121,33 @@ void plain_rotated_nms(const float* boxes, const float* scores, std::int64_t cou
     });
     if (keeps) kept.push_back(box);
     is_kept[i] = keeps;
+  }
+}
+
+void plain_pairwise_prob_iou(const float* a, std::int64_t rows, const float* b, std::int64_t cols,
+                             float* out) {
+  std::vector<gaussian> others;
+  for (std::int64_t j = 0; j < cols; ++j) others.push_back(gaussian_of(b + 5 * j));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const gaussian p = gaussian_of(a + 5 * i);
+    for (std::int64_t j = 0; j < cols; ++j)
+      out[i * cols + j] = prob_iou_of(p, others[static_cast<std::size_t>(j)]);
+  }
+}
+
+void plain_prob_iou_nms(const float* boxes, const float* scores, std::int64_t count,
+                        float iou_threshold, std::int64_t* is_kept) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t a, std::int64_t b) { return scores[a] > scores[b]; });
+  std::vector<gaussian> better;
+  for (const std::int64_t i : order) {
+    const gaussian box = gaussian_of(boxes + 5 * i);
+    is_kept[i] = std::none_of(better.begin(), better.end(), [&](const gaussian& other) {
+      return prob_iou_of(other, box) >= iou_threshold;
+    });
+    better.push_back(box);
   }
 }
 

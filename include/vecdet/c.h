@@ -328,6 +328,16 @@ vecdet_status vecdet_pairwise_rotated_iou(vecdet_dtype type, const void* a, int6
 vecdet_status vecdet_elementwise_rotated_iou(vecdet_dtype type, const void* a, const void* b,
     int64_t count, vecdet_angle_convention angles, vecdet_empty_iou empty, void* out);
 
+/// Writes the ProbIoU of rotated box i of `a` and rotated box j of `b` to out[i * out_stride + j].
+/// Boxes are N x 5: centre, width, height, angle. The type is float or double.
+vecdet_status vecdet_pairwise_prob_iou(vecdet_dtype type, const void* a, int64_t a_count, const
+    void* b, int64_t b_count, vecdet_angle_convention angles, void* out, int64_t out_stride);
+
+/// Writes the ProbIoU of rotated box i of `a` and rotated box i of `b` to out[i]. The type is float
+/// or double.
+vecdet_status vecdet_elementwise_prob_iou(vecdet_dtype type, const void* a, const void* b, int64_t
+    count, vecdet_angle_convention angles, void* out);
+
 /// Converts rotated boxes from one format to another. A box has 5 numbers, in
 /// VECDET_ROTATED_XYXYXYXY 8 and in VECDET_ROTATED_XYXY 4. `out` may not share memory with `boxes`.
 /// The type is float or double.
@@ -1049,9 +1059,10 @@ typedef enum vecdet_nms_order {
   VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
 } vecdet_nms_order;
 
-/// Parameters of vecdet_nms(), vecdet_batched_nms() and vecdet_rotated_nms(). Going down the
-/// scores, a box is kept unless a kept box of its class and image overlaps it by more than the
-/// threshold. The defaults are those of torchvision's NMS with a threshold of 0.5.
+/// Parameters of vecdet_nms(), vecdet_batched_nms(), vecdet_rotated_nms() and
+/// vecdet_prob_iou_nms(). Going down the scores, a box is kept unless a kept box of its class and
+/// image overlaps it by more than the threshold. The defaults are those of torchvision's NMS with a
+/// threshold of 0.5.
 typedef struct vecdet_nms_params {
   double iou_threshold;  ///< in [0, 1]; default 0.5
   int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
@@ -1126,6 +1137,9 @@ vecdet_nms_params vecdet_nms_params_onnx(double iou_threshold, int64_t max_per_c
 /// by coordinates.
 vecdet_nms_params vecdet_nms_params_sahi(double match_threshold, int smaller_area);
 
+/// NMS of rotated boxes in ultralytics, for vecdet_prob_iou_nms().
+vecdet_nms_params vecdet_nms_params_ultralytics_obb(double iou_threshold);
+
 /// cv::dnn::NMSBoxes with eta 1 and top_k 0. Rectangles are given by their corners, in double, or
 /// in float with integer coordinates and areas up to 2^23.
 vecdet_nms_params vecdet_nms_params_opencv(double iou_threshold, double score_threshold);
@@ -1147,6 +1161,12 @@ vecdet_status vecdet_batched_nms(vecdet_dtype type, const void* boxes, const voi
 /// IoU. The type is float or double. Format, overlap and plus_one of `params` must be the defaults.
 /// Otherwise as vecdet_batched_nms().
 vecdet_status vecdet_rotated_nms(vecdet_dtype type, const void* boxes, const void* scores, const
+    int64_t* classes, const int64_t* images, int64_t count, vecdet_angle_convention angles, const
+    vecdet_nms_params* params, vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count);
+
+/// NMS of rotated boxes by their ProbIoU in ultralytics' rule, where suppressed boxes suppress
+/// others, too. Otherwise as vecdet_rotated_nms().
+vecdet_status vecdet_prob_iou_nms(vecdet_dtype type, const void* boxes, const void* scores, const
     int64_t* classes, const int64_t* images, int64_t count, vecdet_angle_convention angles, const
     vecdet_nms_params* params, vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count);
 

@@ -60,8 +60,9 @@ from ._nms import MergedBoxes, batched_nms, merge_boxes, nms, soft_nms
 from ._queries import assign_least_cost, match_queries, set_loss_and_grad
 from ._sequences import CtcBeam, CtcText, ctc_beams, ctc_greedy
 from ._settings import active_isa, detected_isa, set_isa, set_threads
-from ._rotated import (elementwise_rotated_iou, rotated_box_area, rotated_box_convert,
-                       rotated_box_iou, rotated_nms)
+from ._rotated import (elementwise_prob_iou, elementwise_rotated_iou, pairwise_prob_iou,
+                       prob_iou_nms, rotated_box_area, rotated_box_convert, rotated_box_iou,
+                       rotated_nms)
 from ._targets import (AnchorIndex, assign_atss, assign_fcos, assign_task_aligned, count_foreground,
                        make_anchors, make_points, make_ssd_anchors, match_anchors, sample_balanced)
 
@@ -83,11 +84,12 @@ __all__ = [
     "decode_distribution_boxes", "decode_distributions", "deformable_attention",
     "deformable_attention_grad", "detected_isa", "distance_box_iou", "distance_box_iou_loss",
     "distance_box_iou_loss_and_grad", "distribution_focal_loss", "distribution_focal_loss_and_grad",
-    "elementwise_iou", "elementwise_rotated_iou", "encode_boxes", "encode_distances", "filter_topk",
-    "generalized_box_iou", "generalized_box_iou_loss", "generalized_box_iou_loss_and_grad",
-    "letterbox", "make_anchors", "make_points", "make_ssd_anchors", "masks_from_prototypes",
-    "match_anchors", "match_queries", "merge_boxes", "multiscale_roi_align", "nms", "paste_masks",
-    "postprocess", "postprocess_box_head", "postprocess_detr", "postprocess_yolo", "profile",
+    "elementwise_iou", "elementwise_prob_iou", "elementwise_rotated_iou", "encode_boxes",
+    "encode_distances", "filter_topk", "generalized_box_iou", "generalized_box_iou_loss",
+    "generalized_box_iou_loss_and_grad", "letterbox", "make_anchors", "make_points",
+    "make_ssd_anchors", "masks_from_prototypes", "match_anchors", "match_queries", "merge_boxes",
+    "multiscale_roi_align", "nms", "pairwise_prob_iou", "paste_masks", "postprocess",
+    "postprocess_box_head", "postprocess_detr", "postprocess_yolo", "prob_iou_nms", "profile",
     "pyramid_levels", "quality_focal_loss", "quality_focal_loss_and_grad", "regression_loss",
     "regression_loss_and_grad", "remove_small_boxes", "roi_align", "roi_align_grad",
     "rotated_box_area", "rotated_box_convert", "rotated_box_iou", "rotated_nms", "sample_balanced",

@@ -586,6 +586,10 @@ FUNCTIONS = {
         c_int, c_void_p, c_int64, c_void_p, c_int64, c_int, c_int, c_void_p, c_int64]),
     "vecdet_elementwise_rotated_iou": (c_int, [
         c_int, c_void_p, c_void_p, c_int64, c_int, c_int, c_void_p]),
+    "vecdet_pairwise_prob_iou": (c_int, [
+        c_int, c_void_p, c_int64, c_void_p, c_int64, c_int, c_void_p, c_int64]),
+    "vecdet_elementwise_prob_iou": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_int, c_void_p]),
     "vecdet_convert_rotated_boxes": (c_int, [
         c_int, c_void_p, c_int64, c_int, c_int, c_int, c_void_p]),
     "vecdet_rotated_box_areas": (c_int, [
@@ -739,6 +743,8 @@ FUNCTIONS = {
         c_double, c_int64, c_int]),
     "vecdet_nms_params_sahi": (nms_params, [
         c_double, c_int]),
+    "vecdet_nms_params_ultralytics_obb": (nms_params, [
+        c_double]),
     "vecdet_nms_params_opencv": (nms_params, [
         c_double, c_double]),
     "vecdet_nms": (c_int, [
@@ -747,6 +753,9 @@ FUNCTIONS = {
         c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p,
         c_void_p]),
     "vecdet_rotated_nms": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p, c_void_p,
+        c_void_p, c_void_p]),
+    "vecdet_prob_iou_nms": (c_int, [
         c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p, c_void_p,
         c_void_p, c_void_p]),
     "vecdet_soft_nms_params_default": (soft_nms_params, []),

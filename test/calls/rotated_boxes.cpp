@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalogue.hpp"
+#include <vecdet/prob_iou.hpp>
+#include <vecdet/prob_iou_nms.hpp>
 #include <vecdet/rotated_boxes.hpp>
 #include <vecdet/rotated_nms.hpp>
 
@@ -52,6 +54,9 @@ struct pairwise_calls {
               pairwise_rotated_iou(a.in(), b.in(), angle_convention::torchvision, out.out(), empty,
                                    policy);
             });
+    c.add("pairwise_prob_iou/", reads(a, b).writes(out), [=](threading policy) {
+      pairwise_prob_iou(a.in(), b.in(), angle_convention::torchvision, out.out(), policy);
+    });
   }
 };
 
@@ -75,6 +80,10 @@ struct elementwise_calls {
               elementwise_rotated_iou(a.in(), b.in(), angle_convention::ultralytics,
                                       vector_view<T>(out), empty, policy);
             });
+    c.add("elementwise_prob_iou/", reads(a, b).writes(out), [=](threading policy) {
+      elementwise_prob_iou(a.in(), b.in(), angle_convention::ultralytics, vector_view<T>(out),
+                           policy);
+    });
     c.add("rotated_box_areas/boxes", reads(a).writes(out),
           [=](threading policy) { rotated_box_areas(a.in(), vector_view<T>(out), policy); });
   }
@@ -143,6 +152,21 @@ struct rotated_nms_calls {
     c.add("rotated_nms//vector", reads(boxes, found.scores), [this](threading policy) {
       return rotated_nms(boxes.in(), vector_view<const T>(found.scores), {}, angles, nms_params{},
                          policy);
+    });
+    c.add("prob_iou_nms/", reads(boxes, found.scores), [this](threading policy) {
+      return prob_iou_nms(boxes.in(), vector_view<const T>(found.scores), {}, angles,
+                          nms_params::ultralytics_obb(0.7), workspace, policy);
+    });
+    c.add("prob_iou_nms//classes", reads(boxes, found.scores, found.classes),
+          [this](threading policy) {
+            nms_groups groups;
+            groups.classes = found.classes;
+            return prob_iou_nms(boxes.in(), vector_view<const T>(found.scores), groups, angles,
+                                nms_params(0.3), workspace, policy);
+          });
+    c.add("prob_iou_nms//vector", reads(boxes, found.scores), [this](threading policy) {
+      return prob_iou_nms(boxes.in(), vector_view<const T>(found.scores), {}, angles, nms_params{},
+                          policy);
     });
   }
 };

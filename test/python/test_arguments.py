@@ -803,6 +803,8 @@ class YoloExtras(unittest.TestCase):
             "postprocess_detr": lambda **lists: vecdet.postprocess_detr(logits, boxes, [(9, 9)],
                                                                         **lists),
             "batched_nms": lambda **lists: vecdet.batched_nms(corners, scores, [0, 1], 0.5, **lists),
+            "prob_iou_nms": lambda **lists: vecdet.prob_iou_nms(rotated, scores, 0.5, "opencv",
+                                                                [0, 1], **lists),
             "rotated_nms": lambda **lists: vecdet.rotated_nms(rotated, scores, 0.5, "opencv", [0, 1],
                                                               **lists)}
         for name, call in calls.items():

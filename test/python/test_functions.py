@@ -267,6 +267,38 @@ class Boxes(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, r"rotated_nms: boxes.shape is \[200, 4\]"):
             vecdet.rotated_nms(boxes[:, :4], scores, 0.5, "opencv")
 
+    def test_prob_iou(self):
+        for dtype, within in ((np.float32, 1e-5), (np.float64, 1e-10)):
+            boxes = np.c_[generator.random((200, 2)) * 60, generator.random((200, 2)) * 30 + 1,
+                          generator.random((200, 1)) * 6].astype(dtype)
+            scores, classes = generator.random(200).astype(dtype), generator.integers(0, 3, 200)
+            x, y, w, h, angle = boxes.astype(np.float64).T
+            p, q, c, s = w ** 2 / 12, h ** 2 / 12, np.cos(angle), np.sin(angle)
+            a, b, c = (np.add.outer(each, each) for each in (
+                p * c * c + q * s * s, p * s * s + q * c * c, (p - q) * c * s))
+            dx, dy, det = np.subtract.outer(x, x), np.subtract.outer(y, y), a * b - c * c
+            power = ((a * dy ** 2 + b * dx ** 2 - 2 * c * dx * dy) / (4 * (det + 1e-7)) + np.log(
+                det / (4 * np.outer(w * h, w * h) / 144 + 1e-7) + 1e-7) / 2).clip(1e-7, 100)
+            expected = 1 - np.sqrt(1 - np.exp(-power) + 1e-7)
+            found = vecdet.pairwise_prob_iou(boxes, boxes, "ultralytics")
+            self.assertEqual(found.dtype, dtype)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=within)
+            np.testing.assert_array_equal(
+                vecdet.elementwise_prob_iou(boxes[1:], boxes[:-1], "ultralytics"),
+                found.diagonal(1))
+            order = np.argsort(-scores, kind="stable")
+            for idxs in (None, classes):
+                for threshold in (0.1, 0.5):
+                    kept = [each for i, each in enumerate(order) if not any(
+                        found[each, k] >= dtype(threshold)
+                        and (idxs is None or idxs[each] == idxs[k]) for k in order[:i])]
+                    self.assertEqual(vecdet.prob_iou_nms(boxes, scores, threshold, "ultralytics",
+                                                         idxs).tolist(), kept)
+        with self.assertRaisesRegex(ValueError, "prob_iou_nms: iou_threshold is 50"):
+            vecdet.prob_iou_nms(boxes, scores, 50, "opencv")
+        with self.assertRaisesRegex(ValueError, r"boxes2.shape is \[2, 5\], expected \[3, 5\]"):
+            vecdet.elementwise_prob_iou(boxes[:3], boxes[:2], "opencv")
+
     def test_rotated_errors(self):
         boxes = np.ones((3, 5), np.float32)
         with self.assertRaises(TypeError):

@@ -99,6 +99,22 @@ class Rotated(unittest.TestCase):
             found = ops.rotated_nms(boxes, scores, 0.3, "torchvision", idxs)
             self.assertEqual(found.tolist(), kept)
 
+    def test_prob_iou(self):
+        boxes, scores, classes = some_boxes(200), torch.rand(200), torch.randint(0, 3, (200,))
+        overlaps = ops.pairwise_prob_iou(boxes, boxes, "torchvision")
+        torch.testing.assert_close(
+            overlaps.double(), ops.pairwise_prob_iou(boxes.double(), boxes.double(), "torchvision"),
+            rtol=0, atol=1e-5)
+        self.assertTrue(torch.equal(ops.elementwise_prob_iou(boxes[1:], boxes[:-1], "torchvision"),
+                                    overlaps.diagonal(1)))
+        order = scores.argsort(descending=True).tolist()
+        for idxs in (None, classes):
+            kept = [each for i, each in enumerate(order) if not any(
+                overlaps[each, k] >= 0.3 and (idxs is None or idxs[each] == idxs[k])
+                for k in order[:i])]
+            self.assertEqual(ops.prob_iou_nms(boxes, scores, 0.3, "torchvision", idxs).tolist(),
+                             kept)
+
     def test_torchvision(self):
         """torchvision 0.27 has rotated boxes."""
         if "fmt" not in inspect.signature(torchvision.ops.box_iou).parameters:

@@ -25,8 +25,9 @@ from ._losses import (bce_loss, complete_box_iou_loss, distance_box_iou_loss,
                       varifocal_loss)
 from ._normalization import batch_norm
 from ._pooling import max_pool2d
-from ._rotated import (elementwise_rotated_iou, rotated_box_area, rotated_box_convert,
-                       rotated_box_iou, rotated_nms)
+from ._rotated import (elementwise_prob_iou, elementwise_rotated_iou, pairwise_prob_iou,
+                       prob_iou_nms, rotated_box_area, rotated_box_convert, rotated_box_iou,
+                       rotated_nms)
 from ._sequences import ctc_loss
 from ._set_loss import (HungarianMatcher, SetCriterion, assign_least_cost, match_queries,
                         set_loss)
@@ -40,12 +41,13 @@ __all__ = [
     "conv3x3", "conv3x3_levels", "ctc_loss", "decode_boxes", "decode_distances",
     "decode_distribution_boxes", "decode_distributions", "deformable_attention",
     "deformable_attention_core_func_v2", "distance_box_iou", "distance_box_iou_loss",
-    "distribution_focal_loss", "elementwise_rotated_iou", "encode_boxes", "encode_distances",
-    "filter_topk", "generalized_box_iou", "generalized_box_iou_loss", "match_anchors",
-    "match_queries", "max_pool2d", "mined_cross_entropy_loss", "ms_deform_attn_core_pytorch",
-    "multiscale_roi_align", "nms", "postprocess", "postprocess_box_head", "quality_focal_loss",
-    "regression_loss", "remove_small_boxes", "retinanet_loss", "roi_align", "rotated_box_area",
-    "rotated_box_convert", "rotated_box_iou", "rotated_nms", "rpn_postprocess", "sample_balanced",
-    "set_loss", "sigmoid_focal_loss", "sigmoid_focal_loss_levels", "smooth_l1_loss", "soft_nms",
+    "distribution_focal_loss", "elementwise_prob_iou", "elementwise_rotated_iou", "encode_boxes",
+    "encode_distances", "filter_topk", "generalized_box_iou", "generalized_box_iou_loss",
+    "match_anchors", "match_queries", "max_pool2d", "mined_cross_entropy_loss",
+    "ms_deform_attn_core_pytorch", "multiscale_roi_align", "nms", "pairwise_prob_iou",
+    "postprocess", "postprocess_box_head", "prob_iou_nms", "quality_focal_loss", "regression_loss",
+    "remove_small_boxes", "retinanet_loss", "roi_align", "rotated_box_area", "rotated_box_convert",
+    "rotated_box_iou", "rotated_nms", "rpn_postprocess", "sample_balanced", "set_loss",
+    "sigmoid_focal_loss", "sigmoid_focal_loss_levels", "smooth_l1_loss", "soft_nms",
     "softmax_cross_entropy_loss", "varifocal_loss",
 ]

@@ -208,9 +208,10 @@ typedef struct vecdet_paste_masks_params {
   vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS
 } vecdet_paste_masks_params;
 
-/// Parameters of vecdet_nms(), vecdet_batched_nms() and vecdet_rotated_nms(). Going down the
-/// scores, a box is kept unless a kept box of its class and image overlaps it by more than the
-/// threshold. The defaults are those of torchvision's NMS with a threshold of 0.5.
+/// Parameters of vecdet_nms(), vecdet_batched_nms(), vecdet_rotated_nms() and
+/// vecdet_prob_iou_nms(). Going down the scores, a box is kept unless a kept box of its class and
+/// image overlaps it by more than the threshold. The defaults are those of torchvision's NMS with a
+/// threshold of 0.5.
 typedef struct vecdet_nms_params {
   double iou_threshold;  ///< in [0, 1]; default 0.5
   int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0

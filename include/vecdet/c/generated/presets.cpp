@@ -185,6 +185,11 @@ VECDET_C vecdet_nms_params vecdet_nms_params_sahi(double match_threshold, int sm
   return c_params_of<vecdet_nms_params>(nms_params::sahi(match_threshold, smaller_area != 0));
 }
 
+/// NMS of rotated boxes in ultralytics, for vecdet_prob_iou_nms().
+VECDET_C vecdet_nms_params vecdet_nms_params_ultralytics_obb(double iou_threshold) {
+  return c_params_of<vecdet_nms_params>(nms_params::ultralytics_obb(iou_threshold));
+}
+
 /// cv::dnn::NMSBoxes with eta 1 and top_k 0. Rectangles are given by their corners, in double, or
 /// in float with integer coordinates and areas up to 2^23.
 VECDET_C vecdet_nms_params vecdet_nms_params_opencv(double iou_threshold, double score_threshold) {
