@@ -144,6 +144,17 @@ typedef enum vecdet_angle_convention {
   VECDET_ANGLES_MMCV_COUNTER_CLOCKWISE  ///< radians, counter-clockwise: mmcv with clockwise=False
 } vecdet_angle_convention;
 
+/// The numbers of a rotated box. The width is the side along the angle.
+typedef enum vecdet_rotated_format {
+  VECDET_ROTATED_CXCYWHR,  ///< centre, width, height, angle
+  /// with torchvision: first corner, width, height, angle. With ultralytics: centre, width, height,
+  /// angle. The other frameworks do not use the name
+  VECDET_ROTATED_XYWHR,
+  /// corners: top left, top right, bottom right, bottom left before turning
+  VECDET_ROTATED_XYXYXYXY,
+  VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
+} vecdet_rotated_format;
+
 // ------------------------------------------------------------------------------------------------
 // Errors, threads, workspaces, version and instruction set.
 
@@ -297,17 +308,6 @@ vecdet_status vecdet_regression_loss_and_grad(vecdet_dtype type, const void* del
 // ------------------------------------------------------------------------------------------------
 // Overlaps, formats and coding of boxes. Boxes are N x 4, x1 y1 x2 y2 unless a function says
 // otherwise, of float, double or bfloat16. Output boxes may reuse the memory of the first input.
-
-/// The numbers of a rotated box. The width is the side along the angle.
-typedef enum vecdet_rotated_format {
-  VECDET_ROTATED_CXCYWHR,  ///< centre, width, height, angle
-  /// with torchvision: first corner, width, height, angle. With ultralytics: centre, width, height,
-  /// angle. The other frameworks do not use the name
-  VECDET_ROTATED_XYWHR,
-  /// corners: top left, top right, bottom right, bottom left before turning
-  VECDET_ROTATED_XYXYXYXY,
-  VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
-} vecdet_rotated_format;
 
 /// Writes the IoU of box i of `a` and box j of `b` to out[i * out_stride + j].
 vecdet_status vecdet_pairwise_iou(vecdet_dtype type, const void* a, int64_t a_count, const void* b,
@@ -687,6 +687,11 @@ typedef struct vecdet_yolo_postprocess_params {
   /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
   /// pixels. Default 0.
   int64_t keypoint_size;
+  /// boxes are rotated: their last number is the angle, in radians and clockwise; default 0
+  int rotated;
+  /// format of rotated detections: VECDET_ROTATED_CXCYWHR or VECDET_ROTATED_XYXYXYXY; default
+  /// VECDET_ROTATED_CXCYWHR
+  vecdet_rotated_format rotated_results;
 } vecdet_yolo_postprocess_params;
 
 /// Parameters of vecdet_postprocess_detr().
@@ -767,14 +772,22 @@ vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v10(void);
 /// RT-DETR as exported by ultralytics.
 vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(void);
 
+/// YOLOv8, YOLO11 and YOLO12 with rotated boxes: channels first, cx cy w h, a score per class,
+/// angle.
+vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v8_obb(void);
+
+/// YOLO26 with rotated boxes, end to end: rows of cx cy w h, score, class, angle.
+vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v26_obb(void);
+
 /// The detections of a YOLO model's raw output, of float or bfloat16. `numbers` are images x boxes
 /// x numbers (params->layout VECDET_YOLO_ROWS) or images x numbers x boxes (VECDET_YOLO_CHANNELS):
 /// `rows` counts those of all images, and `stride` is the number of elements from one to the next.
 /// Scores are probabilities; if params->extras is -1, a score or an objectness outside [0, 1] is an
 /// error.
 /// `transforms` has one per image; null: results stay in the input's pixels. `sources` are indices
-/// of boxes in their image's output; `extras` have params->extras numbers per detection. Both may
-/// be null. `params` null: vecdet_yolo_postprocess_params_v8().
+/// of boxes in their image's output; `extras` have params->extras numbers per detection, or 5 or 8,
+/// the rotated boxes in the format params->rotated_results, if params->rotated is set. Both may be
+/// null. `params` null: vecdet_yolo_postprocess_params_v8().
 vecdet_status vecdet_postprocess_yolo(vecdet_dtype type, const void* numbers, int64_t rows, int64_t
     cols, int64_t stride, int64_t images, const vecdet_letterbox_transform* transforms, const
     vecdet_yolo_postprocess_params* params, vecdet_workspace* workspace, float* boxes, float*

@@ -15,9 +15,9 @@ EMPTY_IOU_NAN, EMPTY_IOU_ZERO = range(2)
     ANGLES_TORCHVISION, ANGLES_DETECTRON2, ANGLES_OPENCV, ANGLES_ULTRALYTICS, ANGLES_MMCV,
     ANGLES_MMCV_COUNTER_CLOCKWISE,
 ) = range(6)
+ROTATED_CXCYWHR, ROTATED_XYWHR, ROTATED_XYXYXYXY, ROTATED_XYXY = range(4)
 BASELINE, AVX2, AVX512 = range(3)
 SMOOTH_L1_LOSS, GIOU_LOSS, DIOU_LOSS, CIOU_LOSS = range(4)
-ROTATED_CXCYWHR, ROTATED_XYWHR, ROTATED_XYXYXYXY, ROTATED_XYXY = range(4)
 SUM, MEAN = range(2)
 LOGITS, PROBABILITIES = range(2)
 RETINANET, FCOS, SSD, RPN = range(4)
@@ -266,6 +266,8 @@ class yolo_postprocess_params(Structure):
         ("class_thresholds", number_list),
         ("class_groups", integer_list),
         ("keypoint_size", c_int64),
+        ("rotated", c_int),
+        ("rotated_results", c_int),
     ]
 
 
@@ -683,6 +685,8 @@ FUNCTIONS = {
     "vecdet_yolo_postprocess_params_v8": (yolo_postprocess_params, []),
     "vecdet_yolo_postprocess_params_v10": (yolo_postprocess_params, []),
     "vecdet_yolo_postprocess_params_rt_detr": (yolo_postprocess_params, []),
+    "vecdet_yolo_postprocess_params_v8_obb": (yolo_postprocess_params, []),
+    "vecdet_yolo_postprocess_params_v26_obb": (yolo_postprocess_params, []),
     "vecdet_postprocess_yolo": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p,
         c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),

@@ -40,6 +40,17 @@ typedef enum vecdet_angle_convention {
   VECDET_ANGLES_MMCV_COUNTER_CLOCKWISE  ///< radians, counter-clockwise: mmcv with clockwise=False
 } vecdet_angle_convention;
 
+/// The numbers of a rotated box. The width is the side along the angle.
+typedef enum vecdet_rotated_format {
+  VECDET_ROTATED_CXCYWHR,  ///< centre, width, height, angle
+  /// with torchvision: first corner, width, height, angle. With ultralytics: centre, width, height,
+  /// angle. The other frameworks do not use the name
+  VECDET_ROTATED_XYWHR,
+  /// corners: top left, top right, bottom right, bottom left before turning
+  VECDET_ROTATED_XYXYXYXY,
+  VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
+} vecdet_rotated_format;
+
 /// The instruction sets that kernels are compiled for. Each set includes the previous one.
 typedef enum vecdet_isa {
   VECDET_BASELINE,  ///< plain x86-64 (SSE2), which every such processor has; on 64-bit Arm, NEON
@@ -54,17 +65,6 @@ typedef enum vecdet_box_loss {
   VECDET_DIOU_LOSS,
   VECDET_CIOU_LOSS
 } vecdet_box_loss;
-
-/// The numbers of a rotated box. The width is the side along the angle.
-typedef enum vecdet_rotated_format {
-  VECDET_ROTATED_CXCYWHR,  ///< centre, width, height, angle
-  /// with torchvision: first corner, width, height, angle. With ultralytics: centre, width, height,
-  /// angle. The other frameworks do not use the name
-  VECDET_ROTATED_XYWHR,
-  /// corners: top left, top right, bottom right, bottom left before turning
-  VECDET_ROTATED_XYXYXYXY,
-  VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
-} vecdet_rotated_format;
 
 /// Reduction of all elements' losses to one number. Without elements, the sum is 0 and the mean
 /// NaN.

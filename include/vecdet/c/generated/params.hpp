@@ -155,6 +155,11 @@ typedef struct vecdet_yolo_postprocess_params {
   /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
   /// pixels. Default 0.
   int64_t keypoint_size;
+  /// boxes are rotated: their last number is the angle, in radians and clockwise; default 0
+  int rotated;
+  /// format of rotated detections: VECDET_ROTATED_CXCYWHR or VECDET_ROTATED_XYXYXYXY; default
+  /// VECDET_ROTATED_CXCYWHR
+  vecdet_rotated_format rotated_results;
 } vecdet_yolo_postprocess_params;
 
 /// Parameters of vecdet_postprocess_detr().

@@ -117,6 +117,17 @@ VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(v
   return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::rt_detr());
 }
 
+/// YOLOv8, YOLO11 and YOLO12 with rotated boxes: channels first, cx cy w h, a score per class,
+/// angle.
+VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v8_obb(void) {
+  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v8_obb());
+}
+
+/// YOLO26 with rotated boxes, end to end: rows of cx cy w h, score, class, angle.
+VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v26_obb(void) {
+  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v26_obb());
+}
+
 /// DETR: softmax, 100 queries. Also for Conditional DETR without focal loss.
 VECDET_C vecdet_detr_postprocess_params vecdet_detr_postprocess_params_detr(void) {
   return c_params_of<vecdet_detr_postprocess_params>(detr_postprocess_params::detr());
