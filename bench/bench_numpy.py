@@ -114,6 +114,8 @@ def problems():
                                                              "opencv"),
         "pairwise_prob_iou": lambda: v.pairwise_prob_iou(turned, turned, "opencv"),
         "elementwise_prob_iou": lambda: v.elementwise_prob_iou(turned, turned, "opencv"),
+        "prob_iou_loss": lambda: v.prob_iou_loss(turned, turned, "opencv"),
+        "prob_iou_loss_and_grad": lambda: v.prob_iou_loss_and_grad(turned, turned, "opencv"),
         "prob_iou_nms": lambda: v.prob_iou_nms(turned, scores, 0.5, "opencv"),
         "rotated_nms": lambda: v.rotated_nms(turned, scores, 0.5, "opencv"),
         "rotated_box_area": lambda: v.rotated_box_area(turned),

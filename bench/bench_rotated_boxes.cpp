@@ -5,6 +5,7 @@
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
 #include <vecdet/prob_iou.hpp>
+#include <vecdet/prob_iou_loss.hpp>
 #include <vecdet/prob_iou_nms.hpp>
 #include <vecdet/reference/rotated_boxes.hpp>
 #include <vecdet/rotated_boxes.hpp>
@@ -171,7 +172,54 @@ void register_prob_nms() {
   show_in_figures(problem);
 }
 
+constexpr index_t loss_count = 120087;
+
+/// Predicted boxes and targets near them.
+struct turned_predictions {
+  std::vector<float> predicted, targets, grad;
+};
+
+void register_prob_loss() {
+  const auto make = [] {
+    return shared_data([] {
+      turned_predictions data;
+      std::uint32_t state = 1;
+      const auto uniform = [&] {
+        state = state * 1664525u + 1013904223u;
+        return static_cast<float>(state >> 8) * 0x1p-24f;
+      };
+      for (index_t i = 0; i < loss_count; ++i) {
+        for (const float v : {800 * uniform(), 800 * uniform(), 10 + 90 * uniform(),
+                              10 + 90 * uniform(), 360 * uniform() - 180}) {
+          data.predicted.push_back(v);
+          data.targets.push_back(v + 8 * uniform());
+        }
+      }
+      data.grad.resize(data.predicted.size());
+      return data;
+    });
+  };
+  const std::string problem = "prob_iou_loss_and_grad/f32/120087";
+  const auto boxes = static_cast<double>(loss_count);
+  register_with_plain(
+      problem, work{boxes, 60 * boxes}, make,
+      [](turned_predictions& data, threading policy) {
+        return prob_iou_loss_and_grad(
+            matrix_view<const float>(data.predicted.data(), loss_count, 5),
+            matrix_view<const float>(data.targets.data(), loss_count, 5),
+            angle_convention::torchvision, matrix_view<float>(data.grad.data(), loss_count, 5), {},
+            policy);
+      },
+      [](turned_predictions& data) {
+        return VECDET_PLAIN(plain_prob_iou_loss)(data.predicted.data(), data.targets.data(),
+                                                 loss_count, data.grad.data());
+      },
+      &turned_predictions::grad);
+  show_in_figures(problem);
+}
+
 const bool registered = [] {
+  register_prob_loss();
   register_scene<true>("spread");
   register_scene<false>("clustered");
   register_prob<true>("spread");

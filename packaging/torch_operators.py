@@ -97,12 +97,14 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
             "logits targets input_lengths target_lengths blank reduction zero_infinity scale "
             "sample_weights")),
     ]),
-    "box_losses": (["box_losses.hpp", "loss_tensors.hpp"], [
+    "box_losses": (["box_losses.hpp", "rotated_losses.hpp", "loss_tensors.hpp"], [
         Operator("smooth_l1_loss", loss="elements", order=(
             "predictions targets beta reduction labels scale box_weights background ignore"),
                  defaults=declared("box_selection.hpp", "background ignore")),
         Operator("iou_loss", loss="rows", order=(
             "predicted targets kind reduction epsilon scale box_weights")),
+        Operator("prob_iou_loss", loss="rows", order=(
+            "predicted targets angles reduction scale box_weights")),
         Operator("regression_loss", loss="elements", nested=("coder.size_limit",), order=(
             "deltas anchors targets matches labels loss beta epsilon weights size_limit scale "
             "box_weights background ignore"),

@@ -19,6 +19,10 @@ VECDET_PLAIN_LOOPS(void plain_pairwise_rotated_iou(const float* a, std::int64_t 
                    void plain_pairwise_prob_iou(const float* a, std::int64_t rows, const float* b,
                                                 std::int64_t cols, float* out);
 
+                   /// Returns the sum of 1 - ProbIoU and writes its gradient, N x 5.
+                   double plain_prob_iou_loss(const float* predicted, const float* targets,
+                                              std::int64_t count, float* grad);
+
                    /// A box is suppressed by any box with a higher score.
                    void plain_prob_iou_nms(const float* boxes, const float* scores,
                                            std::int64_t count, float iou_threshold,

@@ -51,6 +51,7 @@
 #include <vecdet/paste_masks.hpp>
 #include <vecdet/postprocess.hpp>
 #include <vecdet/prob_iou.hpp>
+#include <vecdet/prob_iou_loss.hpp>
 #include <vecdet/prob_iou_nms.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/query_class_cost.hpp>

@@ -47,14 +47,14 @@ from ._features import (Conv3x3, deformable_attention, deformable_attention_grad
 from ._library import library as _library
 from ._losses import (bce_loss, bce_loss_and_grad, complete_box_iou_loss,
                       complete_box_iou_loss_and_grad, ctc_loss, ctc_loss_and_grad,
-                      distance_box_iou_loss,
-                      distance_box_iou_loss_and_grad, distribution_focal_loss,
-                      distribution_focal_loss_and_grad, generalized_box_iou_loss,
-                      generalized_box_iou_loss_and_grad, quality_focal_loss,
-                      quality_focal_loss_and_grad, regression_loss, regression_loss_and_grad,
-                      sigmoid_focal_loss, sigmoid_focal_loss_and_grad, smooth_l1_loss,
-                      smooth_l1_loss_and_grad, softmax_cross_entropy_loss,
-                      softmax_cross_entropy_loss_and_grad, varifocal_loss, varifocal_loss_and_grad)
+                      distance_box_iou_loss, distance_box_iou_loss_and_grad,
+                      distribution_focal_loss, distribution_focal_loss_and_grad,
+                      generalized_box_iou_loss, generalized_box_iou_loss_and_grad, prob_iou_loss,
+                      prob_iou_loss_and_grad, quality_focal_loss, quality_focal_loss_and_grad,
+                      regression_loss, regression_loss_and_grad, sigmoid_focal_loss,
+                      sigmoid_focal_loss_and_grad, smooth_l1_loss, smooth_l1_loss_and_grad,
+                      softmax_cross_entropy_loss, softmax_cross_entropy_loss_and_grad,
+                      varifocal_loss, varifocal_loss_and_grad)
 from ._masks import Masks, masks_from_prototypes, paste_masks
 from ._nms import MergedBoxes, batched_nms, merge_boxes, nms, soft_nms
 from ._queries import assign_least_cost, match_queries, set_loss_and_grad
@@ -89,12 +89,12 @@ __all__ = [
     "generalized_box_iou_loss_and_grad", "letterbox", "make_anchors", "make_points",
     "make_ssd_anchors", "masks_from_prototypes", "match_anchors", "match_queries", "merge_boxes",
     "multiscale_roi_align", "nms", "pairwise_prob_iou", "paste_masks", "postprocess",
-    "postprocess_box_head", "postprocess_detr", "postprocess_yolo", "prob_iou_nms", "profile",
-    "pyramid_levels", "quality_focal_loss", "quality_focal_loss_and_grad", "regression_loss",
-    "regression_loss_and_grad", "remove_small_boxes", "roi_align", "roi_align_grad",
-    "rotated_box_area", "rotated_box_convert", "rotated_box_iou", "rotated_nms", "sample_balanced",
-    "set_isa", "set_loss_and_grad", "set_threads", "sigmoid_focal_loss",
-    "sigmoid_focal_loss_and_grad", "smooth_l1_loss", "smooth_l1_loss_and_grad", "soft_nms",
-    "softmax_cross_entropy_loss", "softmax_cross_entropy_loss_and_grad", "varifocal_loss",
-    "varifocal_loss_and_grad",
+    "postprocess_box_head", "postprocess_detr", "postprocess_yolo", "prob_iou_loss",
+    "prob_iou_loss_and_grad", "prob_iou_nms", "profile", "pyramid_levels", "quality_focal_loss",
+    "quality_focal_loss_and_grad", "regression_loss", "regression_loss_and_grad",
+    "remove_small_boxes", "roi_align", "roi_align_grad", "rotated_box_area", "rotated_box_convert",
+    "rotated_box_iou", "rotated_nms", "sample_balanced", "set_isa", "set_loss_and_grad",
+    "set_threads", "sigmoid_focal_loss", "sigmoid_focal_loss_and_grad", "smooth_l1_loss",
+    "smooth_l1_loss_and_grad", "soft_nms", "softmax_cross_entropy_loss",
+    "softmax_cross_entropy_loss_and_grad", "varifocal_loss", "varifocal_loss_and_grad",
 ]

@@ -34,7 +34,8 @@ def _rows(function: str, argument: str, array: NDArray[Any], count: int) -> NDAr
     return array
 
 
-def _pair(function: str, boxes1: Any, boxes2: Any) -> tuple[int, Any, Any]:
+def rotated_pair(function: str, boxes1: Any, boxes2: Any) -> tuple[int, Any, Any]:
+    """Rotated boxes [N, 5] and [M, 5]: their type and arrays."""
     type_, (a, b) = same_floats(function, ("boxes1", "boxes2"), (boxes1, boxes2), real_numbers)
     return type_, _rows(function, "boxes1", a, 5), _rows(function, "boxes2", b, 5)
 
@@ -51,7 +52,7 @@ def rotated_box_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDArra
     """
     function = "rotated_box_iou"
     convention = choice(angle_convention, function, "angles", angles)
-    type_, a, b = _pair(function, boxes1, boxes2)
+    type_, a, b = rotated_pair(function, boxes1, boxes2)
     out = empty((len(a), len(b)), a.dtype)
     check(library.vecdet_pairwise_rotated_iou(type_, address(a), len(a), address(b), len(b),
                                               convention, _c.EMPTY_IOU_NAN, address(out), len(b)),
@@ -68,7 +69,7 @@ def elementwise_rotated_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -
     """
     function = "elementwise_rotated_iou"
     convention = choice(angle_convention, function, "angles", angles)
-    type_, a, b = _pair(function, boxes1, boxes2)
+    type_, a, b = rotated_pair(function, boxes1, boxes2)
     if len(a) != len(b):
         raise wrong_shape(function, "boxes2", b, f"[{len(a)}, 5], the shape of boxes1")
     out = empty(len(a), a.dtype)
@@ -87,7 +88,7 @@ def pairwise_prob_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDAr
     """
     function = "pairwise_prob_iou"
     convention = choice(angle_convention, function, "angles", angles)
-    type_, a, b = _pair(function, boxes1, boxes2)
+    type_, a, b = rotated_pair(function, boxes1, boxes2)
     out = empty((len(a), len(b)), a.dtype)
     check(library.vecdet_pairwise_prob_iou(type_, address(a), len(a), address(b), len(b),
                                            convention, address(out), len(b)), function)
@@ -103,7 +104,7 @@ def elementwise_prob_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> N
     """
     function = "elementwise_prob_iou"
     convention = choice(angle_convention, function, "angles", angles)
-    type_, a, b = _pair(function, boxes1, boxes2)
+    type_, a, b = rotated_pair(function, boxes1, boxes2)
     if len(a) != len(b):
         raise wrong_shape(function, "boxes2", b, f"[{len(a)}, 5], the shape of boxes1")
     out = empty(len(a), a.dtype)

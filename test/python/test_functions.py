@@ -299,6 +299,35 @@ class Boxes(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, r"boxes2.shape is \[2, 5\], expected \[3, 5\]"):
             vecdet.elementwise_prob_iou(boxes[:3], boxes[:2], "opencv")
 
+    def test_prob_iou_loss(self):
+        for dtype, within in ((np.float32, 1e-5), (np.float64, 1e-6)):
+            a = np.c_[generator.random((50, 2)) * 9, generator.random((50, 2)) * 30 + 9,
+                      generator.random((50, 1)) * 6].astype(dtype)
+            b = (a + generator.random((50, 5)) * [9, 9, 9, 9, 0.5]).astype(dtype)
+            weights = generator.random(50).astype(np.float32)
+            expected = 1 - vecdet.elementwise_prob_iou(a, b, "ultralytics").astype(np.float64)
+            losses = vecdet.prob_iou_loss(a, b, "ultralytics")
+            self.assertEqual(losses.dtype, dtype)
+            np.testing.assert_allclose(losses, expected, rtol=0, atol=within)
+            for reduction, factor in (("sum", 2.0), ("mean", 2 / 50)):
+                loss = vecdet.prob_iou_loss(a, b, "ultralytics", reduction, scale=2,
+                                            box_weights=weights)
+                self.assertAlmostEqual(loss, factor * (expected * weights).sum(), 3)
+                again, grad = vecdet.prob_iou_loss_and_grad(a, b, "ultralytics", reduction, scale=2,
+                                                            box_weights=weights)
+                self.assertEqual(loss, again)
+                exact, other = a.astype(np.float64), b.astype(np.float64)
+                for k in range(5):
+                    step = np.zeros(5)
+                    step[k] = 1e-5
+                    slope = np.subtract(*(vecdet.prob_iou_loss(
+                        exact + sign * step, other, "ultralytics") for sign in (1, -1))) / 2e-5
+                    np.testing.assert_allclose(grad[:, k], factor * weights * slope, atol=1e-5,
+                                               rtol=1e-3)
+        self.assertEqual(vecdet.prob_iou_loss(a[:0], b[:0], "ultralytics", "mean"), 0)
+        with self.assertRaisesRegex(ValueError, r"boxes2.shape is \[2, 5\], expected \[3, 5\]"):
+            vecdet.prob_iou_loss(a[:3], b[:2], "opencv")
+
     def test_rotated_errors(self):
         boxes = np.ones((3, 5), np.float32)
         with self.assertRaises(TypeError):

@@ -59,6 +59,7 @@ class Operators(unittest.TestCase):
             ("sigmoid_focal_loss", (logits.detach(), some_labels())),
             ("iou_loss", (some_boxes(ROWS, True), some_boxes(ROWS), 1)),
             ("iou_loss", (some_boxes(ROWS, True), some_boxes(ROWS), 3)),
+            ("prob_iou_loss", (turned(5).requires_grad_(), turned(5), 3)),
             ("convert_boxes", (some_boxes(ROWS), 0, 2)),
             ("clip_boxes", (some_boxes(ROWS), [50.0, 60.0])),
             ("box_areas", (some_boxes(ROWS),)),

@@ -64,6 +64,8 @@ def samples():
         "smooth_l1_loss": dict(predictions=boxes, targets=others, labels=labels,
                                box_weights=weights, reduction=2),
         "iou_loss": dict(predicted=boxes, targets=others, kind=2, box_weights=weights, reduction=2),
+        "prob_iou_loss": dict(predicted=turned, targets=turned + 1, angles=3, box_weights=weights,
+                              reduction=2),
         "regression_loss": dict(deltas=torch.randn(ROWS, 4), anchors=boxes, targets=others,
                                 matches=torch.arange(ROWS), labels=labels, box_weights=weights),
         "quality_focal_loss": scored, "varifocal_loss": scored, "bce_loss": scored,

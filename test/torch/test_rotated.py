@@ -115,6 +115,23 @@ class Rotated(unittest.TestCase):
             self.assertEqual(ops.prob_iou_nms(boxes, scores, 0.3, "torchvision", idxs).tolist(),
                              kept)
 
+    def test_prob_iou_loss(self):
+        a = some_boxes(30, torch.float64)
+        b = a + torch.rand(30, 5, dtype=torch.float64) * 4
+        weights = torch.rand(30)
+        for angles in ("torchvision", "ultralytics"):
+            given = a.clone().requires_grad_()
+            losses = ops.prob_iou_loss(given, b, angles)
+            torch.testing.assert_close(losses.detach(), 1 - ops.elementwise_prob_iou(a, b, angles))
+            self.assertTrue(torch.autograd.gradcheck(
+                lambda x: ops.prob_iou_loss(x, b, angles, "sum", 0.5, weights), given, atol=1e-4))
+            loss = ops.prob_iou_loss(given, b, angles, "mean", box_weights=weights)
+            torch.testing.assert_close(loss, (losses * weights).mean())
+            single = a.float().requires_grad_()
+            ops.prob_iou_loss(single, b.float(), angles, "sum").backward()
+            losses.sum().backward()
+            torch.testing.assert_close(single.grad.double(), given.grad, rtol=1e-3, atol=1e-5)
+
     def test_torchvision(self):
         """torchvision 0.27 has rotated boxes."""
         if "fmt" not in inspect.signature(torchvision.ops.box_iou).parameters:

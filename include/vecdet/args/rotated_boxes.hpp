@@ -2,6 +2,7 @@
 // Rotated boxes: what the functions and their kernels agree on.
 #pragma once
 
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/nms.hpp>
 #include <vecdet/detail/target.hpp>
 #include <vecdet/iou_kind.hpp>
@@ -56,6 +57,20 @@ struct rotated_nms_args {
   index_t max_kept;
 };
 
+/// The ProbIoU loss of N pairs.
+template <class T>
+struct prob_iou_loss_args {
+  const T *predicted, *targets;
+  index_t predicted_stride, targets_stride;
+  angle_rule angles;
+  const float* box_weights;  ///< one per pair, or null: all 1
+  double scale;
+  loss_output output;
+  T* grad;  ///< N x 5; may be the predicted boxes
+  index_t grad_stride;
+  T* loss;  ///< one per pair
+};
+
 template <class T>
 struct rotated_boxes_kernels {
   /// Writes out[i * out_stride + j] for boxes i of a in [first_a, last_a) and boxes j of b in
@@ -68,6 +83,8 @@ struct rotated_boxes_kernels {
   void (*pairwise_prob_iou)(const rotated_iou_args<T>&, index_t first_a, index_t last_a,
                             index_t first_b, index_t last_b);
   void (*elementwise_prob_iou)(const rotated_iou_args<T>&, index_t first, index_t last);
+  /// Computes pairs [first, last) and returns the unscaled sum of their losses.
+  double (*prob_iou_loss)(const prob_iou_loss_args<T>&, index_t first, index_t last);
   /// Converts boxes [first, last).
   void (*convert)(const rotated_convert_args<T>&, index_t first, index_t last);
   /// NMS of a group of records in descending score. Writes the kept ones and returns their number.

@@ -51,6 +51,50 @@ inline double prob_iou(const rotated_box& one, const rotated_box& other) {
   return static_cast<double>(1 - std::sqrt(eps - std::expm1(-bounded)));
 }
 
+struct prob_iou_loss {
+  double loss = 0;
+  double grad[5] = {};  ///< of the first box: x, y, w, h, and the angle in radians, clockwise
+};
+
+/// 1 - prob_iou(predicted, target), with its gradient by the chain rule through the elements of the
+/// covariance matrices. Both must be boxes.
+inline prob_iou_loss prob_iou_loss_of(const rotated_box& predicted, const rotated_box& target) {
+  using real = long double;
+  const real eps = 1e-7L;
+  const covariance s = covariance_of(predicted), t = covariance_of(target);
+  const covariance sum{s.a + t.a, s.b + t.b, s.c + t.c};
+  const real w = predicted.w, h = predicted.h;
+  const real dx = static_cast<real>(target.x) - predicted.x;
+  const real dy = static_cast<real>(target.y) - predicted.y;
+  const real det = sum.det(), distance = sum.a * dy * dy + sum.b * dx * dx - 2 * sum.c * dx * dy;
+  const real quadruple = 4 * (det + eps), m = distance / quadruple;
+  const real g1 = w * h / 12, g2 = static_cast<real>(target.w) * target.h / 12;
+  const real scale = 4 * g1 * g2 + eps, ratio = det / scale + eps;
+  const real power = m + std::log(ratio) / 2;
+  const real bounded = std::min(std::max(power, eps), 100.0L);
+  const real loss = std::sqrt(eps - std::expm1(-bounded));
+  prob_iou_loss result;
+  result.loss = static_cast<double>(loss);
+  if (!(power >= eps && power <= 100)) return result;
+  const real factor = std::exp(-power) / (2 * loss);
+  // By the elements of the sum, by the determinant and by g1.
+  const real by_det = -4 * m / quadruple + 1 / (2 * scale * ratio);
+  const real by_g1 = -det * 4 * g2 / (2 * scale * scale * ratio);
+  const real by_a = dy * dy / quadruple + by_det * sum.b;
+  const real by_b = dx * dx / quadruple + by_det * sum.a;
+  const real by_c = -2 * dx * dy / quadruple - 2 * by_det * sum.c;
+  const real length = std::hypot(static_cast<real>(predicted.cosine), predicted.sine);
+  const real x = predicted.cosine / length, y = predicted.sine / length;
+  const real by_number[5] = {
+      -(2 * sum.b * dx - 2 * sum.c * dy) / quadruple,
+      -(2 * sum.a * dy - 2 * sum.c * dx) / quadruple,
+      w / 6 * (by_a * x * x + by_b * y * y + by_c * x * y) + by_g1 * h / 12,
+      h / 6 * (by_a * y * y + by_b * x * x - by_c * x * y) + by_g1 * w / 12,
+      2 * s.c * (by_b - by_a) + by_c * (w * w - h * h) / 12 * (x * x - y * y)};
+  for (int k = 0; k < 5; ++k) result.grad[k] = static_cast<double>(factor * by_number[k]);
+  return result;
+}
+
 /// The indices of the boxes without a ProbIoU of at least `threshold` with any box of a higher
 /// score, the best score first. Scores are no NaN.
 template <class T>

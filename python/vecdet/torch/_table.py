@@ -15,6 +15,7 @@ LOSSES = {
     "ctc_loss": "samples",
     "smooth_l1_loss": "elements",
     "iou_loss": "rows",
+    "prob_iou_loss": "rows",
     "regression_loss": "elements",
     "sigmoid_focal_loss_levels": "matrix",
     "retinanet_loss": "matrix",

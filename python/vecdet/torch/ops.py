@@ -20,9 +20,9 @@ from ._convolutions import conv3x3, conv3x3_levels
 from ._detections import batched_nms, filter_topk, nms, postprocess, soft_nms
 from ._losses import (bce_loss, complete_box_iou_loss, distance_box_iou_loss,
                       distribution_focal_loss, generalized_box_iou_loss, mined_cross_entropy_loss,
-                      quality_focal_loss, regression_loss, retinanet_loss, sigmoid_focal_loss,
-                      sigmoid_focal_loss_levels, smooth_l1_loss, softmax_cross_entropy_loss,
-                      varifocal_loss)
+                      prob_iou_loss, quality_focal_loss, regression_loss, retinanet_loss,
+                      sigmoid_focal_loss, sigmoid_focal_loss_levels, smooth_l1_loss,
+                      softmax_cross_entropy_loss, varifocal_loss)
 from ._normalization import batch_norm
 from ._pooling import max_pool2d
 from ._rotated import (elementwise_prob_iou, elementwise_rotated_iou, pairwise_prob_iou,
@@ -45,9 +45,9 @@ __all__ = [
     "encode_distances", "filter_topk", "generalized_box_iou", "generalized_box_iou_loss",
     "match_anchors", "match_queries", "max_pool2d", "mined_cross_entropy_loss",
     "ms_deform_attn_core_pytorch", "multiscale_roi_align", "nms", "pairwise_prob_iou",
-    "postprocess", "postprocess_box_head", "prob_iou_nms", "quality_focal_loss", "regression_loss",
-    "remove_small_boxes", "retinanet_loss", "roi_align", "rotated_box_area", "rotated_box_convert",
-    "rotated_box_iou", "rotated_nms", "rpn_postprocess", "sample_balanced", "set_loss",
-    "sigmoid_focal_loss", "sigmoid_focal_loss_levels", "smooth_l1_loss", "soft_nms",
+    "postprocess", "postprocess_box_head", "prob_iou_loss", "prob_iou_nms", "quality_focal_loss",
+    "regression_loss", "remove_small_boxes", "retinanet_loss", "roi_align", "rotated_box_area",
+    "rotated_box_convert", "rotated_box_iou", "rotated_nms", "rpn_postprocess", "sample_balanced",
+    "set_loss", "sigmoid_focal_loss", "sigmoid_focal_loss_levels", "smooth_l1_loss", "soft_nms",
     "softmax_cross_entropy_loss", "varifocal_loss",
 ]

@@ -8,6 +8,18 @@
 /// Intersection over union and its variants.
 typedef enum vecdet_iou_kind { VECDET_IOU, VECDET_GIOU, VECDET_DIOU, VECDET_CIOU } vecdet_iou_kind;
 
+/// The unit of angles and the direction in which they turn a box, as seen in an image (x to the
+/// right, y down), named after the framework. There is no default: a wrong choice gives other boxes
+/// without an error.
+typedef enum vecdet_angle_convention {
+  VECDET_ANGLES_TORCHVISION,            ///< degrees, counter-clockwise
+  VECDET_ANGLES_DETECTRON2,             ///< degrees, counter-clockwise
+  VECDET_ANGLES_OPENCV,                 ///< degrees, clockwise
+  VECDET_ANGLES_ULTRALYTICS,            ///< radians, clockwise
+  VECDET_ANGLES_MMCV,                   ///< radians, clockwise: mmcv's default
+  VECDET_ANGLES_MMCV_COUNTER_CLOCKWISE  ///< radians, counter-clockwise: mmcv with clockwise=False
+} vecdet_angle_convention;
+
 /// How dw and dh, divided by their weights, are clamped before exp.
 typedef enum vecdet_size_clamp {
   VECDET_CLAMP_ABOVE,  ///< at most size_limit: torchvision, detectron2
@@ -27,18 +39,6 @@ typedef enum vecdet_empty_iou {
   VECDET_EMPTY_IOU_NAN,  ///< NaN, the result of the division, as in torchvision
   VECDET_EMPTY_IOU_ZERO  ///< 0, as in detectron2
 } vecdet_empty_iou;
-
-/// The unit of angles and the direction in which they turn a box, as seen in an image (x to the
-/// right, y down), named after the framework. There is no default: a wrong choice gives other boxes
-/// without an error.
-typedef enum vecdet_angle_convention {
-  VECDET_ANGLES_TORCHVISION,            ///< degrees, counter-clockwise
-  VECDET_ANGLES_DETECTRON2,             ///< degrees, counter-clockwise
-  VECDET_ANGLES_OPENCV,                 ///< degrees, clockwise
-  VECDET_ANGLES_ULTRALYTICS,            ///< radians, clockwise
-  VECDET_ANGLES_MMCV,                   ///< radians, clockwise: mmcv's default
-  VECDET_ANGLES_MMCV_COUNTER_CLOCKWISE  ///< radians, counter-clockwise: mmcv with clockwise=False
-} vecdet_angle_convention;
 
 /// The numbers of a rotated box. The width is the side along the angle.
 typedef enum vecdet_rotated_format {

@@ -21,6 +21,9 @@ template <>
 inline constexpr int enumerators<vecdet_iou_kind> = 4;
 
 template <>
+inline constexpr int enumerators<vecdet_angle_convention> = 6;
+
+template <>
 inline constexpr int enumerators<vecdet_size_clamp> = 3;
 
 template <>
@@ -43,9 +46,6 @@ struct fields_of<vecdet_coder_params> {
 
 template <>
 inline constexpr int enumerators<vecdet_empty_iou> = 2;
-
-template <>
-inline constexpr int enumerators<vecdet_angle_convention> = 6;
 
 template <>
 inline constexpr int enumerators<vecdet_rotated_format> = 4;

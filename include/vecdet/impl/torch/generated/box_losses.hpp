@@ -40,6 +40,16 @@ std::tuple<at::Tensor, at::Tensor> iou_loss(const at::Tensor& predicted, const a
 }
 
 template <auto Function>
+std::tuple<at::Tensor, at::Tensor> prob_iou_loss(const at::Tensor& predicted,
+    const at::Tensor& targets, angle_convention angles, loss_reduction reduction, double scale,
+    const optional_tensor& box_weights, bool needs_grad, bool float_loss) {
+  prob_iou_loss_params params;
+  params.scale = scale;
+  return Function(predicted, targets, angles, reduction, params, box_weights, needs_grad,
+      float_loss);
+}
+
+template <auto Function>
 std::tuple<at::Tensor, at::Tensor> regression_loss(const at::Tensor& deltas,
     const at::Tensor& anchors, const at::Tensor& targets, const optional_tensor& matches,
     const optional_tensor& labels, box_loss loss, double beta, double epsilon,
