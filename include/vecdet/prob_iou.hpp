@@ -23,7 +23,7 @@
 // for sides in a ratio of at most 40 : 1, wherever the boxes are; the bounds grow with the ratio.
 // ultralytics' own operations in float lose three digits near 1. NaN is the result if one of the
 // numbers of a box is not finite, a side is negative, or an angle exceeds 1e6 degrees or radians in
-// magnitude. Floats of any size are computed without overflow; doubles overflow for sides of 1e70
+// magnitude. Floats of any size are computed without overflow; doubles overflow for sides of 1e38
 // and more.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ or the output

@@ -91,14 +91,14 @@ struct exp_parts {
   pack<Real, N> value, rest;
 };
 
-/// Both for u >= 0 in float, within 1.5 ulp. From u = 87 on, the value is that of 87, which is
-/// 1.6e-38. NaN gives NaN.
+/// Both for u >= 0 in float, within 1.5 ulp. From u = 60 on, the value is that of 60, which is
+/// 9e-27: products with it do not underflow. NaN gives NaN.
 template <int N>
 VECDET_INLINE exp_parts<float, N> exp_minus_parts(const pack<float, N>& u) {
   using real = pack<float, N>;
   using bits = pack<std::int32_t, N>;
   const real round = 12582912.0f;  // 1.5 * 2^23
-  const real x = min(real(87.0f), u);
+  const real x = min(real(60.0f), u);
   const real n_shifted = VECDET_ORDERED(fma(x, real(1.44269502f), round));
   const real n = VECDET_ORDERED(n_shifted - round);
   // log(2) in two parts: multiplying by the first part, of 15 bits, is exact.

@@ -72,7 +72,8 @@ VECDET_INLINE void prob_loss_of(const turned_row& a, const turned_row& b, prob_l
   const real coefficient = sqrt(power.value * divisor * inverse);
   const real rest = select(coefficient < half, one - coefficient, w / (one + coefficient));
   const real least = prob_least_rest;
-  result.loss = sqrt(max(least, rest) + epsilon);
+  const auto is_number = rest == rest;  // else always the same NaN
+  result.loss = select(is_number, sqrt(max(least, rest) + epsilon), nan);
   if constexpr (!Grad) return;
   const auto is_free = (rest >= least) & (coefficient >= real(3.720075976020836e-44));  // exp(-100)
   const real factor = select(is_free, half * coefficient / result.loss, zero * result.loss);
@@ -98,6 +99,7 @@ VECDET_INLINE void prob_loss_of(const turned_row& a, const turned_row& b, prob_l
   const real turn_cosine = turn * cosine;
   result.grad[4] = factor * ((two * m_by_whole * turn_cosine - e1 * u1 * v1 * half_by_whole) -
                              turn_cosine * inverse);
+  for (real& grad : result.grad) grad = select(is_number, grad, nan);
 }
 
 /// Pairs [first, last). Returns the unscaled sum of their losses.

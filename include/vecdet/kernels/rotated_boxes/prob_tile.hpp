@@ -71,8 +71,9 @@ struct prob_tile {
       store_rounded(reach_x + i, deviation(c, s));
       store_rounded(reach_y + i, deviation(s, c));
       if constexpr (std::is_same<T, float>::value) {
-        const real side = max(max(row.w, row.h), max(abs(row.x), abs(row.y)));
-        const std::uint32_t bits = to_bits(side > real(0x1p30));
+        // The product of two determinants is below 2^127 for sides up to 2^16.
+        const std::uint32_t bits = to_bits(max(row.w, row.h) > real(0x1p16)) |
+                                   to_bits(max(abs(row.x), abs(row.y)) > real(0x1p30));
         for (int j = 0; j < row_lanes; ++j) extreme[i + j] = (bits >> j & 1) != 0;
         has_extreme = has_extreme || bits != 0;
       }
@@ -84,16 +85,6 @@ struct prob_tile {
     using real = row_pack<Real>;
     for (Real* const reach : {reach_x, reach_y})
       store_pack<real::batches>(reach, load_pack<real::batches>(reach) * real(factor));
-  }
-
-  /// Copies box j of another tile to box i.
-  template <int Others>
-  VECDET_INLINE void copy_box(int i, const prob_tile<Real, Others>& from, int j) {
-    x[i] = from.x[j], y[i] = from.y[j], root[i] = from.root[j];
-    longer[i] = from.longer[j], shorter[i] = from.shorter[j];
-    along_x[i] = from.along_x[j], along_y[i] = from.along_y[j];
-    across_x[i] = from.across_x[j], across_y[i] = from.across_y[j];
-    excess_x[i] = from.excess_x[j], excess_y[i] = from.excess_y[j];
   }
 
   template <int N>
