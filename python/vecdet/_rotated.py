@@ -83,7 +83,7 @@ def pairwise_prob_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDAr
     [N, M], as ultralytics' batch_probiou. Boxes and ``angles`` as in rotated_box_iou.
 
     >>> pairwise_prob_iou([[5, 5, 8, 4, 0]], [[5, 5, 4, 8, 90], [9, 5, 8, 4, 0]],
-    ...                   "opencv").round(4).tolist()
+    ...                   "opencv").astype(float).round(4).tolist()
     [[0.9996, 0.4408]]
     """
     function = "pairwise_prob_iou"
@@ -99,8 +99,8 @@ def elementwise_prob_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> N
     """The ProbIoU of box i of ``boxes1`` and box i of ``boxes2``, [N, 5] each: [N], as ultralytics'
     probiou. Boxes and ``angles`` as in rotated_box_iou.
 
-    >>> elementwise_prob_iou([[5, 5, 8, 4, 0]], [[9, 5, 8, 4, 0]], "opencv").round(4).tolist()
-    [0.4408]
+    >>> round(float(elementwise_prob_iou([[5, 5, 8, 4, 0]], [[9, 5, 8, 4, 0]], "opencv")[0]), 4)
+    0.4408
     """
     function = "elementwise_prob_iou"
     convention = choice(angle_convention, function, "angles", angles)

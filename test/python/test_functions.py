@@ -268,10 +268,11 @@ class Boxes(unittest.TestCase):
             vecdet.rotated_nms(boxes[:, :4], scores, 0.5, "opencv")
 
     def test_prob_iou(self):
+        random = np.random.default_rng(7)
         for dtype, within in ((np.float32, 1e-5), (np.float64, 1e-10)):
-            boxes = np.c_[generator.random((200, 2)) * 60, generator.random((200, 2)) * 30 + 1,
-                          generator.random((200, 1)) * 6].astype(dtype)
-            scores, classes = generator.random(200).astype(dtype), generator.integers(0, 3, 200)
+            boxes = np.c_[random.random((200, 2)) * 60, random.random((200, 2)) * 30 + 1,
+                          random.random((200, 1)) * 6].astype(dtype)
+            scores, classes = random.random(200).astype(dtype), random.integers(0, 3, 200)
             x, y, w, h, angle = boxes.astype(np.float64).T
             p, q, c, s = w ** 2 / 12, h ** 2 / 12, np.cos(angle), np.sin(angle)
             a, b, c = (np.add.outer(each, each) for each in (
@@ -300,11 +301,12 @@ class Boxes(unittest.TestCase):
             vecdet.elementwise_prob_iou(boxes[:3], boxes[:2], "opencv")
 
     def test_prob_iou_loss(self):
+        random = np.random.default_rng(7)
         for dtype, within in ((np.float32, 1e-5), (np.float64, 1e-6)):
-            a = np.c_[generator.random((50, 2)) * 9, generator.random((50, 2)) * 30 + 9,
-                      generator.random((50, 1)) * 6].astype(dtype)
-            b = (a + generator.random((50, 5)) * [9, 9, 9, 9, 0.5]).astype(dtype)
-            weights = generator.random(50).astype(np.float32)
+            a = np.c_[random.random((50, 2)) * 9, random.random((50, 2)) * 30 + 9,
+                      random.random((50, 1)) * 6].astype(dtype)
+            b = (a + random.random((50, 5)) * [9, 9, 9, 9, 0.5]).astype(dtype)
+            weights = random.random(50).astype(np.float32)
             expected = 1 - vecdet.elementwise_prob_iou(a, b, "ultralytics").astype(np.float64)
             losses = vecdet.prob_iou_loss(a, b, "ultralytics")
             self.assertEqual(losses.dtype, dtype)

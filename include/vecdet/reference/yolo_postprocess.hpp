@@ -21,14 +21,14 @@ inline namespace VECDET_ABI {
 namespace reference {
 
 /// ultralytics' regularize_rboxes in float, whose remainders are those of Python.
-inline void regularise_rotated(std::vector<float>& box) {
+inline void regularise_rotated(std::vector<float>& five) {
   const float pi = 3.14159265358979323846f, half_pi = 1.57079632679489661923f;
   const auto modulo = [](float x, float m) {
     const float rest = std::fmod(x, m);
     return rest < 0 ? rest + m : rest;
   };
-  if (modulo(box[4], pi) >= half_pi) std::swap(box[2], box[3]);
-  box[4] = modulo(box[4], half_pi);
+  if (modulo(five[4], pi) >= half_pi) std::swap(five[2], five[3]);
+  five[4] = modulo(five[4], half_pi);
 }
 
 struct yolo_detection {
@@ -117,7 +117,7 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
       const std::vector<float>& row = rows[static_cast<std::size_t>(c.source)];
       c.extras = {row[0], row[1], row[2], row[3], row.back()};
     }
-    const auto box_of = [](const yolo_detection& c) {
+    const auto turned = [](const yolo_detection& c) {
       return load_rotated_box(matrix_view<const float>(c.extras.data(), 1, 5), 0,
                               angle_convention::ultralytics);
     };
@@ -125,7 +125,7 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
       if (!params.suppresses ||
           std::none_of(candidates.begin(), c, [&](const yolo_detection& better) {
             return group_of(better) == group_of(*c) &&
-                   prob_iou(box_of(better), box_of(*c)) >=
+                   prob_iou(turned(better), turned(*c)) >=
                        static_cast<double>(static_cast<float>(params.iou_threshold));
           }))
         kept.push_back(c - candidates.begin());
