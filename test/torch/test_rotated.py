@@ -144,6 +144,22 @@ class Rotated(unittest.TestCase):
                                        torchvision.ops.box_convert(a, source, target), rtol=0,
                                        atol=1e-4)
 
+    def test_formats_of_torchvision(self):
+        """box_iou, box_convert and box_area take torchvision 0.27's formats."""
+        boxes, others = some_boxes(20, torch.float64), some_boxes(30, torch.float64)
+        expected = ops.rotated_box_iou(boxes, others, "torchvision")
+        for fmt in ("cxcywhr", "xywhr", "xyxyxyxy"):
+            a, b = (each if fmt == "cxcywhr" else ops.box_convert(each, "cxcywhr", fmt)
+                    for each in (boxes, others))
+            torch.testing.assert_close(ops.box_iou(a, b, fmt), expected)
+            torch.testing.assert_close(ops.box_area(a, fmt), boxes[:, 2] * boxes[:, 3])
+            if fmt != "cxcywhr":
+                torch.testing.assert_close(ops.box_convert(a, fmt, "cxcywhr"), boxes)
+                torch.testing.assert_close(
+                    ops.box_convert(a.reshape(4, 5, -1), fmt, "cxcywhr").reshape(20, 5), boxes)
+        with self.assertRaisesRegex(RuntimeError, "a.shape is"):
+            ops.box_iou(boxes[:, :4], others, "cxcywhr")
+
     def test_errors(self):
         boxes = some_boxes(3)
         for call, text in (
