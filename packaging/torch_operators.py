@@ -522,8 +522,10 @@ def _family(family: str, structs: dict[str, Struct],
                     "#include <cstdint>\n#include <tuple>\n\n#include <ATen/core/Reduction.h>\n"
                     "#include <ATen/core/Tensor.h>\n\n"
                     + _namespaces("\n".join(declared), "ops"))
+    bodies = "".join(f"#include <vecdet/impl/torch/{source}>\n" for source in sources
+                     if not source.endswith("_gradient.hpp"))
     conversions = (about("Converts between the arguments of operators and structs of parameters.")
-                   + f"#pragma once\n\n#include <vecdet/impl/torch/{sources[0]}>\n\n"
+                   + f"#pragma once\n\n{bodies}\n"
                    "#include <cstdint>\n#include <tuple>\n#include <vector>\n\n"
                    + _namespaces("\n".join(filter(None, adapters)), "detail aten flat"))
     includes = "".join(f"#include <vecdet/impl/torch/{source}>\n" for source in sources)
@@ -541,10 +543,8 @@ def _family(family: str, structs: dict[str, Struct],
            + "\nnamespace {\n\nTORCH_LIBRARY_FRAGMENT(vecdet, m) {\n"
            "  using namespace vecdet::detail::aten;\n" + "".join(registered) + "}\n"
            + implementations + "\n}  // namespace\n")
-    includes = "".join(f"#include <vecdet/impl/torch/{source}>\n" for source in sources
-                       if not source.endswith("_gradient.hpp"))
     on_stable_abi = (about(f"The operators of impl/torch/{sources[0]} on PyTorch's stable ABI.")
-                     + f"#include <vecdet/impl/torch/generated/{family}.hpp>\n{includes}"
+                     + f"#include <vecdet/impl/torch/generated/{family}.hpp>\n{bodies}"
                      "#include <vecdet/impl/torch/stable/kernel.hpp>\n\n"
                      + _namespaces(f"void define_{family}(library& library) {{\n"
                                    "  using namespace aten;\n" + "".join(stable) + "}\n",

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <vecdet/impl/torch/box_losses.hpp>
+#include <vecdet/impl/torch/rotated_losses.hpp>
+#include <vecdet/impl/torch/loss_tensors.hpp>
 
 #include <cstdint>
 #include <tuple>
