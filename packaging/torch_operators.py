@@ -104,12 +104,14 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
             "logits targets input_lengths target_lengths blank reduction zero_infinity scale "
             "sample_weights")),
     ]),
-    "box_losses": (["box_losses.hpp", "loss_tensors.hpp"], [
+    "box_losses": (["box_losses.hpp", "rotated_losses.hpp", "loss_tensors.hpp"], [
         Operator("smooth_l1_loss", loss="elements", order=(
             "predictions targets beta reduction labels scale box_weights background ignore"),
                  defaults=declared("box_selection.hpp", "background ignore")),
         Operator("iou_loss", loss="rows", order=(
             "predicted targets kind reduction epsilon scale box_weights")),
+        Operator("prob_iou_loss", loss="rows", order=(
+            "predicted targets angles reduction scale box_weights")),
         Operator("regression_loss", loss="elements", nested=("coder.size_limit",), order=(
             "deltas anchors targets matches labels loss beta epsilon weights size_limit scale "
             "box_weights background ignore"),
@@ -125,7 +127,7 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
             "allow_low_quality alpha gamma loss beta weights size_limit scale regions "
             "region_counts")),
     ]),
-    "boxes": (["boxes.hpp", "box_formats.hpp", "rotated_boxes.hpp"], [
+    "boxes": (["boxes.hpp", "box_formats.hpp", "rotated_boxes.hpp", "prob_iou.hpp"], [
         Operator("encode_boxes"),
         Operator("decode_boxes", autocast=(0,), without=(
             "weight_x", "weight_y", "weight_w", "weight_h", "clamp", "anchors")),
@@ -139,6 +141,8 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
         Operator("large_boxes", autocast=None, has_shapes=False),
         Operator("pairwise_rotated_iou"),
         Operator("elementwise_rotated_iou"),
+        Operator("pairwise_prob_iou"),
+        Operator("elementwise_prob_iou"),
         Operator("convert_rotated_boxes", autocast=None,
                  in_schema={"from": "in_fmt", "to": "out_fmt"}),
         Operator("rotated_box_areas", autocast=None),
@@ -149,6 +153,7 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
         Operator("nms", has_shapes=False),
         Operator("batched_nms", has_shapes=False),
         Operator("rotated_nms", has_shapes=False),
+        Operator("prob_iou_nms", has_shapes=False),
         Operator("soft_nms", has_shapes=False, renamed={"method": "decay"}, without=("plus_one",)),
         Operator("filter_topk", autocast=(0,), has_shapes=False),
         Operator("postprocess", autocast=(0, 1, 11), has_shapes=False,
@@ -524,8 +529,10 @@ def _family(family: str, structs: dict[str, Struct],
                     "#include <cstdint>\n#include <tuple>\n\n#include <ATen/core/Reduction.h>\n"
                     "#include <ATen/core/Tensor.h>\n\n"
                     + _namespaces("\n".join(declared), "ops"))
+    bodies = "".join(f"#include <vecdet/impl/torch/{source}>\n" for source in sources
+                     if not source.endswith("_gradient.hpp"))
     conversions = (about("Converts between the arguments of operators and structs of parameters.")
-                   + f"#pragma once\n\n#include <vecdet/impl/torch/{sources[0]}>\n\n"
+                   + f"#pragma once\n\n{bodies}\n"
                    "#include <cstdint>\n#include <tuple>\n#include <vector>\n\n"
                    + _namespaces("\n".join(filter(None, adapters)), "detail aten flat"))
     includes = "".join(f"#include <vecdet/impl/torch/{source}>\n" for source in sources)
@@ -543,10 +550,8 @@ def _family(family: str, structs: dict[str, Struct],
            + "\nnamespace {\n\nTORCH_LIBRARY_FRAGMENT(vecdet, m) {\n"
            "  using namespace vecdet::detail::aten;\n" + "".join(registered) + "}\n"
            + implementations + "\n}  // namespace\n")
-    includes = "".join(f"#include <vecdet/impl/torch/{source}>\n" for source in sources
-                       if not source.endswith("_gradient.hpp"))
     on_stable_abi = (about(f"The operators of impl/torch/{sources[0]} on PyTorch's stable ABI.")
-                     + f"#include <vecdet/impl/torch/generated/{family}.hpp>\n{includes}"
+                     + f"#include <vecdet/impl/torch/generated/{family}.hpp>\n{bodies}"
                      "#include <vecdet/impl/torch/stable/kernel.hpp>\n\n"
                      + _namespaces(f"void define_{family}(library& library) {{\n"
                                    "  using namespace aten;\n" + "".join(stable) + "}\n",

@@ -4,7 +4,9 @@
 #include "support/class_lists.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
+#include <vecdet/box_ops.hpp>
 #include <vecdet/reference/yolo_postprocess.hpp>
+#include <vecdet/rotated_boxes.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
 #include <algorithm>
@@ -35,7 +37,7 @@ struct raw_output {
     random_generator generator(seed);
     const bool is_scored = params.scores == yolo_scores::score_and_class;
     const bool has_objectness = params.scores == yolo_scores::objectness;
-    numbers = 4 + (is_scored ? 2 : has_objectness + classes) + params.extras;
+    numbers = 4 + (is_scored ? 2 : has_objectness + classes) + (params.rotated ? 1 : params.extras);
     for (index_t i = 0; i < images; ++i) {
       rows.emplace_back();
       for (index_t b = 0; b < boxes; ++b) {
@@ -60,6 +62,7 @@ struct raw_output {
           row.push_back(generator.chance(3.0 / static_cast<double>(classes)) ? score() : 0.125f);
         for (index_t k = 0; k < params.extras; ++k)
           row.push_back(static_cast<float>(generator.uniform(0, 640)));
+        if (params.rotated) row.push_back(static_cast<float>(generator.uniform(-4, 7)));
         rows.back().push_back(row);
       }
       transforms.push_back(letterbox_transform::centred(
@@ -98,7 +101,9 @@ bool same_bits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 void check_equal(const raw_output& raw, const yolo_detections_view& found,
                  const yolo_postprocess_params& params, bool is_moved) {
   REQUIRE(found.offsets.size() == raw.images + 1);
-  REQUIRE(found.extras.cols() == params.extras);
+  const bool has_corners = params.rotated_results == rotated_format::xyxyxyxy;
+  const index_t extras = params.rotated ? has_corners ? 8 : 5 : params.extras;
+  REQUIRE(found.extras.cols() == extras);
   for (index_t i = 0; i < raw.images; ++i) {
     const auto image = static_cast<std::size_t>(i);
     const auto expected = reference::postprocess_yolo(
@@ -110,10 +115,25 @@ void check_equal(const raw_output& raw, const yolo_detections_view& found,
       same = same && found.labels[at] == expected[d].label &&
              found.sources[at] == expected[d].source &&
              same_bits(found.scores[at], expected[d].score);
-      for (int k = 0; k < 4; ++k) same = same && same_bits(found.boxes(at, k), expected[d].box[k]);
-      for (index_t k = 0; k < params.extras; ++k)
-        same =
-            same && same_bits(found.extras(at, k), expected[d].extras[static_cast<std::size_t>(k)]);
+      std::vector<float> box(expected[d].box, expected[d].box + 4), extra = expected[d].extras;
+      if (params.rotated) {
+        const matrix_view<const float> turned(expected[d].extras.data(), 1, 5);
+        const auto convert = [&](rotated_format to, std::vector<float>& out) {
+          convert_rotated_boxes(
+              turned, rotated_format::cxcywhr, to, angle_convention::ultralytics,
+              matrix_view<float>(out.data(), 1, static_cast<index_t>(out.size())));
+        };
+        convert(rotated_format::xyxy, box);
+        convert_boxes(boxes_view<const float>(box), box_format::xyxy, params.results, box);
+        if (has_corners) {
+          extra.resize(8);
+          convert(rotated_format::xyxyxyxy, extra);
+        }
+      }
+      for (int k = 0; k < 4; ++k)
+        same = same && same_bits(found.boxes(at, k), box[static_cast<std::size_t>(k)]);
+      for (index_t k = 0; k < extras; ++k)
+        same = same && same_bits(found.extras(at, k), extra[static_cast<std::size_t>(k)]);
     }
     CHECK(same);
   }
@@ -197,6 +217,90 @@ TEST_CASE("postprocess_yolo: options") {
     params.max_candidates = 0;
     check_model(params, 2, 200, 3, 0.4, ++seed);
   }
+}
+
+TEST_CASE("postprocess_yolo: rotated boxes equal the reference") {
+  std::uint64_t seed = 700;
+  for (auto params : {yolo_postprocess_params::v8_obb(), yolo_postprocess_params::v26_obb()}) {
+    for (const index_t boxes : {0, 1, 17, 130, 400}) check_model(params, 2, boxes, 15, 0.4, ++seed);
+    check_model(params, 1, 9000, 3, 0.05, ++seed);
+    params.extras = 0;
+    params.rotated_results = rotated_format::xyxyxyxy;
+    params.results = box_format::xywh;
+    params.suppresses = true;
+    params.iou_threshold = 0.3;
+    params.max_detections = 20;
+    check_model(params, 2, 300, 3, 0.4, ++seed);
+    params.rotated_results = rotated_format::cxcywhr;
+    params.class_agnostic = true;
+    params.multi_label = params.scores == yolo_scores::classes;
+    check_model(params, 2, 300, 15, 0.6, ++seed);
+    params.class_agnostic = false;
+    const std::vector<index_t> wanted{0, 2}, groups{4, 1, 4};
+    params.classes = wanted;
+    params.class_groups = groups;
+    check_model(params, 2, 300, 3, 0.6, ++seed);
+  }
+}
+
+TEST_CASE("postprocess_yolo: rotated boxes by hand; wrong presets") {
+  // Two classes; boxes 1 and 2 overlap, and box 2 is of the other class.
+  std::vector<float> tensor{100, 200, 202, 100, 300, 300, 40,  40,     40, 20, 20,
+                            20,  .9f, .8f, 0,   0,   0,   .7f, -0.25f, 2,  2};
+  const yolo_outputs<float> outputs{matrix_view<const float>(tensor.data(), 7, 3), 1};
+  const std::vector<letterbox_transform> transforms{
+      {0.5, 0.5, 10, 20, image_size::height_width(900, 900)}};
+  yolo_postprocess_workspace workspace;
+  auto params = yolo_postprocess_params::v8_obb();
+  params.class_count = 2;
+  for_each_isa([&](isa) {
+    const auto found = postprocess_yolo(outputs, transforms, params, workspace);
+    REQUIRE(found.scores.size() == 3);
+    REQUIRE(found.extras.cols() == 5);
+    // pi - 0.25 is in the second half, and 2 is, too: sides are exchanged.
+    CHECK(found.extras(0, 0) == 180);
+    CHECK(found.extras(0, 1) == 160);
+    CHECK(found.extras(0, 2) == 40);
+    CHECK(found.extras(0, 3) == 80);
+    CHECK(found.extras(0, 4) == doctest::Approx(1.5707963 - 0.25));
+    CHECK(found.extras(1, 4) == doctest::Approx(2 - 1.5707963));
+    const double c = std::cos(0.25), s = std::sin(0.25);
+    CHECK(found.boxes(0, 0) == doctest::Approx(180 - (80 * c + 40 * s) / 2));
+    CHECK(found.boxes(0, 3) == doctest::Approx(160 + (80 * s + 40 * c) / 2));
+    params.class_agnostic = true;
+    CHECK(postprocess_yolo(outputs, transforms, params, workspace).scores.size() == 2);
+    params.class_agnostic = false;
+  });
+  const auto fails = [&](const yolo_postprocess_params& wrong, const char* message) {
+    CHECK_THROWS_WITH_AS(postprocess_yolo(outputs, transforms, wrong, workspace),
+                         doctest::Contains(message), std::invalid_argument);
+  };
+  // The angle is no score.
+  fails(yolo_postprocess_params::v8(), "number 6 of box 0 of image 0 of outputs.numbers is -0.25");
+  fails(yolo_postprocess_params::v26_obb(),
+        "outputs.numbers.cols() is 3, expected 4 + score + class + angle");
+  params.class_count = 3;
+  fails(params, "params.class_count is 3, expected 2");
+  params = yolo_postprocess_params::v8_obb();
+  params.extras = 1;
+  fails(params, "params.extras is 1, expected 0 if params.rotated is set");
+  params = yolo_postprocess_params::v8_obb();
+  params.keypoint_size = 2;
+  fails(params, "params.keypoint_size is 2");
+  params = yolo_postprocess_params::v8_obb();
+  params.normalised = true;
+  fails(params, "params.normalised is true, expected false if params.rotated is set");
+  params = yolo_postprocess_params::v8_obb();
+  params.boxes = box_format::xyxy;
+  fails(params, "params.boxes is 0, expected cxcywh if params.rotated is set");
+  params = yolo_postprocess_params::v8_obb();
+  params.rotated_results = rotated_format::xyxy;
+  fails(params, "params.rotated_results is 3, expected cxcywhr or xyxyxyxy");
+  params = yolo_postprocess_params::v8_obb();
+  const std::vector<letterbox_transform> uneven{{1, 2, 0, 0, square}};
+  CHECK_THROWS_WITH_AS(postprocess_yolo(outputs, uneven, params, workspace),
+                       doctest::Contains("transforms[0] is 2, expected the same scale"),
+                       std::invalid_argument);
 }
 
 TEST_CASE("postprocess_yolo: wanted classes, thresholds and groups of classes") {

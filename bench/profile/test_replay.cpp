@@ -194,6 +194,7 @@ TEST_CASE("replay: operations are known unless they depend on the data") {
                                               "batched_nms",
                                               "soft_nms",
                                               "rotated_nms",
+                                              "prob_iou_nms",
                                               "postprocess",
                                               "assign_atss",
                                               "assign_task_aligned",

@@ -118,6 +118,18 @@ typedef struct vecdet_letterbox_transform {
 /// Intersection over union and its variants.
 typedef enum vecdet_iou_kind { VECDET_IOU, VECDET_GIOU, VECDET_DIOU, VECDET_CIOU } vecdet_iou_kind;
 
+/// The unit of angles and the direction in which they turn a box, as seen in an image (x to the
+/// right, y down), named after the framework. There is no default: a wrong choice gives other boxes
+/// without an error.
+typedef enum vecdet_angle_convention {
+  VECDET_ANGLES_TORCHVISION,            ///< degrees, counter-clockwise
+  VECDET_ANGLES_DETECTRON2,             ///< degrees, counter-clockwise
+  VECDET_ANGLES_OPENCV,                 ///< degrees, clockwise
+  VECDET_ANGLES_ULTRALYTICS,            ///< radians, clockwise
+  VECDET_ANGLES_MMCV,                   ///< radians, clockwise: mmcv's default
+  VECDET_ANGLES_MMCV_COUNTER_CLOCKWISE  ///< radians, counter-clockwise: mmcv with clockwise=False
+} vecdet_angle_convention;
+
 /// How dw and dh, divided by their weights, are clamped before exp.
 typedef enum vecdet_size_clamp {
   VECDET_CLAMP_ABOVE,  ///< at most size_limit: torchvision, detectron2
@@ -151,17 +163,16 @@ typedef enum vecdet_empty_iou {
   VECDET_EMPTY_IOU_ZERO  ///< 0, as in detectron2
 } vecdet_empty_iou;
 
-/// The unit of angles and the direction in which they turn a box, as seen in an image (x to the
-/// right, y down), named after the framework. There is no default: a wrong choice gives other boxes
-/// without an error.
-typedef enum vecdet_angle_convention {
-  VECDET_ANGLES_TORCHVISION,            ///< degrees, counter-clockwise
-  VECDET_ANGLES_DETECTRON2,             ///< degrees, counter-clockwise
-  VECDET_ANGLES_OPENCV,                 ///< degrees, clockwise
-  VECDET_ANGLES_ULTRALYTICS,            ///< radians, clockwise
-  VECDET_ANGLES_MMCV,                   ///< radians, clockwise: mmcv's default
-  VECDET_ANGLES_MMCV_COUNTER_CLOCKWISE  ///< radians, counter-clockwise: mmcv with clockwise=False
-} vecdet_angle_convention;
+/// The numbers of a rotated box. The width is the side along the angle.
+typedef enum vecdet_rotated_format {
+  VECDET_ROTATED_CXCYWHR,  ///< centre, width, height, angle
+  /// with torchvision: first corner, width, height, angle. With ultralytics: centre, width, height,
+  /// angle. The other frameworks do not use the name
+  VECDET_ROTATED_XYWHR,
+  /// corners: top left, top right, bottom right, bottom left before turning
+  VECDET_ROTATED_XYXYXYXY,
+  VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
+} vecdet_rotated_format;
 
 // ------------------------------------------------------------------------------------------------
 // Errors, threads, workspaces, version and instruction set.
@@ -294,6 +305,22 @@ vecdet_status vecdet_iou_loss_and_grad(vecdet_dtype type, const void* predicted,
     targets, int64_t count, vecdet_iou_kind kind, double epsilon, double scale, const float*
     box_weights, double* loss, void* grad);
 
+/// The ProbIoU loss of predicted rotated boxes, N x 5: centre, width, height, angle. The type is
+/// float or double.
+vecdet_status vecdet_prob_iou_loss(vecdet_dtype type, const void* predicted, const void* targets,
+    int64_t count, vecdet_angle_convention angles, double scale, const float* box_weights, double*
+    loss);
+
+/// Writes the loss of each pair to `losses`.
+vecdet_status vecdet_prob_iou_loss_unreduced(vecdet_dtype type, const void* predicted, const void*
+    targets, int64_t count, vecdet_angle_convention angles, double scale, const float* box_weights,
+    void* losses);
+
+/// Writes the sum, and its gradient with respect to the predicted boxes, N x 5.
+vecdet_status vecdet_prob_iou_loss_and_grad(vecdet_dtype type, const void* predicted, const void*
+    targets, int64_t count, vecdet_angle_convention angles, double scale, const float* box_weights,
+    double* loss, void* grad);
+
 /// The defaults of vecdet_regression_loss_params.
 vecdet_regression_loss_params vecdet_regression_loss_params_default(void);
 
@@ -317,17 +344,6 @@ vecdet_status vecdet_regression_loss_and_grad(vecdet_dtype type, const void* del
 // Overlaps, formats and coding of boxes. Boxes are N x 4, x1 y1 x2 y2 unless a function says
 // otherwise, of float, double or bfloat16. Output boxes may reuse the memory of the first input.
 
-/// The numbers of a rotated box. The width is the side along the angle.
-typedef enum vecdet_rotated_format {
-  VECDET_ROTATED_CXCYWHR,  ///< centre, width, height, angle
-  /// with torchvision: first corner, width, height, angle. With ultralytics: centre, width, height,
-  /// angle. The other frameworks do not use the name
-  VECDET_ROTATED_XYWHR,
-  /// corners: top left, top right, bottom right, bottom left before turning
-  VECDET_ROTATED_XYXYXYXY,
-  VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
-} vecdet_rotated_format;
-
 /// Writes the IoU of box i of `a` and box j of `b` to out[i * out_stride + j].
 vecdet_status vecdet_pairwise_iou(vecdet_dtype type, const void* a, int64_t a_count, const void* b,
     int64_t b_count, vecdet_iou_kind kind, vecdet_empty_iou empty, void* out, int64_t out_stride);
@@ -346,6 +362,16 @@ vecdet_status vecdet_pairwise_rotated_iou(vecdet_dtype type, const void* a, int6
 /// double.
 vecdet_status vecdet_elementwise_rotated_iou(vecdet_dtype type, const void* a, const void* b,
     int64_t count, vecdet_angle_convention angles, vecdet_empty_iou empty, void* out);
+
+/// Writes the ProbIoU of rotated box i of `a` and rotated box j of `b` to out[i * out_stride + j].
+/// Boxes are N x 5: centre, width, height, angle. The type is float or double.
+vecdet_status vecdet_pairwise_prob_iou(vecdet_dtype type, const void* a, int64_t a_count, const
+    void* b, int64_t b_count, vecdet_angle_convention angles, void* out, int64_t out_stride);
+
+/// Writes the ProbIoU of rotated box i of `a` and rotated box i of `b` to out[i]. The type is float
+/// or double.
+vecdet_status vecdet_elementwise_prob_iou(vecdet_dtype type, const void* a, const void* b, int64_t
+    count, vecdet_angle_convention angles, void* out);
 
 /// Converts rotated boxes from one format to another. A box has 5 numbers, in
 /// VECDET_ROTATED_XYXYXYXY 8 and in VECDET_ROTATED_XYXY 4. `out` may not share memory with `boxes`.
@@ -696,6 +722,11 @@ typedef struct vecdet_yolo_postprocess_params {
   /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
   /// pixels. Default 0.
   int64_t keypoint_size;
+  /// boxes are rotated: their last number is the angle, in radians and clockwise; default 0
+  int rotated;
+  /// format of rotated detections: VECDET_ROTATED_CXCYWHR or VECDET_ROTATED_XYXYXYXY; default
+  /// VECDET_ROTATED_CXCYWHR
+  vecdet_rotated_format rotated_results;
 } vecdet_yolo_postprocess_params;
 
 /// Parameters of vecdet_postprocess_detr() and vecdet_postprocess_detr_of_matrices().
@@ -776,14 +807,22 @@ vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v10(void);
 /// RT-DETR as exported by ultralytics.
 vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(void);
 
+/// YOLOv8, YOLO11 and YOLO12 with rotated boxes: channels first, cx cy w h, a score per class,
+/// angle.
+vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v8_obb(void);
+
+/// YOLO26 with rotated boxes, end to end: rows of cx cy w h, score, class, angle.
+vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v26_obb(void);
+
 /// The detections of a YOLO model's raw output, of float or bfloat16. `numbers` are images x boxes
 /// x numbers (params->layout VECDET_YOLO_ROWS) or images x numbers x boxes (VECDET_YOLO_CHANNELS):
 /// `rows` counts those of all images, and `stride` is the number of elements from one to the next.
 /// Scores are probabilities; if params->extras is -1, a score or an objectness outside [0, 1] is an
 /// error.
 /// `transforms` has one per image; null: results stay in the input's pixels. `sources` are indices
-/// of boxes in their image's output; `extras` have params->extras numbers per detection. Both may
-/// be null. `params` null: vecdet_yolo_postprocess_params_v8().
+/// of boxes in their image's output; `extras` have params->extras numbers per detection, or 5 or 8,
+/// the rotated boxes in the format params->rotated_results, if params->rotated is set. Both may be
+/// null. `params` null: vecdet_yolo_postprocess_params_v8().
 vecdet_status vecdet_postprocess_yolo(vecdet_dtype type, const void* numbers, int64_t rows, int64_t
     cols, int64_t stride, int64_t images, const vecdet_letterbox_transform* transforms, const
     vecdet_yolo_postprocess_params* params, vecdet_workspace* workspace, float* boxes, float*
@@ -1089,9 +1128,10 @@ typedef enum vecdet_nms_order {
   VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
 } vecdet_nms_order;
 
-/// Parameters of vecdet_nms(), vecdet_batched_nms() and vecdet_rotated_nms(). Going down the
-/// scores, a box is kept unless a kept box of its class and image overlaps it by more than the
-/// threshold. The defaults are those of torchvision's NMS with a threshold of 0.5.
+/// Parameters of vecdet_nms(), vecdet_batched_nms(), vecdet_rotated_nms() and
+/// vecdet_prob_iou_nms(). Going down the scores, a box is kept unless a kept box of its class and
+/// image overlaps it by more than the threshold. The defaults are those of torchvision's NMS with a
+/// threshold of 0.5.
 typedef struct vecdet_nms_params {
   double iou_threshold;  ///< in [0, 1]; default 0.5
   int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
@@ -1166,6 +1206,9 @@ vecdet_nms_params vecdet_nms_params_onnx(double iou_threshold, int64_t max_per_c
 /// by coordinates.
 vecdet_nms_params vecdet_nms_params_sahi(double match_threshold, int smaller_area);
 
+/// NMS of rotated boxes in ultralytics, for vecdet_prob_iou_nms().
+vecdet_nms_params vecdet_nms_params_ultralytics_obb(double iou_threshold);
+
 /// cv::dnn::NMSBoxes with eta 1 and top_k 0. Rectangles are given by their corners, in double, or
 /// in float with integer coordinates and areas up to 2^23.
 vecdet_nms_params vecdet_nms_params_opencv(double iou_threshold, double score_threshold);
@@ -1187,6 +1230,12 @@ vecdet_status vecdet_batched_nms(vecdet_dtype type, const void* boxes, const voi
 /// IoU. The type is float or double. Format, overlap and plus_one of `params` must be the defaults.
 /// Otherwise as vecdet_batched_nms().
 vecdet_status vecdet_rotated_nms(vecdet_dtype type, const void* boxes, const void* scores, const
+    int64_t* classes, const int64_t* images, int64_t count, vecdet_angle_convention angles, const
+    vecdet_nms_params* params, vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count);
+
+/// NMS of rotated boxes by their ProbIoU in ultralytics' rule, where suppressed boxes suppress
+/// others, too. Otherwise as vecdet_rotated_nms().
+vecdet_status vecdet_prob_iou_nms(vecdet_dtype type, const void* boxes, const void* scores, const
     int64_t* classes, const int64_t* images, int64_t count, vecdet_angle_convention angles, const
     vecdet_nms_params* params, vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count);
 

@@ -10,6 +10,7 @@
 //                                                        centre and size
 //   OpenCV           > 1-(1-IoU) float                   integers         score
 //   SAHI             >= IoU, IoS float                   corners          score
+//   ultralytics      >= ProbIoU  float                   rotated          score
 #pragma once
 
 #include <vecdet/labels.hpp>
@@ -120,6 +121,12 @@ struct nms_params {
     nms_params params = mmcv(match_threshold);
     params.suppress_equal = true;
     params.overlap = smaller_area ? nms_overlap::smaller_area : nms_overlap::positive_area;
+    return params;
+  }
+  /// NMS of rotated boxes in ultralytics, for prob_iou_nms().
+  static nms_params ultralytics_obb(double iou_threshold) {
+    nms_params params = mmcv(iou_threshold);
+    params.suppress_equal = true;
     return params;
   }
   /// cv::dnn::NMSBoxes with eta 1 and top_k 0. Rectangles are given by their corners, in double, or

@@ -50,6 +50,9 @@
 #include <vecdet/parallel.hpp>
 #include <vecdet/paste_masks.hpp>
 #include <vecdet/postprocess.hpp>
+#include <vecdet/prob_iou.hpp>
+#include <vecdet/prob_iou_loss.hpp>
+#include <vecdet/prob_iou_nms.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/quantised_matrix.hpp>
 #include <vecdet/quantised_outputs.hpp>

@@ -12,6 +12,8 @@
 //   YOLOv8 to v12     numbers x boxes    cx cy w h, a score per class, extras
 //   YOLOv10, YOLO26   boxes x numbers    x1 y1 x2 y2, score, class, extras: end to end, no NMS
 //   RT-DETR           boxes x numbers    cx cy w h in [0, 1], a score per class: no NMS
+//   YOLOv8 OBB        numbers x boxes    cx cy w h, a score per class, angle; also YOLO11
+//   YOLO26 OBB        boxes x numbers    cx cy w h, score, class, angle: end to end, no NMS
 //
 // Scores are probabilities, not logits. A score is the class's score or, in models with objectness,
 // its product with the objectness in float. The objectness itself must also be above the threshold.
@@ -29,6 +31,11 @@
 // With VECDET_CHECK=1, 16, 33, 52 or 112 scores per box, which rotated boxes, masks and poses seem
 // to have, are reported unless params.extras or params.class_count is given.
 //
+// Rotated boxes (OBB) are compared by ProbIoU in ultralytics' rule (prob_iou_nms.hpp), with their
+// numbers as they are. The results have ultralytics' regular angles (regularize_rboxes): the
+// remainder of pi / 2, with width and height exchanged if the remainder of pi is in the second
+// half. Undoing the letterbox does not clip them.
+//
 // The lists of params.classes, class_thresholds and class_groups select and group detections by
 // class. With class_thresholds, "the threshold" in this comment is the lowest one of the wanted
 // classes, and a detection's score must be above its own class's. With score_and_class, the lists
@@ -39,9 +46,12 @@
 // limit, params.extras, params.class_count or a wanted class is out of range, class_thresholds or
 // class_groups do not have one element per class, class_groups are given without NMS or with
 // class_agnostic, scales and sides of a transform are not positive and finite in float, or an image
-// has more than 2^32 scores.
+// has more than 2^32 scores. With params.rotated, also if params.boxes is not cxcywh, normalised,
+// extras or keypoint_size is set, rotated_results is not cxcywhr or xyxyxyxy, or a transform has
+// two scales.
 #pragma once
 
+#include <vecdet/angle_convention.hpp>
 #include <vecdet/box_format.hpp>
 #include <vecdet/impl/yolo_buffers.hpp>
 #include <vecdet/letterbox_transform.hpp>
@@ -103,6 +113,10 @@ struct yolo_postprocess_params {
   /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
   /// pixels.
   index_t keypoint_size = 0;
+  /// Boxes are rotated: their last number is the angle, in radians and clockwise.
+  bool rotated = false;
+  /// Format of rotated detections: cxcywhr or xyxyxyxy.
+  rotated_format rotated_results = rotated_format::cxcywhr;
 
   /// YOLOv5 and YOLOX: rows of cx cy w h, objectness, and a score per class. YOLOX exports decode
   /// boxes only with --decode_in_inference.
@@ -114,6 +128,11 @@ struct yolo_postprocess_params {
   static yolo_postprocess_params v10();
   /// RT-DETR as exported by ultralytics.
   static yolo_postprocess_params rt_detr();
+  /// YOLOv8, YOLO11 and YOLO12 with rotated boxes: channels first, cx cy w h, a score per class,
+  /// angle.
+  static yolo_postprocess_params v8_obb();
+  /// YOLO26 with rotated boxes, end to end: rows of cx cy w h, score, class, angle.
+  static yolo_postprocess_params v26_obb();
 };
 
 /// The output for a batch. Rows are ordered by image, then by box (layout rows) or by number
@@ -129,11 +148,14 @@ struct yolo_outputs {
 /// score; ties are broken by lower box index. The memory belongs to the workspace and is valid
 /// until its next use.
 struct yolo_detections_view {
-  boxes_view<const float> boxes;  ///< in the format params.results
+  /// In the format params.results; of rotated boxes, the enclosing upright ones.
+  boxes_view<const float> boxes;
   vector_view<const float> scores;
   vector_view<const index_t> labels;   ///< classes; -1 if the output's class is not in [0, 2^24]
   vector_view<const index_t> sources;  ///< indices of the boxes in their image's output
-  matrix_view<const float> extras;     ///< detections x params.extras
+  /// Detections x params.extras; of rotated boxes, detections x 5 or 8: they themselves, in the
+  /// format params.rotated_results.
+  matrix_view<const float> extras;
   vector_view<const index_t> offsets;
 };
 

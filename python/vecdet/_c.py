@@ -8,16 +8,16 @@ from ctypes import Structure, c_char_p, c_double, c_int, c_int64, c_uint64, c_vo
 OK, INVALID_ARGUMENT, OUT_OF_MEMORY, FAILED = range(4)
 FLOAT32, FLOAT64, BFLOAT16, INT8, UINT8 = range(5)
 IOU, GIOU, DIOU, CIOU = range(4)
-CLAMP_ABOVE, CLAMP_BOTH, CLAMP_NONE = range(3)
-XYXY, XYWH, CXCYWH = range(3)
-EMPTY_IOU_NAN, EMPTY_IOU_ZERO = range(2)
 (
     ANGLES_TORCHVISION, ANGLES_DETECTRON2, ANGLES_OPENCV, ANGLES_ULTRALYTICS, ANGLES_MMCV,
     ANGLES_MMCV_COUNTER_CLOCKWISE,
 ) = range(6)
+CLAMP_ABOVE, CLAMP_BOTH, CLAMP_NONE = range(3)
+XYXY, XYWH, CXCYWH = range(3)
+EMPTY_IOU_NAN, EMPTY_IOU_ZERO = range(2)
+ROTATED_CXCYWHR, ROTATED_XYWHR, ROTATED_XYXYXYXY, ROTATED_XYXY = range(4)
 BASELINE, AVX2, AVX512 = range(3)
 SMOOTH_L1_LOSS, GIOU_LOSS, DIOU_LOSS, CIOU_LOSS = range(4)
-ROTATED_CXCYWHR, ROTATED_XYWHR, ROTATED_XYXYXYXY, ROTATED_XYXY = range(4)
 SUM, MEAN = range(2)
 LOGITS, PROBABILITIES = range(2)
 RETINANET, FCOS, SSD, RPN = range(4)
@@ -38,13 +38,13 @@ SET_LOSS_FOCAL, SET_LOSS_VARIFOCAL, SET_LOSS_CROSS_ENTROPY = range(3)
 # The names of enumerators.
 isa = ("baseline", "avx2", "avx512")
 iou_kind = ("iou", "giou", "diou", "ciou")
+angle_convention = (
+    "torchvision", "detectron2", "opencv", "ultralytics", "mmcv", "mmcv_counter_clockwise",
+)
 box_loss = ("smooth_l1", "giou", "diou", "ciou")
 size_clamp = ("above", "both", "none")
 box_format = ("xyxy", "xywh", "cxcywh")
 empty_iou = ("nan", "zero")
-angle_convention = (
-    "torchvision", "detectron2", "opencv", "ultralytics", "mmcv", "mmcv_counter_clockwise",
-)
 rotated_format = ("cxcywhr", "xywhr", "xyxyxyxy", "xyxy")
 reduction = ("sum", "mean")
 score_kind = ("logits", "probabilities")
@@ -278,6 +278,8 @@ class yolo_postprocess_params(Structure):
         ("class_thresholds", number_list),
         ("class_groups", integer_list),
         ("keypoint_size", c_int64),
+        ("rotated", c_int),
+        ("rotated_results", c_int),
     ]
 
 
@@ -616,6 +618,12 @@ FUNCTIONS = {
     "vecdet_iou_loss_and_grad": (c_int, [
         c_int, c_void_p, c_void_p, c_int64, c_int, c_double, c_double, c_void_p, c_void_p,
         c_void_p]),
+    "vecdet_prob_iou_loss": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_int, c_double, c_void_p, c_void_p]),
+    "vecdet_prob_iou_loss_unreduced": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_int, c_double, c_void_p, c_void_p]),
+    "vecdet_prob_iou_loss_and_grad": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_int, c_double, c_void_p, c_void_p, c_void_p]),
     "vecdet_regression_loss_params_default": (regression_loss_params, []),
     "vecdet_regression_loss": (c_int, [
         c_int, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p,
@@ -631,6 +639,10 @@ FUNCTIONS = {
         c_int, c_void_p, c_int64, c_void_p, c_int64, c_int, c_int, c_void_p, c_int64]),
     "vecdet_elementwise_rotated_iou": (c_int, [
         c_int, c_void_p, c_void_p, c_int64, c_int, c_int, c_void_p]),
+    "vecdet_pairwise_prob_iou": (c_int, [
+        c_int, c_void_p, c_int64, c_void_p, c_int64, c_int, c_void_p, c_int64]),
+    "vecdet_elementwise_prob_iou": (c_int, [
+        c_int, c_void_p, c_void_p, c_int64, c_int, c_void_p]),
     "vecdet_convert_rotated_boxes": (c_int, [
         c_int, c_void_p, c_int64, c_int, c_int, c_int, c_void_p]),
     "vecdet_rotated_box_areas": (c_int, [
@@ -724,6 +736,8 @@ FUNCTIONS = {
     "vecdet_yolo_postprocess_params_v8": (yolo_postprocess_params, []),
     "vecdet_yolo_postprocess_params_v10": (yolo_postprocess_params, []),
     "vecdet_yolo_postprocess_params_rt_detr": (yolo_postprocess_params, []),
+    "vecdet_yolo_postprocess_params_v8_obb": (yolo_postprocess_params, []),
+    "vecdet_yolo_postprocess_params_v26_obb": (yolo_postprocess_params, []),
     "vecdet_postprocess_yolo": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p,
         c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -792,6 +806,8 @@ FUNCTIONS = {
         c_double, c_int64, c_int]),
     "vecdet_nms_params_sahi": (nms_params, [
         c_double, c_int]),
+    "vecdet_nms_params_ultralytics_obb": (nms_params, [
+        c_double]),
     "vecdet_nms_params_opencv": (nms_params, [
         c_double, c_double]),
     "vecdet_nms": (c_int, [
@@ -800,6 +816,9 @@ FUNCTIONS = {
         c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p,
         c_void_p]),
     "vecdet_rotated_nms": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p, c_void_p,
+        c_void_p, c_void_p]),
+    "vecdet_prob_iou_nms": (c_int, [
         c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p, c_void_p,
         c_void_p, c_void_p]),
     "vecdet_soft_nms_params_default": (soft_nms_params, []),

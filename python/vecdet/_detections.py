@@ -16,7 +16,7 @@ from ._arrays import (TYPES, address, as_array, box_rows, check_out, choice, emp
                       float32s, float64, int64, named, optional, result, same_small_floats,
                       shape_error, small_floats, uint8, wrong_shape, wrong_type)
 from ._boxes import BOX_HEAD_WEIGHTS, SIZE_LIMIT, coder_params
-from ._c import box_format, dense_detector, score_kind
+from ._c import box_format, dense_detector, rotated_format, score_kind
 from ._library import check, library
 from ._packed import (doubles, image_sizes_of, integers_of, integers_packed, joined, offsets_of,
                       packed_rows, packer)
@@ -47,7 +47,7 @@ class YoloDetections(NamedTuple):
     """The detections of an image in descending score."""
 
     boxes: NDArray[np.float32]
-    """[N, 4], x1 y1 x2 y2 unless requested otherwise."""
+    """[N, 4], x1 y1 x2 y2 unless requested otherwise; rotated boxes [N, 5] or [N, 8]."""
     scores: NDArray[np.float32]
     labels: NDArray[np.int64]
     """Classes."""
@@ -343,7 +343,12 @@ def postprocess_box_head(
 # The presets of each family; models that are not listed have one of these outputs, too.
 _PRESETS = {"yolov5": "v5", "yolov7": "v5", "yolox": "v5", "yolov8": "v8", "yolov9": "v8",
             "yolo11": "v8", "yolo12": "v8", "yolov11": "v8", "yolov12": "v8", "yolov10": "v10",
-            "yolo26": "v10", "rt-detr": "rt_detr"}
+            "yolo26": "v10", "rt-detr": "rt_detr", "yolov8-obb": "v8_obb", "yolo11-obb": "v8_obb",
+            "yolo12-obb": "v8_obb", "yolov11-obb": "v8_obb", "yolov12-obb": "v8_obb",
+            "yolo26-obb": "v26_obb"}
+
+# The formats of rotated boxes that results may have, with their numbers.
+_ROTATED = {"cxcywhr": 5, "xyxyxyxy": 8}
 
 # What the numbers of extras are of which vecdet_yolo_likely_extras knows.
 _EXTRAS = {1: "rotated boxes", 32: "masks", 51: "key points"}
@@ -359,22 +364,31 @@ def _preset_of(model: Any) -> str:
             version = found[1] if found else ""
             if re.match("yolov?5[nsmlx]?6?u", letters):  # ultralytics' YOLOv5, with YOLOv8's head
                 version = "8"
-            name = next(name for name in _PRESETS if name in (
-                f"yolov{version}", f"yolo{version}") or not found and name == "rt-detr")
+            obb = "-obb" * ("obb" in letters)
+            name = next((name for name in _PRESETS if name in (
+                f"yolov{version}{obb}", f"yolo{version}{obb}") or not found and name == "rt-detr"),
+                        "yolov8-obb")
             raise ValueError(f"vecdet.{function}: model is {model!r}, expected {name!r}, the name "
                              "of all models with this output")
     return tuple(_PRESETS.values())[choice(tuple(_PRESETS), function, "model", model)]
 
 
 @kept
-def _yolo_call(shape: tuple[int, ...], argument: str, model: str, results: str,
+def _yolo_call(shape: tuple[int, ...], argument: str, model: str, results: str | None,
                class_count: int | None, extras: int | None, keypoint_size: int,
                *options: Any) -> Any:
     """What calls with the same shape and options share: the parameters, the greatest number of
-    detections of all images, the number of extras, and a warning or None."""
+    detections of all images, the number of extras or of the numbers of a rotated box, and a warning
+    or None."""
     function = "postprocess_yolo"
     params = getattr(library, f"vecdet_yolo_postprocess_params_{_preset_of(model)}")()
-    params.results = choice(box_format, function, "results", results)
+    if params.rotated and results in (None, *_ROTATED):
+        turned = _ROTATED[results or "cxcywhr"]
+        params.rotated_results = rotated_format.index(results or "cxcywhr")
+    else:
+        turned = 0
+        formats = (*box_format, *_ROTATED) if params.rotated else box_format
+        params.results = choice(formats, function, "results", results or "xyxy")
     names = ("score_threshold", "iou_threshold", "max_detections", "max_candidates", "multi_label",
              "class_agnostic", *CLASS_LISTS)
     if not params.suppresses:
@@ -386,6 +400,10 @@ def _yolo_call(shape: tuple[int, ...], argument: str, model: str, results: str,
                                  *zip(names, options)])
     if extras is not None and params.extras < 0:
         raise ValueError(f"vecdet.{function}: extras is {extras}, expected 0 or more, or None")
+    if params.rotated and (extras or keypoint_size):
+        name, value = ("extras", extras) if extras else ("keypoint_size", keypoint_size)
+        raise ValueError(f"vecdet.{function}: {name} is {value!r}, expected none for {model!r}: "
+                         "the angle is part of the box")
     count = max(0, params.extras)
     if params.keypoint_size and not count:
         raise ValueError(f"vecdet.{function}: keypoint_size is {keypoint_size}, expected 0 without "
@@ -401,13 +419,17 @@ def _yolo_call(shape: tuple[int, ...], argument: str, model: str, results: str,
         numbers = cols if params.layout == _c.YOLO_ROWS else rows
         found = numbers - 4 - params.scores
         usual = library.vecdet_yolo_likely_extras(found)
-        if usual and _PRESETS[model] != "rt_detr":
+        if usual and not params.rotated and _PRESETS[model] != "rt_detr":
             others = found - usual
+            right = f"extras={usual}"
+            if usual == 1 and _PRESETS[model] == "v8":
+                right = "model='yolov8-obb' (or extras=1, which copies the angles)"
             doubt = (f"vecdet.{function}: {argument} has {numbers} numbers per box, as models with "
                      f"{_EXTRAS[usual]} of {others} class{'es' * (others > 1)}, for which "
-                     f"extras={usual} is right; extras=0 or class_count={found} says that it has "
+                     f"{right} is right; extras=0 or class_count={found} says that it has "
                      f"{found} classes")
-    return byref(params), images * max(0, min(params.max_detections, rows * cols)), count, doubt
+    return (byref(params), images * max(0, min(params.max_detections, rows * cols)),
+            turned or count, bool(params.rotated), doubt)
 
 
 def _check_yolo_shape(shape: tuple[int, ...], argument: str, params: Any,
@@ -417,7 +439,8 @@ def _check_yolo_shape(shape: tuple[int, ...], argument: str, params: Any,
     is_scored = params.scores == _c.YOLO_SCORE_AND_CLASS
     if len(shape) == 3:
         boxes, numbers = shape[1:] if by_rows else shape[:0:-1]
-        found = numbers - 4 - params.scores - extras  # the objectness, or score and class
+        # The objectness, or score and class; the angle.
+        found = numbers - 4 - params.scores - extras - params.rotated
         if is_scored:
             is_right = found == 0
         elif class_count is not None:
@@ -427,13 +450,14 @@ def _check_yolo_shape(shape: tuple[int, ...], argument: str, params: Any,
         if is_right:
             return
     names = ("4 + classes", "5 + classes", "6")[params.scores] + " + extras" * (extras > 0)
+    names += " + angle" * params.rotated
     expected = f"[images, boxes, {names}]" if by_rows else f"[images, {names}, boxes]"
-    if is_scored and not extras:
+    if is_scored and not extras and not params.rotated:
         expected += ", or 6 + extras with extras="
     if len(shape) == 3 and not is_scored:
         expected += (", and more boxes than numbers per box: is it transposed? If not, pass "
                      "class_count=" if class_count is None else f" with class_count={class_count}")
-        if class_count is not None and not extras:
+        if class_count is not None and not extras and not params.rotated:
             expected += "; pass extras= if other values follow the scores"
     raise shape_error("postprocess_yolo", argument, shape, expected)
 
@@ -448,7 +472,7 @@ def _joined_shape(model: str, output: Any, boxes: Any) -> tuple[int, ...]:
     if output.ndim != 3:
         raise wrong_shape("postprocess_yolo", "output", output, "three dimensions")
     images, rows, cols = output.shape
-    by_rows = _preset_of(model) != "v8"
+    by_rows = not _preset_of(model).startswith("v8")
     expected = (images, rows, 4) if by_rows else (images, 4, cols)
     if boxes.shape != expected:
         raise wrong_shape("postprocess_yolo", "boxes", boxes, str(list(expected)))
@@ -456,7 +480,8 @@ def _joined_shape(model: str, output: Any, boxes: Any) -> tuple[int, ...]:
 
 
 # Keywords of yolo_postprocess_params,
-# without layout, scores, boxes, normalised, suppresses, extras, class_count
+# without layout, scores, boxes, normalised, suppresses, extras, class_count, rotated,
+# rotated_results
 def postprocess_yolo(
     output: ArrayLike | Quantised,
     model: str,
@@ -469,7 +494,7 @@ def postprocess_yolo(
     max_candidates: int | None = None,
     multi_label: bool | None = None,
     class_agnostic: bool | None = None,
-    results: str = "xyxy",
+    results: str | None = None,
     class_count: int | None = None,
     extras: int | None = None,
     classes: Sequence[int] | None = None,
@@ -495,12 +520,19 @@ def postprocess_yolo(
                                                      end to end, no NMS
             ``"rt-detr"``                            [images, boxes, 4 + classes]: cx cy w h in
                                                      [0, 1], scores; no NMS
+            ``"yolov8-obb"``, ``"yolo11-obb"``,      [images, 4 + classes + 1, boxes]: cx cy w h,
+            ``"yolo12-obb"``, ``"yolov11-obb"``,     scores, angle; NMS by ProbIoU as in ultralytics
+            ``"yolov12-obb"``                        (prob_iou_nms)
+            ``"yolo26-obb"``                         [images, boxes, 7]: cx cy w h, score, class,
+                                                     angle; end to end, no NMS
             ======================================== ===========================================
         transforms: from letterbox(), one per image: boxes and key points are moved back into the
             image's pixels and clipped to it. None: they stay in the input's pixels.
         results: format of the detections: "xyxy" (two corners), "xywh" (top left corner, width and
             height, as in COCO's files) or "cxcywh" (centre, width and height, as in SSD's priors).
-            Default "xyxy".
+            Default "xyxy". Rotated boxes: "cxcywhr" (centre, width, height and angle, in radians,
+            clockwise, in [0, pi / 2]), which is their default, "xyxyxyxy" (four corners), or the
+            enclosing upright box in one of the formats above. They are not clipped.
         score_threshold: in [0, 1]; scores above it count. Default 0.25. It is applied before
             anything is decoded.
         multi_label: one detection per class above the threshold, not only the best one. An error if
@@ -524,8 +556,8 @@ def postprocess_yolo(
             be Quantised.
         class_count: the number of classes of the model. It is only needed if there are fewer boxes
             than numbers per box; else such an output is refused as transposed.
-        extras: the number of values after the scores: 1 for the angle of rotated boxes, 32 for
-            masks, 51 for poses. None: there are none, and an objectness or scores outside [0, 1]
+        extras: the number of values after the scores: 32 for masks, 51 for poses, 1 for an angle
+            that is to be copied. None: there are none, and an objectness or scores outside [0, 1]
             are an error.
 
     Raises:
@@ -561,7 +593,7 @@ def postprocess_yolo(
     if isinstance(classes, (int, float)) or getattr(classes, "ndim", 1) == 0:
         raise TypeError(f"vecdet.{function}: classes is {classes!r}, expected a list of the wanted "
                         "classes; the number of classes is class_count=")
-    params, total, count, doubt = _yolo_call(
+    params, total, count, is_rotated, doubt = _yolo_call(
         shape, argument, model, results, class_count, extras, keypoint_size, score_threshold,
         iou_threshold, max_detections, max_candidates, multi_label, class_agnostic,
         *class_lists(function, classes, class_thresholds, class_groups))
@@ -578,8 +610,8 @@ def postprocess_yolo(
     floats = result(function, "extras", extras, total * (5 + count), float32)
     numbers = empty(2 * total + images + 1, int64)
     corners, labels = address(floats), address(numbers)
-    outputs = (corners, corners + 16 * total, labels, labels + 8 * total, corners + 20 * total,
-               labels + 16 * total)
+    outputs = (corners, corners + 16 * total, labels, labels + 8 * total,
+               corners + 20 * total if count else None, labels + 16 * total)
     if matrix is None:
         status = _postprocess_yolo(TYPES[array.dtype], address(array), images * rows, cols, cols,
                                    images, positions, params, None, *outputs)
@@ -589,6 +621,9 @@ def postprocess_yolo(
             positions, params, None, *outputs)
     check(status, function)
     found = _yolo_detections(floats, numbers, total, count)
+    if is_rotated and count:
+        found = [image._replace(boxes=image.extras, extras=_NO_EXTRAS[:len(image.boxes)])
+                 for image in found]
     for image in found:
         if len(image[1]) and image[1].item(0) > _MOST_SCORE:
             raise ValueError(f"vecdet.{function}: output has a score of {image.scores[0]}, "

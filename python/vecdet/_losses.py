@@ -18,16 +18,17 @@ from ._library import check, library
 from ._messages import found
 from ._packed import packer
 from ._parameters import filled, flag, integer, kept, number, params_of
+from ._rotated import rotated_pair
 
 __all__ = [
     "bce_loss", "bce_loss_and_grad", "complete_box_iou_loss", "complete_box_iou_loss_and_grad",
     "ctc_loss", "ctc_loss_and_grad", "distance_box_iou_loss", "distance_box_iou_loss_and_grad",
     "distribution_focal_loss", "distribution_focal_loss_and_grad", "generalized_box_iou_loss",
-    "generalized_box_iou_loss_and_grad", "quality_focal_loss", "quality_focal_loss_and_grad",
-    "regression_loss", "regression_loss_and_grad", "sigmoid_focal_loss",
-    "sigmoid_focal_loss_and_grad", "smooth_l1_loss", "smooth_l1_loss_and_grad",
-    "softmax_cross_entropy_loss", "softmax_cross_entropy_loss_and_grad", "varifocal_loss",
-    "varifocal_loss_and_grad",
+    "generalized_box_iou_loss_and_grad", "prob_iou_loss", "prob_iou_loss_and_grad",
+    "quality_focal_loss", "quality_focal_loss_and_grad", "regression_loss",
+    "regression_loss_and_grad", "sigmoid_focal_loss", "sigmoid_focal_loss_and_grad",
+    "smooth_l1_loss", "smooth_l1_loss_and_grad", "softmax_cross_entropy_loss",
+    "softmax_cross_entropy_loss_and_grad", "varifocal_loss", "varifocal_loss_and_grad",
 ]
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ _CTC = _forms("ctc_loss")
 _DISTRIBUTION_FOCAL = _forms("distribution_focal_loss")
 _SMOOTH_L1 = _forms("smooth_l1_loss")
 _IOU = _forms("iou_loss")
+_PROB_IOU = _forms("prob_iou_loss")
 _REGRESSION = _forms("regression_loss")
 
 
@@ -633,6 +635,50 @@ def complete_box_iou_loss_and_grad(boxes1: ArrayLike, boxes2: ArrayLike, reducti
     """The sum or mean of the CIoU loss, and its gradient with respect to ``boxes1``."""
     return _iou_loss("complete_box_iou_loss_and_grad", _c.CIOU, boxes1, boxes2, reduction, eps,
                      True)
+
+
+def _prob_iou_loss(function: str, boxes1: Any, boxes2: Any, angles: str, reduction: str,
+                   scale: float, box_weights: Any, with_grad: bool) -> Any:
+    mean = _reduced(function, reduction, with_grad)
+    convention = choice(_c.angle_convention, function, "angles", angles)
+    type_, a, b = rotated_pair(function, boxes1, boxes2)
+    count = len(a)
+    if len(b) != count:
+        raise wrong_shape(function, "boxes2", b, f"[{count}, 5], the shape of boxes1")
+    if box_weights is not None:
+        box_weights = float32s(function, "box_weights", box_weights)
+        _check_per_box(function, "box_weights", box_weights, (count,))
+    factor = (_divided(function, scale, max(1, count)) if mean == _c.MEAN
+              else number(function, "scale", scale))
+    return _run(function, _PROB_IOU, (type_, address(a), address(b), count, convention, factor,
+                                      optional(box_weights)), a,
+                None if with_grad else reduction, (count,))
+
+
+def prob_iou_loss(boxes1: ArrayLike, boxes2: ArrayLike, angles: str, reduction: str = "none", *,
+                  scale: float = 1.0, box_weights: ArrayLike | None = None) -> Any:
+    """1 - ProbIoU of predicted rotated ``boxes1`` and ``boxes2``, [N, 5] each, as in ultralytics:
+    one loss per box, or a number. The mean of no boxes is 0. Boxes and ``angles`` as in
+    rotated_box_iou. https://arxiv.org/abs/2106.06072
+
+    Args:
+        scale: a factor on loss and gradient.
+        box_weights: a further factor for each box.
+
+    >>> round(prob_iou_loss([[5, 5, 8, 4, 0]], [[9, 5, 8, 4, 0]], "ultralytics", "sum"), 4)
+    0.5592
+    """
+    return _prob_iou_loss("prob_iou_loss", boxes1, boxes2, angles, reduction, scale, box_weights,
+                          False)
+
+
+def prob_iou_loss_and_grad(boxes1: ArrayLike, boxes2: ArrayLike, angles: str,
+                           reduction: str = "sum", *, scale: float = 1.0,
+                           box_weights: ArrayLike | None = None) -> tuple[float, NDArray[Any]]:
+    """The sum or mean of prob_iou_loss, and its gradient [N, 5] with respect to ``boxes1``; that of
+    the angle is per degree or radian, as ``angles`` says."""
+    return _prob_iou_loss("prob_iou_loss_and_grad", boxes1, boxes2, angles, reduction, scale,
+                          box_weights, True)
 
 
 _regression_params = params_of(_c.regression_loss_params, epsilon="eps")

@@ -40,6 +40,15 @@ def nms_params(function: str, iou_threshold: float, overlap: str = "iou", *lists
 
 
 @kept
+def prob_iou_params(function: str, iou_threshold: float, *lists: Any) -> Any:
+    """ultralytics' for rotated boxes, with options per class."""
+    params = library.vecdet_nms_params_ultralytics_obb(number(function, "iou_threshold",
+                                                              iou_threshold))
+    set_given(function, params, zip(CLASS_LISTS, lists))
+    return byref(params)
+
+
+@kept
 def sahi_params(function: str, match_threshold: float, smaller_area: bool) -> Any:
     """SAHI's: boxes are dropped from the threshold on."""
     return byref(library.vecdet_nms_params_sahi(number(function, "match_threshold",

@@ -13,12 +13,12 @@ from ._arrays import (TYPES, address, choice, empty, int64, integers, numbers_pe
                       real_numbers, same_floats, wrong_shape)
 from ._c import angle_convention, rotated_format
 from ._library import check, library
-from ._nms import classes_of, nms_params
+from ._nms import classes_of, nms_params, prob_iou_params
 from ._parameters import class_lists
 
 __all__ = [
-    "elementwise_rotated_iou", "rotated_box_area", "rotated_box_convert", "rotated_box_iou",
-    "rotated_nms",
+    "elementwise_prob_iou", "elementwise_rotated_iou", "pairwise_prob_iou", "prob_iou_nms",
+    "rotated_box_area", "rotated_box_convert", "rotated_box_iou", "rotated_nms",
 ]
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def _rows(function: str, argument: str, array: NDArray[Any], count: int) -> NDAr
     return array
 
 
-def _pair(function: str, boxes1: Any, boxes2: Any) -> tuple[int, Any, Any]:
+def rotated_pair(function: str, boxes1: Any, boxes2: Any) -> tuple[int, Any, Any]:
+    """Rotated boxes [N, 5] and [M, 5]: their type and arrays."""
     type_, (a, b) = same_floats(function, ("boxes1", "boxes2"), (boxes1, boxes2), real_numbers)
     return type_, _rows(function, "boxes1", a, 5), _rows(function, "boxes2", b, 5)
 
@@ -56,7 +57,7 @@ def rotated_box_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDArra
     """
     function = "rotated_box_iou"
     convention = choice(angle_convention, function, "angles", angles)
-    type_, a, b = _pair(function, boxes1, boxes2)
+    type_, a, b = rotated_pair(function, boxes1, boxes2)
     out = empty((len(a), len(b)), a.dtype)
     check(library.vecdet_pairwise_rotated_iou(type_, address(a), len(a), address(b), len(b),
                                               convention, _c.EMPTY_IOU_NAN, address(out), len(b)),
@@ -73,12 +74,47 @@ def elementwise_rotated_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -
     """
     function = "elementwise_rotated_iou"
     convention = choice(angle_convention, function, "angles", angles)
-    type_, a, b = _pair(function, boxes1, boxes2)
+    type_, a, b = rotated_pair(function, boxes1, boxes2)
     if len(a) != len(b):
         raise wrong_shape(function, "boxes2", b, f"[{len(a)}, 5], the shape of boxes1")
     out = empty(len(a), a.dtype)
     check(library.vecdet_elementwise_rotated_iou(type_, address(a), address(b), len(a), convention,
                                                  _c.EMPTY_IOU_NAN, address(out)), function)
+    return out
+
+
+def pairwise_prob_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDArray[Any]:
+    """The ProbIoU (arXiv 2106.06072) of each of ``boxes1`` [N, 5] with each of ``boxes2`` [M, 5]:
+    [N, M], as ultralytics' batch_probiou. Boxes and ``angles`` as in rotated_box_iou.
+
+    >>> pairwise_prob_iou([[5, 5, 8, 4, 0]], [[5, 5, 4, 8, 90], [9, 5, 8, 4, 0]],
+    ...                   "opencv").astype(float).round(4).tolist()
+    [[0.9996, 0.4408]]
+    """
+    function = "pairwise_prob_iou"
+    convention = choice(angle_convention, function, "angles", angles)
+    type_, a, b = rotated_pair(function, boxes1, boxes2)
+    out = empty((len(a), len(b)), a.dtype)
+    check(library.vecdet_pairwise_prob_iou(type_, address(a), len(a), address(b), len(b),
+                                           convention, address(out), len(b)), function)
+    return out
+
+
+def elementwise_prob_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDArray[Any]:
+    """The ProbIoU of box i of ``boxes1`` and box i of ``boxes2``, [N, 5] each: [N], as ultralytics'
+    probiou. Boxes and ``angles`` as in rotated_box_iou.
+
+    >>> round(float(elementwise_prob_iou([[5, 5, 8, 4, 0]], [[9, 5, 8, 4, 0]], "opencv")[0]), 4)
+    0.4408
+    """
+    function = "elementwise_prob_iou"
+    convention = choice(angle_convention, function, "angles", angles)
+    type_, a, b = rotated_pair(function, boxes1, boxes2)
+    if len(a) != len(b):
+        raise wrong_shape(function, "boxes2", b, f"[{len(a)}, 5], the shape of boxes1")
+    out = empty(len(a), a.dtype)
+    check(library.vecdet_elementwise_prob_iou(type_, address(a), address(b), len(a), convention,
+                                              address(out)), function)
     return out
 
 
@@ -101,6 +137,22 @@ def rotated_box_convert(boxes: ArrayLike, in_fmt: str, out_fmt: str, angles: str
     check(library.vecdet_convert_rotated_boxes(TYPES[array.dtype], address(array), len(array),
                                                source, target, convention, address(out)), function)
     return out
+
+
+def _nms(function: str, call: Any, boxes: Any, scores: Any, angles: str, idxs: Any,
+         params: Any) -> NDArray[np.int64]:
+    convention = choice(angle_convention, function, "angles", angles)
+    type_, (rows, numbers) = same_floats(function, ("boxes", "scores"), (boxes, scores))
+    rows = _rows(function, "boxes", rows, 5)
+    numbers_per_box(function, "scores", numbers, len(rows))
+    total = len(rows)
+    own = None if idxs is None else integers(function, "idxs", idxs, total, convert=classes_of)
+    chosen = empty(total, int64)
+    count = c_int64()
+    check(call(type_, address(rows), address(numbers), optional(own), None, total, convention,
+               params, None, address(chosen), byref(count)), function)
+    chosen.resize(count.value, refcheck=False)
+    return chosen
 
 
 # Keywords of nms_params, without iou_threshold, suppress_equal, float_threshold, plus_one,
@@ -137,21 +189,50 @@ def rotated_nms(
     [1, 2]
     """
     function = "rotated_nms"
-    convention = choice(angle_convention, function, "angles", angles)
-    type_, (rows, numbers) = same_floats(function, ("boxes", "scores"), (boxes, scores))
-    rows = _rows(function, "boxes", rows, 5)
-    numbers_per_box(function, "scores", numbers, len(rows))
-    total = len(rows)
-    own = None if idxs is None else integers(function, "idxs", idxs, total, convert=classes_of)
     params = nms_params(function, iou_threshold, "iou",
                         *class_lists(function, classes, class_thresholds, class_groups))
-    chosen = empty(total, int64)
-    count = c_int64()
-    check(library.vecdet_rotated_nms(type_, address(rows), address(numbers), optional(own),
-                                     None, total, convention, params, None, address(chosen),
-                                     byref(count)), function)
-    chosen.resize(count.value, refcheck=False)
-    return chosen
+    return _nms(function, library.vecdet_rotated_nms, boxes, scores, angles, idxs, params)
+
+
+# Keywords of nms_params, without iou_threshold, suppress_equal, float_threshold, plus_one,
+# drop_nan_scores, drop_degenerate, score_threshold, format, overlap, order, max_per_class,
+# max_per_image, max_total
+def prob_iou_nms(
+    boxes: ArrayLike,
+    scores: ArrayLike,
+    iou_threshold: float,
+    angles: str,
+    idxs: ArrayLike | None = None,
+    *,
+    classes: Sequence[int] | None = None,
+    class_thresholds: Sequence[float] | None = None,
+    class_groups: Sequence[int] | None = None,
+) -> NDArray[np.int64]:
+    """Non-maximum suppression of rotated boxes by their ProbIoU as in ultralytics: the indices of
+    the kept boxes, in descending score. Unlike in rotated_nms, a box that is dropped itself drops
+    others, too.
+
+    Args:
+        boxes: [N, 5] as in rotated_box_iou.
+        scores: [N]. Ties are broken by lower index.
+        iou_threshold: in [0, 1]. A box is dropped if its ProbIoU with any better one is at least
+            this.
+        angles: as in rotated_box_iou.
+        idxs: [N]; only boxes with equal ones suppress each other, as in batched_nms.
+        classes: only boxes of these classes take part; None: all.
+        class_thresholds: a score threshold per class, used instead of score_threshold: only boxes
+            with scores above it take part; None: none.
+        class_groups: a group per class, any integer: boxes of classes with the same group suppress
+            each other; None: each class is a group of its own.
+
+    >>> boxes = np.array([[0, 0, 20, 10, 0], [7, 0, 20, 10, 0], [14, 0, 20, 10, 0]], np.float32)
+    >>> prob_iou_nms(boxes, np.array([0.9, 0.8, 0.7], np.float32), 0.4, "ultralytics").tolist()
+    [0]
+    """
+    function = "prob_iou_nms"
+    params = prob_iou_params(function, iou_threshold,
+                             *class_lists(function, classes, class_thresholds, class_groups))
+    return _nms(function, library.vecdet_prob_iou_nms, boxes, scores, angles, idxs, params)
 
 
 def rotated_box_area(boxes: ArrayLike) -> NDArray[Any]:

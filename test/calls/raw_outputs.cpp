@@ -26,7 +26,7 @@ struct yolo_output {
       : params(model), images(image_count), boxes(box_count) {
     const index_t first = params.scores == yolo_scores::objectness ? 5 : 4;
     const bool is_scored = params.scores == yolo_scores::score_and_class;
-    columns = first + (is_scored ? 2 : classes) + extras;
+    columns = first + (is_scored ? 2 : classes) + extras + params.rotated;
     params.extras = extras;
     numbers = make.numbers<T>(images * boxes * columns, 0, 0.2);
     // In training one box in 17 has a score above the threshold.
@@ -109,6 +109,24 @@ struct yolo_calls {
                           vector_view<const float>(found.extras.data(),
                                                    found.extras.rows() * found.extras.cols())));
     });
+  }
+};
+
+/// Models of rotated boxes.
+template <class T>
+struct yolo_rotated_calls : yolo_calls<T> {
+  yolo_output<T> rotated, ends;
+
+  yolo_rotated_calls(operands& make, const problem& p)
+      : yolo_calls<T>(make, p),
+        rotated(yolo_calls<T>::output(make, yolo_postprocess_params::v8_obb(), p)),
+        ends(yolo_calls<T>::output(make, yolo_postprocess_params::v26_obb(), p)) {
+    ends.params.rotated_results = rotated_format::xyxyxyxy;
+  }
+
+  void list(call_list& c) {
+    this->add(c, "rotated_channels", rotated);
+    this->add(c, "rotated_score_and_class", ends);
   }
 };
 
@@ -232,6 +250,7 @@ struct letterbox_calls {
 
 const registered_family registered[] = {
     calls_of<yolo_calls, float, bfloat16>("yolo_postprocess"),
+    calls_of<yolo_rotated_calls, float, bfloat16>("yolo_postprocess/rotated"),
     calls_of<yolo_extras_calls, float, bfloat16>("yolo_postprocess/extras"),
     calls_of<detr_calls, float, bfloat16>("yolo_postprocess/detr"),
     calls_of<merge_calls, float, bfloat16, double>("merge_boxes"),

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalogue.hpp"
+#include <vecdet/prob_iou.hpp>
+#include <vecdet/prob_iou_loss.hpp>
+#include <vecdet/prob_iou_nms.hpp>
 #include <vecdet/rotated_boxes.hpp>
 #include <vecdet/rotated_nms.hpp>
 
@@ -52,6 +55,9 @@ struct pairwise_calls {
               pairwise_rotated_iou(a.in(), b.in(), angle_convention::torchvision, out.out(), empty,
                                    policy);
             });
+    c.add("pairwise_prob_iou/", reads(a, b).writes(out), [=](threading policy) {
+      pairwise_prob_iou(a.in(), b.in(), angle_convention::torchvision, out.out(), policy);
+    });
   }
 };
 
@@ -75,8 +81,53 @@ struct elementwise_calls {
               elementwise_rotated_iou(a.in(), b.in(), angle_convention::ultralytics,
                                       vector_view<T>(out), empty, policy);
             });
+    c.add("elementwise_prob_iou/", reads(a, b).writes(out), [=](threading policy) {
+      elementwise_prob_iou(a.in(), b.in(), angle_convention::ultralytics, vector_view<T>(out),
+                           policy);
+    });
     c.add("rotated_box_areas/boxes", reads(a).writes(out),
           [=](threading policy) { rotated_box_areas(a.in(), vector_view<T>(out), policy); });
+  }
+};
+
+template <class T>
+struct prob_iou_loss_calls {
+  placed_matrix<T> predicted, targets, grad;
+  placed<T> each;
+  placed<float> weights;
+
+  static std::vector<shape> sweep(index_t length) { return {{length}}; }
+  static shape sized(index_t rows) { return {rows}; }
+
+  prob_iou_loss_calls(operands& make, const problem& p)
+      : predicted(rotated<T>(make, p.shape[0])),
+        targets(rotated<T>(make, p.shape[0])),
+        grad(make.matrix<T>(p.shape[0], 5)),
+        each(make.room<T>(p.shape[0])),
+        weights(make.numbers<float>(p.shape[0], 0, 2)) {}
+
+  void list(call_list& c) {
+    add(c, "boxes", {}, reads(predicted, targets));
+    prob_iou_loss_params weighted;
+    weighted.box_weights = weights;
+    add(c, "boxes/weights", weighted, reads(predicted, targets, weights));
+  }
+
+  void add(call_list& c, const std::string& name, const prob_iou_loss_params& params,
+           const accesses& inputs) {
+    constexpr auto angles = angle_convention::torchvision;
+    c.add("prob_iou_loss/" + name, inputs, [=](threading policy) {
+      return prob_iou_loss(predicted.in(), targets.in(), angles, params, policy);
+    });
+    c.add("prob_iou_loss_unreduced/" + name, inputs.writes(each), [=](threading policy) {
+      prob_iou_loss_unreduced(predicted.in(), targets.in(), angles, vector_view<T>(each), params,
+                              policy);
+    });
+    c.add("prob_iou_loss_and_grad/" + name, inputs.writes(grad).may_overwrite(predicted),
+          [=](threading policy) {
+            return prob_iou_loss_and_grad(predicted.in(), targets.in(), angles, grad.out(), params,
+                                          policy);
+          });
   }
 };
 
@@ -144,12 +195,28 @@ struct rotated_nms_calls {
       return rotated_nms(boxes.in(), vector_view<const T>(found.scores), {}, angles, nms_params{},
                          policy);
     });
+    c.add("prob_iou_nms/", reads(boxes, found.scores), [this](threading policy) {
+      return prob_iou_nms(boxes.in(), vector_view<const T>(found.scores), {}, angles,
+                          nms_params::ultralytics_obb(0.7), workspace, policy);
+    });
+    c.add("prob_iou_nms//classes", reads(boxes, found.scores, found.classes),
+          [this](threading policy) {
+            nms_groups groups;
+            groups.classes = found.classes;
+            return prob_iou_nms(boxes.in(), vector_view<const T>(found.scores), groups, angles,
+                                nms_params(0.3), workspace, policy);
+          });
+    c.add("prob_iou_nms//vector", reads(boxes, found.scores), [this](threading policy) {
+      return prob_iou_nms(boxes.in(), vector_view<const T>(found.scores), {}, angles, nms_params{},
+                          policy);
+    });
   }
 };
 
 const registered_family registered[] = {
     calls_of<pairwise_calls, float, double>("rotated_boxes"),
     calls_of<elementwise_calls, float, double>("rotated_boxes/elementwise"),
+    calls_of<prob_iou_loss_calls, float, double>("rotated_boxes/prob_iou_loss"),
     calls_of<rotated_nms_calls, float, double>("rotated_boxes/nms"),
     calls_of<conversion_calls, float, double>("rotated_boxes/conversion"),
 };

@@ -97,6 +97,44 @@ void yolo(fuzz::input& in) {
   });
 }
 
+/// Any rotated boxes: the same on every instruction set, with regular angles and falling scores.
+template <class T>
+void rotated_yolo(fuzz::input& in) {
+  yolo_postprocess_params params =
+      in.one_of({yolo_postprocess_params::v8_obb(), yolo_postprocess_params::v26_obb()});
+  const bool is_scored = params.scores == yolo_scores::score_and_class;
+  params.rotated_results = in.one_of({rotated_format::cxcywhr, rotated_format::xyxyxyxy});
+  params.results = in.one_of({box_format::xyxy, box_format::xywh, box_format::cxcywh});
+  params.iou_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1)});
+  params.class_agnostic = in.flag();
+  params.suppresses = in.flag();
+  params.extras = 0;
+  const index_t boxes = in.integer(0, 100), classes = in.integer(1, 20);
+  const index_t numbers = 5 + (is_scored ? 2 : classes);
+  const auto values = in.numbers<T>(boxes * numbers);
+  const matrix_view<const T> output(values.data(), is_scored ? boxes : numbers,
+                                    is_scored ? numbers : boxes);
+  std::vector<letterbox_transform> transforms;
+  if (in.flag()) {
+    const double scale = in.tame(0.1, 5);
+    transforms.push_back(
+        {scale, scale, in.tame(-50, 50), in.tame(-50, 50), image_size::height_width(90, 70)});
+  }
+  yolo_postprocess_workspace workspace;
+  fuzz::on_every_isa(std::string("rotated boxes ") + dtype_name<T>(), [&](fuzz::results& results) {
+    const auto found = postprocess_yolo(yolo_outputs<T>{output, 1}, transforms, params, workspace);
+    for (index_t i = 0; i < found.scores.size(); ++i) {
+      if (i > 0 && found.scores[i] > found.scores[i - 1]) fuzz::fail("scores rise");
+      if (found.extras.cols() == 5 && (found.extras(i, 4) < 0 || found.extras(i, 4) > 1.5707964f))
+        fuzz::fail("an angle is not regular");
+      results.add(static_cast<double>(found.sources[i]));
+      for (int k = 0; k < 4; ++k) results.add(static_cast<double>(found.boxes(i, k)));
+      for (index_t k = 0; k < found.extras.cols(); ++k)
+        results.add(static_cast<double>(found.extras(i, k)));
+    }
+  });
+}
+
 template <class T>
 void merge(fuzz::input& in) {
   using real = compute_type<T>;
@@ -179,11 +217,13 @@ void box_letters(fuzz::input& in) {
 }  // namespace
 
 void fuzz::target(input& in) {
-  switch (in.byte() % 4) {
+  switch (in.byte() % 5) {
     case 0:
       return yolo<float>(in);
     case 1:
       return yolo<bfloat16>(in);
+    case 4:
+      return in.flag() ? rotated_yolo<float>(in) : rotated_yolo<bfloat16>(in);
     case 2:
       return with_any_type(in, [&](auto zero) { merge<decltype(zero)>(in); });
     default:

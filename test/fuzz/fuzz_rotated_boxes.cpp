@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // IoU of any rotated boxes, of all pairs and of corresponding boxes: equal to the reference for
 // moderate boxes, in [0, 1] or NaN for all, the same on AVX2 and AVX-512; conversions there and
-// back.
+// back. The same for ProbIoU; NMS by both is the loop over the matrix.
 #include "fuzz_input.hpp"
-#include <vecdet/reference/rotated_boxes.hpp>
+#include <vecdet/prob_iou.hpp>
+#include <vecdet/prob_iou_nms.hpp>
+#include <vecdet/reference/prob_iou.hpp>
 #include <vecdet/rotated_boxes.hpp>
 #include <vecdet/rotated_nms.hpp>
 
@@ -100,6 +102,53 @@ void rotated(fuzz::input& in) {
       });
 }
 
+template <class T>
+void prob(fuzz::input& in) {
+  const index_t rows = in.integer(0, 20);
+  const index_t cols = in.byte() < 16 ? in.integer(250, 270) : in.integer(0, 40);
+  const auto angles = static_cast<angle_convention>(in.byte() % 6);
+  const auto kind = in.one_of({box_kind::any, box_kind::moderate, box_kind::aligned});
+  const auto first = some_rotated<T>(in, rows, kind), second = some_rotated<T>(in, cols, kind);
+  const matrix_view<const T> a(first.data(), rows, 5), b(second.data(), cols, 5);
+  const index_t pairs = std::min(rows, cols);
+  const fuzz::tensor<T> out(rows * cols), each(pairs);
+  fuzz::on_every_isa(
+      std::string("ProbIoU ") + dtype_name<T>(),
+      [&](fuzz::results& results) {
+        pairwise_prob_iou(a, b, angles, matrix_view<T>(out.data(), rows, cols));
+        elementwise_prob_iou(matrix_view<const T>(a.data(), pairs, 5),
+                             matrix_view<const T>(b.data(), pairs, 5), angles,
+                             vector_view<T>(each.data(), pairs), threading::sequential);
+        for (index_t i = 0; i < pairs; ++i)
+          if (!fuzz::same_number(static_cast<double>(each.data()[i]),
+                                 static_cast<double>(out.data()[i * cols + i])))
+            fuzz::fail("the ProbIoU of a pair differs from the matrix");
+        results.add(out);
+      },
+      [&](const char* set, const std::vector<double>& values) {
+        const double within = std::is_same<T, float>::value ? 1e-5 : 1e-12;
+        std::size_t at = 0;
+        for (index_t i = 0; i < rows; ++i) {
+          for (index_t j = 0; j < cols; ++j, ++at) {
+            const auto what = [&] {
+              return std::string(set) + " pair " + std::to_string(i) + ", " + std::to_string(j);
+            };
+            if (kind == box_kind::any) {
+              // Doubles may overflow.
+              if (std::is_same<T, float>::value && !std::isnan(values[at]) &&
+                  !(values[at] >= -2e-7 && values[at] < 1))
+                fuzz::fail(what() + " is out of range");
+              continue;
+            }
+            fuzz::expect_near(what, values[at],
+                              reference::prob_iou(reference::load_rotated_box(a, i, angles),
+                                                  reference::load_rotated_box(b, j, angles)),
+                              0, within);
+          }
+        }
+      });
+}
+
 /// NMS keeps the boxes that the loop over the matrix keeps.
 template <class T>
 void suppressed(fuzz::input& in) {
@@ -132,19 +181,36 @@ void suppressed(fuzz::input& in) {
                                    params, threading::sequential);
     for (const index_t i : found) results.add(static_cast<double>(i));
     if (kind != box_kind::any && found != kept) fuzz::fail("NMS differs from the loop");
+    // By ProbIoU, any box of a higher score suppresses.
+    pairwise_prob_iou(view, view, angles, matrix_view<T>(ious.data(), count, count));
+    kept.clear();
+    for (auto i = order.begin(); i != order.end(); ++i)
+      if (std::none_of(order.begin(), i, [&](index_t k) {
+            const auto iou = static_cast<double>(ious.data()[k * count + *i]);
+            return params.suppress_equal ? iou >= params.iou_threshold : iou > params.iou_threshold;
+          }))
+        kept.push_back(*i);
+    const auto left = prob_iou_nms(view, vector_view<const T>(scores.data(), count), {}, angles,
+                                   params, threading::sequential);
+    for (const index_t i : left) results.add(static_cast<double>(i));
+    if (kind != box_kind::any && left != kept) fuzz::fail("NMS by ProbIoU differs from the loop");
   });
 }
 
 }  // namespace
 
 void fuzz::target(input& in) {
-  switch (in.byte() % 4) {
+  switch (in.byte() % 6) {
     case 0:
       return rotated<float>(in);
     case 1:
       return rotated<double>(in);
     case 2:
       return suppressed<float>(in);
+    case 3:
+      return prob<float>(in);
+    case 4:
+      return prob<double>(in);
     default:
       return suppressed<double>(in);
   }

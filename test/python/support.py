@@ -86,6 +86,8 @@ def calls():
     scored = {"inputs": logits, "labels": labels, "scores": scores}
     plain = {"inputs": logits, "labels": labels}
     pair = {"boxes1": boxes, "boxes2": others}
+    turned = {"boxes1": np.c_[boxes, scores], "boxes2": np.c_[boxes, scores],
+              "angles": "ultralytics"}
     losses = {"quality_focal_loss": scored, "varifocal_loss": scored, "bce_loss": scored,
               "sigmoid_focal_loss": plain, "softmax_cross_entropy_loss": plain,
               "distribution_focal_loss": {"inputs": logits, "targets": scores},
@@ -94,7 +96,7 @@ def calls():
               "regression_loss": {"deltas": deltas, "anchors": boxes, "targets": others,
                                   "labels": labels},
               "generalized_box_iou_loss": pair, "distance_box_iou_loss": pair,
-              "complete_box_iou_loss": pair}
+              "complete_box_iou_loss": pair, "prob_iou_loss": turned}
     mined = {"inputs": logits[None], "labels": labels[None],
              "negatives_per_foreground": 1}
     both = {name + form: given for name, given in losses.items() for form in ("", "_and_grad")}
@@ -102,8 +104,6 @@ def calls():
     sampled = {"value": generator.random((1, 8, 2, 4)).astype(np.float32), "level_sizes": LEVELS,
                "points": generator.random((1, 3, 2, 1, 2, 2)).astype(np.float32),
                "weights": generator.random((1, 3, 2, 1, 2)).astype(np.float32)}
-    turned = {"boxes1": np.c_[boxes, scores], "boxes2": np.c_[boxes, scores],
-              "angles": "ultralytics"}
     return {
         **both, "softmax_cross_entropy_loss_and_grad": mined,
         "ctc_greedy": {"inputs": bins}, "ctc_beams": {"inputs": bins},
@@ -154,11 +154,14 @@ def calls():
         "complete_box_iou": pair, "elementwise_iou": pair, "box_area": {"boxes": boxes},
         "box_convert": {"boxes": boxes, "in_fmt": "xyxy", "out_fmt": "xywh"},
         "rotated_box_iou": turned, "elementwise_rotated_iou": turned,
+        "pairwise_prob_iou": turned, "elementwise_prob_iou": turned,
         "rotated_box_convert": {"boxes": turned["boxes1"], "in_fmt": "cxcywhr",
                                 "out_fmt": "xyxyxyxy", "angles": "opencv"},
         "rotated_box_area": {"boxes": turned["boxes1"]},
         "rotated_nms": {"boxes": turned["boxes1"], "scores": scores, "iou_threshold": 0.5,
                         "angles": "opencv"},
+        "prob_iou_nms": {"boxes": turned["boxes1"], "scores": scores, "iou_threshold": 0.5,
+                         "angles": "opencv"},
         "decode_distributions": {"logits": logits},
         "decode_distribution_boxes": {"logits": bins, "points": bins[:, 0, :2].copy(),
                                       "strides": scores},

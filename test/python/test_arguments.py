@@ -762,6 +762,31 @@ class YoloExtras(unittest.TestCase):
                 with self.assertRaisesRegex(ValueError, f"{next(iter(options))} is .*{model}"):
                     vecdet.postprocess_yolo(self.output(6, rows=True), model, **options)
 
+    def test_rotated(self):
+        yolo = vecdet.postprocess_yolo
+        output = self.output(4 + 2 + 1)
+        output[0, 6, :] = -0.5  # the angle
+        ends = np.zeros((1, 9, 7), np.float32)
+        for call, text in (
+                (lambda: yolo(output, "yolov8"), "number 6 of box 0 of image 0"),
+                (lambda: yolo(output, "yolo26-obb"), r"expected \[images, boxes, 6 \+ angle\]"),
+                (lambda: yolo(ends, "yolo26"), r"expected \[images, boxes, 6\]"),
+                (lambda: yolo(output.transpose(0, 2, 1), "yolov8-obb"),
+                 r"expected \[images, 4 \+ classes \+ angle, boxes\], and more boxes"),
+                (lambda: yolo(output, "yolov8-obb", class_count=3), "with class_count=3"),
+                (lambda: yolo(output, "yolov8-obb", extras=1),
+                 "extras is 1, expected none for 'yolov8-obb': the angle is part of the box"),
+                (lambda: yolo(output, "yolov8-obb", keypoint_size=2), "keypoint_size is 2"),
+                (lambda: yolo(output, "yolov8-obb", results="xywhr"), "results is 'xywhr'"),
+                (lambda: yolo(output, "yolov8", results="cxcywhr"), "results is 'cxcywhr'"),
+                (lambda: yolo(ends, "yolo26-obb", iou_threshold=0.5), "iou_threshold is 0.5"),
+                (lambda: yolo(output, "yolov8-obb", [(1, 2, 0, 0, 9, 9)] * 2),
+                 "expected the same scale for both axes")):
+            with self.assertRaisesRegex(ValueError, text):
+                call()
+        for image in yolo(output, "yolov8-obb", extras=0):
+            self.assertEqual(image.boxes.shape[1], 5)
+
     def test_names(self):
         output = self.output(6)
         for name in ("yolov11", "yolov12"):
@@ -771,7 +796,9 @@ class YoloExtras(unittest.TestCase):
                                ("yolo11n-seg.pt", "yolo11"), ("yolov10b", "yolov10"),
                                ("yolo-v5s", "yolov5"), ("yolov5nu", "yolov8"),
                                ("yolov5u", "yolov8"), ("yolov5x6u.pt", "yolov8"), ("yolov26", "yolo26"),
-                               ("yolox-s", "yolox"), ("RTDETR-l", "rt-detr")):
+                               ("yolox-s", "yolox"), ("RTDETR-l", "rt-detr"),
+                               ("yolov8n-obb.pt", "yolov8-obb"), ("yolo11s-obb", "yolo11-obb"),
+                               ("yolov26-obb", "yolo26-obb")):
             with self.assertRaisesRegex(ValueError, f"model is '{name}', expected '{spelling}',"):
                 vecdet.postprocess_yolo(output, name)
         for name in ("yolov3", "yolov80", 8, None):
@@ -803,6 +830,8 @@ class YoloExtras(unittest.TestCase):
             "postprocess_detr": lambda **lists: vecdet.postprocess_detr(logits, boxes, [(9, 9)],
                                                                         **lists),
             "batched_nms": lambda **lists: vecdet.batched_nms(corners, scores, [0, 1], 0.5, **lists),
+            "prob_iou_nms": lambda **lists: vecdet.prob_iou_nms(rotated, scores, 0.5, "opencv",
+                                                                [0, 1], **lists),
             "rotated_nms": lambda **lists: vecdet.rotated_nms(rotated, scores, 0.5, "opencv", [0, 1],
                                                               **lists)}
         for name, call in calls.items():

@@ -267,6 +267,69 @@ class Boxes(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, r"rotated_nms: boxes.shape is \[200, 4\]"):
             vecdet.rotated_nms(boxes[:, :4], scores, 0.5, "opencv")
 
+    def test_prob_iou(self):
+        random = np.random.default_rng(7)
+        for dtype, within in ((np.float32, 1e-5), (np.float64, 1e-10)):
+            boxes = np.c_[random.random((200, 2)) * 60, random.random((200, 2)) * 30 + 1,
+                          random.random((200, 1)) * 6].astype(dtype)
+            scores, classes = random.random(200).astype(dtype), random.integers(0, 3, 200)
+            x, y, w, h, angle = boxes.astype(np.float64).T
+            p, q, c, s = w ** 2 / 12, h ** 2 / 12, np.cos(angle), np.sin(angle)
+            a, b, c = (np.add.outer(each, each) for each in (
+                p * c * c + q * s * s, p * s * s + q * c * c, (p - q) * c * s))
+            dx, dy, det = np.subtract.outer(x, x), np.subtract.outer(y, y), a * b - c * c
+            power = ((a * dy ** 2 + b * dx ** 2 - 2 * c * dx * dy) / (4 * (det + 1e-7)) + np.log(
+                det / (4 * np.outer(w * h, w * h) / 144 + 1e-7) + 1e-7) / 2).clip(1e-7, 100)
+            expected = 1 - np.sqrt(1 - np.exp(-power) + 1e-7)
+            found = vecdet.pairwise_prob_iou(boxes, boxes, "ultralytics")
+            self.assertEqual(found.dtype, dtype)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=within)
+            np.testing.assert_array_equal(
+                vecdet.elementwise_prob_iou(boxes[1:], boxes[:-1], "ultralytics"),
+                found.diagonal(1))
+            order = np.argsort(-scores, kind="stable")
+            for idxs in (None, classes):
+                for threshold in (0.1, 0.5):
+                    kept = [each for i, each in enumerate(order) if not any(
+                        found[each, k] >= dtype(threshold)
+                        and (idxs is None or idxs[each] == idxs[k]) for k in order[:i])]
+                    self.assertEqual(vecdet.prob_iou_nms(boxes, scores, threshold, "ultralytics",
+                                                         idxs).tolist(), kept)
+        with self.assertRaisesRegex(ValueError, "prob_iou_nms: iou_threshold is 50"):
+            vecdet.prob_iou_nms(boxes, scores, 50, "opencv")
+        with self.assertRaisesRegex(ValueError, r"boxes2.shape is \[2, 5\], expected \[3, 5\]"):
+            vecdet.elementwise_prob_iou(boxes[:3], boxes[:2], "opencv")
+
+    def test_prob_iou_loss(self):
+        random = np.random.default_rng(7)
+        for dtype, within in ((np.float32, 1e-5), (np.float64, 1e-6)):
+            a = np.c_[random.random((50, 2)) * 9, random.random((50, 2)) * 30 + 9,
+                      random.random((50, 1)) * 6].astype(dtype)
+            b = (a + random.random((50, 5)) * [9, 9, 9, 9, 0.5]).astype(dtype)
+            weights = random.random(50).astype(np.float32)
+            expected = 1 - vecdet.elementwise_prob_iou(a, b, "ultralytics").astype(np.float64)
+            losses = vecdet.prob_iou_loss(a, b, "ultralytics")
+            self.assertEqual(losses.dtype, dtype)
+            np.testing.assert_allclose(losses, expected, rtol=0, atol=within)
+            for reduction, factor in (("sum", 2.0), ("mean", 2 / 50)):
+                loss = vecdet.prob_iou_loss(a, b, "ultralytics", reduction, scale=2,
+                                            box_weights=weights)
+                self.assertAlmostEqual(loss, factor * (expected * weights).sum(), 3)
+                again, grad = vecdet.prob_iou_loss_and_grad(a, b, "ultralytics", reduction, scale=2,
+                                                            box_weights=weights)
+                self.assertEqual(loss, again)
+                exact, other = a.astype(np.float64), b.astype(np.float64)
+                for k in range(5):
+                    step = np.zeros(5)
+                    step[k] = 1e-5
+                    slope = np.subtract(*(vecdet.prob_iou_loss(
+                        exact + sign * step, other, "ultralytics") for sign in (1, -1))) / 2e-5
+                    np.testing.assert_allclose(grad[:, k], factor * weights * slope, atol=1e-5,
+                                               rtol=1e-3)
+        self.assertEqual(vecdet.prob_iou_loss(a[:0], b[:0], "ultralytics", "mean"), 0)
+        with self.assertRaisesRegex(ValueError, r"boxes2.shape is \[2, 5\], expected \[3, 5\]"):
+            vecdet.prob_iou_loss(a[:3], b[:2], "opencv")
+
     def test_rotated_errors(self):
         boxes = np.ones((3, 5), np.float32)
         with self.assertRaises(TypeError):

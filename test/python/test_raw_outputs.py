@@ -164,6 +164,80 @@ for model in ("5", "8", "10"):
 assert total > 1000
 print(total, "detections of YOLO models are equal")
 
+# ---- Rotated boxes, by the rules of ultralytics
+
+
+def prob_iou(boxes):
+    """Of all pairs, as batch_probiou computes it, in float64."""
+    x, y, w, h, angle = boxes.astype(np.float64).T
+    p, q, c, s = w ** 2 / 12, h ** 2 / 12, np.cos(angle), np.sin(angle)
+    a, b, c = (np.add.outer(each, each)
+               for each in (p * c * c + q * s * s, p * s * s + q * c * c, (p - q) * c * s))
+    dx, dy, det = np.subtract.outer(x, x), np.subtract.outer(y, y), a * b - c * c
+    power = ((a * dy ** 2 + b * dx ** 2 - 2 * c * dx * dy) / (4 * (det + 1e-7))
+             + np.log(det / (np.outer(w * h, w * h) / 36 + 1e-7) + 1e-7) / 2).clip(1e-7, 100)
+    return 1 - np.sqrt(1 - np.exp(-power) + 1e-7)
+
+
+def regular(boxes):
+    """regularize_rboxes."""
+    boxes, pi = boxes.copy(), np.float32(np.pi)
+    swapped = boxes[:, 4] % pi >= pi / 2
+    boxes[swapped, 2:4] = boxes[swapped, 3:1:-1]
+    boxes[:, 4] %= pi / 2
+    return boxes
+
+
+def check_rotated(model, boxes, classes, threshold, iou, agnostic):
+    numbers = np.concatenate([generator.uniform(0, 640, (boxes, 2)),
+                              generator.uniform(10, 120, (boxes, 2)),
+                              generator.uniform(-np.pi / 4, 3 * np.pi / 4, (boxes, 1))], 1)
+    numbers = numbers.astype(np.float32)
+    scores = (generator.random((boxes, classes)) ** 6).astype(np.float32)
+    label = scores.argmax(1)
+    score = scores[np.arange(boxes), label]
+    if model == "yolo26-obb":
+        output = np.concatenate([numbers[:, :4], score[:, None], label[:, None], numbers[:, 4:]], 1)
+        output, options = output.astype(np.float32)[None], {}
+    else:
+        output = np.concatenate([numbers[:, :4], scores, numbers[:, 4:]], 1).T[None]
+        options = {"iou_threshold": iou, "class_agnostic": agnostic, "class_count": classes}
+    order = np.argsort(-score, kind="stable")
+    order = order[score[order] > np.float32(threshold)]
+    if options:
+        overlaps = prob_iou(numbers[order])
+        if not agnostic:
+            overlaps[label[order][:, None] != label[order]] = 0
+        order = order[(np.triu(overlaps, 1) >= iou).sum(0) == 0]
+    order = order[:300]
+    image, size = generator.integers(100, 2000, 2).tolist(), (640, 512)
+    transform = vecdet.LetterboxTransform.centred(image, size)
+    expected = regular(numbers[order])
+    for k, pad in enumerate((transform.pad_x, transform.pad_y, 0, 0)):
+        expected[:, k] = (expected[:, k] - np.float32(pad)) / np.float32(transform.scale_x)
+    given, = vecdet.postprocess_yolo(output, model, [transform], score_threshold=threshold,
+                                     **options)
+    assert given.boxes.shape == (len(order), 5) and given.extras.shape == (len(order), 0)
+    assert np.array_equal(given.boxes, expected), (model, boxes, classes, threshold, iou, agnostic)
+    assert np.array_equal(given.scores, score[order]) and np.array_equal(given.sources, order)
+    assert np.array_equal(given.labels, label[order])
+    for name in ("xyxyxyxy", "xyxy"):
+        found, = vecdet.postprocess_yolo(output, model, [transform], score_threshold=threshold,
+                                         results=name, **options)
+        assert np.array_equal(found.boxes, vecdet.rotated_box_convert(expected, "cxcywhr", name,
+                                                                      "ultralytics"))
+    return len(order)
+
+
+total = 0
+for boxes, classes in ((1, 1), (300, 15), (1000, 3), (2000, 15)):
+    for threshold, iou in ((0.25, 0.45), (0.6, 0.7), (0.9, 0.3)):
+        for agnostic in (False, True):
+            total += check_rotated("yolov8-obb", boxes, classes, threshold, iou, agnostic)
+        total += check_rotated("yolo26-obb", boxes, classes, threshold, 1, False)
+assert total > 1000
+print(total, "rotated detections of YOLO models are equal")
+
 # ---- supervision 0.27: intersections in float32, areas in the predictions' type, and the overlap
 # rounded to float32. NMS compares it in double, merging in float32.
 

@@ -99,6 +99,40 @@ class Rotated(unittest.TestCase):
             found = ops.rotated_nms(boxes, scores, 0.3, "torchvision", idxs)
             self.assertEqual(found.tolist(), kept)
 
+    def test_prob_iou(self):
+        boxes, scores, classes = some_boxes(200), torch.rand(200), torch.randint(0, 3, (200,))
+        overlaps = ops.pairwise_prob_iou(boxes, boxes, "torchvision")
+        torch.testing.assert_close(
+            overlaps.double(), ops.pairwise_prob_iou(boxes.double(), boxes.double(), "torchvision"),
+            rtol=0, atol=1e-5)
+        self.assertTrue(torch.equal(ops.elementwise_prob_iou(boxes[1:], boxes[:-1], "torchvision"),
+                                    overlaps.diagonal(1)))
+        order = scores.argsort(descending=True).tolist()
+        for idxs in (None, classes):
+            kept = [each for i, each in enumerate(order) if not any(
+                overlaps[each, k] >= 0.3 and (idxs is None or idxs[each] == idxs[k])
+                for k in order[:i])]
+            self.assertEqual(ops.prob_iou_nms(boxes, scores, 0.3, "torchvision", idxs).tolist(),
+                             kept)
+
+    def test_prob_iou_loss(self):
+        a = some_boxes(30, torch.float64)
+        b = a + torch.rand(30, 5, dtype=torch.float64) * 4
+        weights = torch.rand(30)
+        for angles in ("torchvision", "ultralytics"):
+            given = a.clone().requires_grad_()
+            losses = ops.prob_iou_loss(given, b, angles)
+            torch.testing.assert_close(losses.detach(), 1 - ops.elementwise_prob_iou(a, b, angles))
+            self.assertTrue(torch.autograd.gradcheck(
+                lambda x: ops.prob_iou_loss(x, b, angles, "sum", 0.5, weights), given, atol=1e-4,
+                check_undefined_grad=False))
+            loss = ops.prob_iou_loss(given, b, angles, "mean", box_weights=weights)
+            torch.testing.assert_close(loss, (losses * weights).mean())
+            single = a.float().requires_grad_()
+            ops.prob_iou_loss(single, b.float(), angles, "sum").backward()
+            losses.sum().backward()
+            torch.testing.assert_close(single.grad.double(), given.grad, rtol=1e-3, atol=1e-5)
+
     def test_torchvision(self):
         """torchvision 0.27 has rotated boxes."""
         if "fmt" not in inspect.signature(torchvision.ops.box_iou).parameters:
@@ -110,6 +144,22 @@ class Rotated(unittest.TestCase):
             torch.testing.assert_close(ops.rotated_box_convert(a, source, target, "torchvision"),
                                        torchvision.ops.box_convert(a, source, target), rtol=0,
                                        atol=1e-4)
+
+    def test_formats_of_torchvision(self):
+        """box_iou, box_convert and box_area take torchvision 0.27's formats."""
+        boxes, others = some_boxes(20, torch.float64), some_boxes(30, torch.float64)
+        expected = ops.rotated_box_iou(boxes, others, "torchvision")
+        for fmt in ("cxcywhr", "xywhr", "xyxyxyxy"):
+            a, b = (each if fmt == "cxcywhr" else ops.box_convert(each, "cxcywhr", fmt)
+                    for each in (boxes, others))
+            torch.testing.assert_close(ops.box_iou(a, b, fmt), expected)
+            torch.testing.assert_close(ops.box_area(a, fmt), boxes[:, 2] * boxes[:, 3])
+            if fmt != "cxcywhr":
+                torch.testing.assert_close(ops.box_convert(a, fmt, "cxcywhr"), boxes)
+                torch.testing.assert_close(
+                    ops.box_convert(a.reshape(4, 5, -1), fmt, "cxcywhr").reshape(20, 5), boxes)
+        with self.assertRaisesRegex(RuntimeError, "a.shape is"):
+            ops.box_iou(boxes[:, :4], others, "cxcywhr")
 
     def test_errors(self):
         boxes = some_boxes(3)

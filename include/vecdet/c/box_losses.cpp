@@ -4,6 +4,7 @@
 // not selected get loss and gradient 0.
 #include <vecdet/c/support.hpp>
 #include <vecdet/iou_loss.hpp>
+#include <vecdet/prob_iou_loss.hpp>
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 
@@ -148,6 +149,67 @@ VECDET_C vecdet_status vecdet_iou_loss_and_grad(vecdet_dtype type, const void* p
                                   boxes_view<const T>(as<T>(targets), count),
                                   boxes_view<T>(as<T>(grad), count),
                                   enum_of<iou_kind>(kind, "iou_loss_and_grad", "kind"), p, policy);
+      });
+    });
+  });
+}
+
+/// The ProbIoU loss of predicted rotated boxes, N x 5: centre, width, height, angle. The type is
+/// float or double.
+VECDET_C vecdet_status vecdet_prob_iou_loss(vecdet_dtype type, const void* predicted,
+                                            const void* targets, int64_t count,
+                                            vecdet_angle_convention angles, double scale,
+                                            const float* box_weights, double* loss) {
+  return guarded([&] {
+    constexpr const char* function = "prob_iou_loss";
+    check_pointer(loss, function, "loss");
+    const auto p = scaled<prob_iou_loss_params>(scale, box_weights, count);
+    with_type<float, double>(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        *loss = prob_iou_loss(matrix_view<const T>(as<T>(predicted), count, 5),
+                              matrix_view<const T>(as<T>(targets), count, 5),
+                              enum_of<angle_convention>(angles, function, "angles"), p, policy);
+      });
+    });
+  });
+}
+/// Writes the loss of each pair to `losses`.
+VECDET_C vecdet_status vecdet_prob_iou_loss_unreduced(vecdet_dtype type, const void* predicted,
+                                                      const void* targets, int64_t count,
+                                                      vecdet_angle_convention angles, double scale,
+                                                      const float* box_weights, void* losses) {
+  return guarded([&] {
+    constexpr const char* function = "prob_iou_loss_unreduced";
+    const auto p = scaled<prob_iou_loss_params>(scale, box_weights, count);
+    with_type<float, double>(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        prob_iou_loss_unreduced(matrix_view<const T>(as<T>(predicted), count, 5),
+                                matrix_view<const T>(as<T>(targets), count, 5),
+                                enum_of<angle_convention>(angles, function, "angles"),
+                                vector_view<T>(as<T>(losses), count), p, policy);
+      });
+    });
+  });
+}
+/// Writes the sum, and its gradient with respect to the predicted boxes, N x 5.
+VECDET_C vecdet_status vecdet_prob_iou_loss_and_grad(vecdet_dtype type, const void* predicted,
+                                                     const void* targets, int64_t count,
+                                                     vecdet_angle_convention angles, double scale,
+                                                     const float* box_weights, double* loss,
+                                                     void* grad) {
+  return guarded([&] {
+    constexpr const char* function = "prob_iou_loss_and_grad";
+    check_pointer(loss, function, "loss");
+    const auto p = scaled<prob_iou_loss_params>(scale, box_weights, count);
+    with_type<float, double>(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        *loss = prob_iou_loss_and_grad(matrix_view<const T>(as<T>(predicted), count, 5),
+                                       matrix_view<const T>(as<T>(targets), count, 5),
+                                       enum_of<angle_convention>(angles, function, "angles"),
+                                       matrix_view<T>(as<T>(grad), count, 5), p, policy);
       });
     });
   });

@@ -7,6 +7,7 @@
 #include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/iou.hpp>
+#include <vecdet/prob_iou.hpp>
 #include <vecdet/rotated_boxes.hpp>
 
 namespace vecdet_c {
@@ -118,6 +119,41 @@ VECDET_C vecdet_status vecdet_elementwise_rotated_iou(vecdet_dtype type, const v
             rows_in<T>(a, count, 5), rows_in<T>(b, count, 5),
             angles_of(angles, "elementwise_rotated_iou"), vector_view<T>(as<T>(out), count),
             enum_of<empty_iou>(empty, "elementwise_rotated_iou", "empty"), policy);
+      });
+    });
+  });
+}
+
+/// Writes the ProbIoU of rotated box i of `a` and rotated box j of `b` to out[i * out_stride + j].
+/// Boxes are N x 5: centre, width, height, angle. The type is float or double.
+VECDET_C vecdet_status vecdet_pairwise_prob_iou(vecdet_dtype type, const void* a, int64_t a_count,
+                                                const void* b, int64_t b_count,
+                                                vecdet_angle_convention angles, void* out,
+                                                int64_t out_stride) {
+  return guarded([&] {
+    with_type<float, double>(type, "pairwise_prob_iou", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        pairwise_prob_iou(rows_in<T>(a, a_count, 5), rows_in<T>(b, b_count, 5),
+                          angles_of(angles, "pairwise_prob_iou"),
+                          matrix_view<T>(as<T>(out), a_count, b_count, out_stride), policy);
+      });
+    });
+  });
+}
+
+/// Writes the ProbIoU of rotated box i of `a` and rotated box i of `b` to out[i]. The type is float
+/// or double.
+VECDET_C vecdet_status vecdet_elementwise_prob_iou(vecdet_dtype type, const void* a, const void* b,
+                                                   int64_t count, vecdet_angle_convention angles,
+                                                   void* out) {
+  return guarded([&] {
+    with_type<float, double>(type, "elementwise_prob_iou", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        elementwise_prob_iou(rows_in<T>(a, count, 5), rows_in<T>(b, count, 5),
+                             angles_of(angles, "elementwise_prob_iou"),
+                             vector_view<T>(as<T>(out), count), policy);
       });
     });
   });

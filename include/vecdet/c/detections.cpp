@@ -234,8 +234,9 @@ VECDET_C int64_t vecdet_yolo_likely_extras(int64_t scores) { return detail::like
 /// Scores are probabilities; if params->extras is -1, a score or an objectness outside [0, 1] is an
 /// error.
 /// `transforms` has one per image; null: results stay in the input's pixels. `sources` are indices
-/// of boxes in their image's output; `extras` have params->extras numbers per detection. Both may
-/// be null. `params` null: vecdet_yolo_postprocess_params_v8().
+/// of boxes in their image's output; `extras` have params->extras numbers per detection, or 5 or 8,
+/// the rotated boxes in the format params->rotated_results, if params->rotated is set. Both may be
+/// null. `params` null: vecdet_yolo_postprocess_params_v8().
 VECDET_C vecdet_status vecdet_postprocess_yolo(vecdet_dtype type, const void* numbers, int64_t rows,
                                                int64_t cols, int64_t stride, int64_t images,
                                                const vecdet_letterbox_transform* transforms,

@@ -4,6 +4,7 @@
 #include <vecdet/c/support.hpp>
 #include <vecdet/merging.hpp>
 #include <vecdet/nms.hpp>
+#include <vecdet/prob_iou_nms.hpp>
 #include <vecdet/rotated_nms.hpp>
 #include <vecdet/soft_nms.hpp>
 
@@ -91,6 +92,33 @@ VECDET_C vecdet_status vecdet_rotated_nms(vecdet_dtype type, const void* boxes, 
             vector_view<const T>(as<T>(scores), count), groups_of(classes, images, count),
             enum_of<angle_convention>(angles, "rotated_nms", "angles"),
             params_of<nms_params>(params, "rotated_nms"), memory.get<nms_workspace>(), policy);
+        copy_view(result, kept);
+        *kept_count = result.size();
+      });
+    });
+  });
+}
+
+/// NMS of rotated boxes by their ProbIoU in ultralytics' rule, where suppressed boxes suppress
+/// others, too. Otherwise as vecdet_rotated_nms().
+VECDET_C vecdet_status vecdet_prob_iou_nms(vecdet_dtype type, const void* boxes, const void* scores,
+                                           const int64_t* classes, const int64_t* images,
+                                           int64_t count, vecdet_angle_convention angles,
+                                           const vecdet_nms_params* params,
+                                           vecdet_workspace* workspace, int64_t* kept,
+                                           int64_t* kept_count) {
+  return guarded([&] {
+    check_pointer(kept, "prob_iou_nms", "kept", count);
+    check_pointer(kept_count, "prob_iou_nms", "kept_count");
+    scratch memory(workspace);
+    with_type<float, double>(type, "prob_iou_nms", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        const auto result = prob_iou_nms(
+            matrix_view<const T>(as<T>(boxes), count, 5),
+            vector_view<const T>(as<T>(scores), count), groups_of(classes, images, count),
+            enum_of<angle_convention>(angles, "prob_iou_nms", "angles"),
+            params_of<nms_params>(params, "prob_iou_nms"), memory.get<nms_workspace>(), policy);
         copy_view(result, kept);
         *kept_count = result.size();
       });

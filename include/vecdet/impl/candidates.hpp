@@ -51,6 +51,17 @@ index_t concatenate_candidates(Buffers& buffers, index_t images) {
   return count;
 }
 
+/// The groups of the candidates of all images.
+template <class Buffers>
+nms_groups candidate_groups(const Buffers& buffers, index_t images, bool class_agnostic) {
+  const index_t* const offsets = buffers.offsets.data();
+  nms_groups groups;
+  if (!class_agnostic)
+    groups.classes = vector_view<const index_t>(buffers.labels.data(), offsets[images]);
+  groups.image_offsets = {offsets, images + 1};
+  return groups;
+}
+
 /// The candidates that NMS keeps, image by image, best score first.
 template <class Buffers>
 vector_view<const index_t> suppress_candidates(Buffers& buffers, index_t images,
@@ -58,15 +69,12 @@ vector_view<const index_t> suppress_candidates(Buffers& buffers, index_t images,
                                                bool class_agnostic,
                                                const vector_view<const index_t>& class_groups,
                                                isa target, threading policy) {
-  const index_t* const offsets = buffers.offsets.data();
-  const index_t count = offsets[images];
   nms_params params = nms_params::torchvision(iou_threshold);
   params.order = nms_order::image_score;
   params.max_per_image = max_per_image;
   params.class_groups = class_groups;
-  nms_groups groups;
-  if (!class_agnostic) groups.classes = vector_view<const index_t>(buffers.labels.data(), count);
-  groups.image_offsets = {offsets, images + 1};
+  const nms_groups groups = candidate_groups(buffers, images, class_agnostic);
+  const index_t count = buffers.offsets[static_cast<std::size_t>(images)];
   return run_nms<float, float>("batched_nms", target, {buffers.boxes.data(), count},
                                {buffers.scores.data(), count}, groups, params, buffers.nms, policy);
 }

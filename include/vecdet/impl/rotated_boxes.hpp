@@ -76,6 +76,94 @@ constexpr index_t rotated_iou_operations = 150;
 constexpr index_t smallest_rotated_chunk = 2048;  // pairs: a few microseconds
 constexpr index_t smallest_conversion_chunk = 512;
 
+/// An overlap of rotated boxes: the function, its variant and the operations of a pair.
+struct rotated_overlap {
+  const char* function;
+  const char* variant;
+  index_t operations;
+};
+
+/// Writes the overlaps of all pairs; `kernel_of` is the kernel of a set of kernels.
+template <class T, class KernelOf>
+void run_pairwise_rotated(const rotated_overlap& overlap, matrix_view<const T> a,
+                          matrix_view<const T> b, angle_convention angles, matrix_view<T> out,
+                          empty_iou empty, threading policy, const KernelOf& kernel_of) {
+  const char* const function = overlap.function;
+  const angle_rule rule = rule_of(function, angles);
+  check_rotated(function, "a.cols()", a);
+  check_rotated(function, "b.cols()", b);
+  const index_t rows = a.rows(), columns = b.rows();
+  check_size(function, "out.rows()", out.rows(), rows, "the number of boxes a");
+  check_size(function, "out.cols()", out.cols(), columns, "the number of boxes b");
+  check_apart(function, "out", out, "a", a);
+  check_apart(function, "out", out, "b", b);
+  if (out.empty()) return;
+  const isa target = active_isa();
+  const profile::scope timing([&]() -> profile::problem {
+    return {function,
+            overlap.variant,
+            dtype_name<T>(),
+            {rows, columns},
+            isa_name(target),
+            policy.threads(),
+            (5 * (rows + columns) + out.size()) * index_t{sizeof(T)},
+            overlap.operations * out.size()};
+  });
+  const rotated_iou_args<T> args{a.data(), b.data(),     a.stride(), b.stride(), out.data(),
+                                 columns,  out.stride(), rule,       empty};
+  const auto kernel = kernel_of(kernels<rotated_boxes_kernels<T>>(target));
+  // Pieces are multiples of the kernel's tiles: 16 boxes of a, 256 of b. What has more pieces is
+  // divided.
+  const index_t tiles = (columns + 255) / 256, strips = (rows + 15) / 16;
+  if (tiles >= strips) {
+    for_each_chunk(policy, chunking(tiles, 1 + smallest_rotated_chunk / (256 * rows)),
+                   [&](index_t, index_t first, index_t last) {
+                     kernel(args, 0, rows, 256 * first, std::min(256 * last, columns));
+                   });
+  } else {
+    const index_t pieces = even_pieces(strips, usable_threads(policy));
+    for_each_chunk(policy,
+                   chunking(strips, std::max(1 + smallest_rotated_chunk / (16 * columns),
+                                             (strips + pieces - 1) / pieces)),
+                   [&](index_t, index_t first, index_t last) {
+                     kernel(args, 16 * first, std::min(16 * last, rows), 0, columns);
+                   });
+  }
+}
+
+/// Writes the overlaps of corresponding boxes.
+template <class T, class KernelOf>
+void run_elementwise_rotated(const rotated_overlap& overlap, matrix_view<const T> a,
+                             matrix_view<const T> b, angle_convention angles, vector_view<T> out,
+                             empty_iou empty, threading policy, const KernelOf& kernel_of) {
+  const char* const function = overlap.function;
+  const angle_rule rule = rule_of(function, angles);
+  check_rotated(function, "a.cols()", a);
+  check_rotated(function, "b.cols()", b);
+  const index_t count = a.rows();
+  check_size(function, "b.rows()", b.rows(), count, "the number of boxes a");
+  check_size(function, "out.size()", out.size(), count, "the number of boxes a");
+  check_apart(function, "out", out, "a", a);
+  check_apart(function, "out", out, "b", b);
+  if (out.empty()) return;
+  const isa target = active_isa();
+  const profile::scope timing([&]() -> profile::problem {
+    return {function,
+            overlap.variant,
+            dtype_name<T>(),
+            {count},
+            isa_name(target),
+            policy.threads(),
+            11 * count * index_t{sizeof(T)},
+            overlap.operations * count};
+  });
+  const rotated_iou_args<T> args{a.data(), b.data(), a.stride(), b.stride(), out.data(),
+                                 0,        0,        rule,       empty};
+  const auto kernel = kernel_of(kernels<rotated_boxes_kernels<T>>(target));
+  for_each_chunk(policy, chunking(count, smallest_conversion_chunk, 16),
+                 [&](index_t, index_t first, index_t last) { kernel(args, first, last); });
+}
+
 }  // namespace detail
 
 template <class T>
@@ -141,83 +229,19 @@ template <class T>
 void pairwise_rotated_iou(matrix_view<T> a, matrix_view<const value_of<T>> b,
                           angle_convention angles, matrix_view<value_of<T>> out, empty_iou empty,
                           threading policy) {
-  constexpr const char* function = "pairwise_rotated_iou";
-  using type = value_of<T>;
-  const detail::angle_rule rule = detail::rule_of(function, angles);
-  detail::check_rotated(function, "a.cols()", a);
-  detail::check_rotated(function, "b.cols()", b);
-  const index_t rows = a.rows(), columns = b.rows();
-  detail::check_size(function, "out.rows()", out.rows(), rows, "the number of boxes a");
-  detail::check_size(function, "out.cols()", out.cols(), columns, "the number of boxes b");
-  detail::check_apart(function, "out", out, "a", a);
-  detail::check_apart(function, "out", out, "b", b);
-  if (out.empty()) return;
-  const isa target = active_isa();
-  const profile::scope timing([&]() -> profile::problem {
-    return {function,
-            detail::rotated_iou_variant(empty),
-            dtype_name<type>(),
-            {rows, columns},
-            isa_name(target),
-            policy.threads(),
-            (5 * (rows + columns) + out.size()) * index_t{sizeof(type)},
-            detail::rotated_iou_operations * out.size()};
-  });
-  const detail::rotated_iou_args<type> args{
-      a.data(), b.data(), a.stride(), b.stride(), out.data(), columns, out.stride(), rule, empty};
-  const auto kernel = detail::kernels<detail::rotated_boxes_kernels<type>>(target).pairwise_iou;
-  // Pieces are multiples of the kernel's tiles: 16 boxes of a, 256 of b. What has more pieces is
-  // divided.
-  const index_t tiles = (columns + 255) / 256, strips = (rows + 15) / 16;
-  if (tiles >= strips) {
-    detail::for_each_chunk(
-        policy, detail::chunking(tiles, 1 + detail::smallest_rotated_chunk / (256 * rows)),
-        [&](index_t, index_t first, index_t last) {
-          kernel(args, 0, rows, 256 * first, std::min(256 * last, columns));
-        });
-  } else {
-    const index_t pieces = detail::even_pieces(strips, detail::usable_threads(policy));
-    detail::for_each_chunk(
-        policy,
-        detail::chunking(strips, std::max(1 + detail::smallest_rotated_chunk / (16 * columns),
-                                          (strips + pieces - 1) / pieces)),
-        [&](index_t, index_t first, index_t last) {
-          kernel(args, 16 * first, std::min(16 * last, rows), 0, columns);
-        });
-  }
+  detail::run_pairwise_rotated<value_of<T>>(
+      {"pairwise_rotated_iou", detail::rotated_iou_variant(empty), detail::rotated_iou_operations},
+      a, b, angles, out, empty, policy, [](const auto& own) { return own.pairwise_iou; });
 }
 
 template <class T>
 void elementwise_rotated_iou(matrix_view<T> a, matrix_view<const value_of<T>> b,
                              angle_convention angles, vector_view<value_of<T>> out, empty_iou empty,
                              threading policy) {
-  constexpr const char* function = "elementwise_rotated_iou";
-  using type = value_of<T>;
-  const detail::angle_rule rule = detail::rule_of(function, angles);
-  detail::check_rotated(function, "a.cols()", a);
-  detail::check_rotated(function, "b.cols()", b);
-  const index_t count = a.rows();
-  detail::check_size(function, "b.rows()", b.rows(), count, "the number of boxes a");
-  detail::check_size(function, "out.size()", out.size(), count, "the number of boxes a");
-  detail::check_apart(function, "out", out, "a", a);
-  detail::check_apart(function, "out", out, "b", b);
-  if (out.empty()) return;
-  const isa target = active_isa();
-  const profile::scope timing([&]() -> profile::problem {
-    return {function,
-            detail::rotated_iou_variant(empty),
-            dtype_name<type>(),
-            {count},
-            isa_name(target),
-            policy.threads(),
-            11 * count * index_t{sizeof(type)},
-            detail::rotated_iou_operations * count};
-  });
-  const detail::rotated_iou_args<type> args{a.data(), b.data(), a.stride(), b.stride(), out.data(),
-                                            0,        0,        rule,       empty};
-  const auto kernel = detail::kernels<detail::rotated_boxes_kernels<type>>(target).elementwise_iou;
-  detail::for_each_chunk(policy, detail::chunking(count, detail::smallest_conversion_chunk, 16),
-                         [&](index_t, index_t first, index_t last) { kernel(args, first, last); });
+  detail::run_elementwise_rotated<value_of<T>>(
+      {"elementwise_rotated_iou", detail::rotated_iou_variant(empty),
+       detail::rotated_iou_operations},
+      a, b, angles, out, empty, policy, [](const auto& own) { return own.elementwise_iou; });
 }
 
 }  // namespace VECDET_ABI

@@ -21,6 +21,7 @@ struct yolo_buffers {
     index_t count = 0;
   };
   std::vector<candidates> images;
+  std::vector<float> rotated, kept_rotated;  ///< centre, width, height, angle
   std::vector<float> boxes, scores, kept_boxes, kept_scores, kept_extras, class_limits;
   std::vector<index_t> labels, offsets, kept, kept_labels, kept_sources, kept_offsets;
   nms_buffers nms;

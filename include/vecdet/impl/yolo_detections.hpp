@@ -82,6 +82,19 @@ void sort_by_score(std::uint64_t* first, std::uint64_t* last, const Score& score
   });
 }
 
+/// The best candidates of each image.
+inline vector_view<const index_t> best_candidates(yolo_buffers& buffers, index_t images,
+                                                  index_t max_per_image) {
+  const index_t* const offsets = buffers.offsets.data();
+  index_t* const kept = grown(buffers.kept, offsets[images]);
+  index_t total = 0;
+  for (index_t i = 0; i < images; ++i) {
+    const index_t last = offsets[i] + std::min(max_per_image, offsets[i + 1] - offsets[i]);
+    for (index_t at = offsets[i]; at < last; ++at) kept[total++] = at;
+  }
+  return {kept, total};
+}
+
 /// The candidates that become detections, image by image, best score first.
 inline vector_view<const index_t> keep_detections(yolo_buffers& buffers, index_t images,
                                                   const yolo_postprocess_params& params, isa target,
@@ -89,14 +102,7 @@ inline vector_view<const index_t> keep_detections(yolo_buffers& buffers, index_t
   if (params.suppresses)
     return suppress_candidates(buffers, images, params.iou_threshold, params.max_detections,
                                params.class_agnostic, params.class_groups, target, policy);
-  const index_t* const offsets = buffers.offsets.data();
-  index_t* const kept = grown(buffers.kept, offsets[images]);
-  index_t total = 0;
-  for (index_t i = 0; i < images; ++i) {
-    const index_t last = offsets[i] + std::min(params.max_detections, offsets[i + 1] - offsets[i]);
-    for (index_t at = offsets[i]; at < last; ++at) kept[total++] = at;
-  }
-  return {kept, total};
+  return best_candidates(buffers, images, params.max_detections);
 }
 
 /// The detections of all images, from the candidates that call.collect() finds in each. If there

@@ -11,6 +11,7 @@
 #include <vecdet/impl/quantised_numbers.hpp>
 #include <vecdet/impl/yolo_class_lists.hpp>
 #include <vecdet/impl/yolo_detections.hpp>
+#include <vecdet/impl/yolo_rotated.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
@@ -51,6 +52,21 @@ inline yolo_postprocess_params yolo_postprocess_params::rt_detr() {
   params.layout = yolo_layout::rows;
   params.normalised = true;
   params.suppresses = false;
+  return params;
+}
+
+inline yolo_postprocess_params yolo_postprocess_params::v8_obb() {
+  yolo_postprocess_params params;
+  params.rotated = true;
+  return params;
+}
+
+inline yolo_postprocess_params yolo_postprocess_params::v26_obb() {
+  yolo_postprocess_params params;
+  params.layout = yolo_layout::rows;
+  params.scores = yolo_scores::score_and_class;
+  params.suppresses = false;
+  params.rotated = true;
   return params;
 }
 
@@ -106,7 +122,7 @@ class yolo_call {
     const index_t numbers = separate_ + (by_rows_ ? cols : rows_per_image);
     boxes_ = by_rows_ ? rows_per_image : cols;
     if (separate_) check_coordinates();
-    const index_t before = first_score() + extras();
+    const index_t before = first_score() + extras() + index_t{params_.rotated};
     classes_ = scored() ? 1 : numbers - before;
     if (images_ > 0 && boxes_ > 0) {
       check(scored() ? numbers == before + 2 : numbers > before, function,
@@ -114,8 +130,11 @@ class yolo_call {
             : by_rows_ ? "outputs.numbers.cols()"
                        : "outputs.numbers.rows() / outputs.images",
             numbers,
-            scored() ? "4 + score + class + params.extras"
-                     : "4, 1 for the objectness if any, at least 1 class, and params.extras");
+            scored() ? params_.rotated ? "4 + score + class + angle"
+                                       : "4 + score + class + params.extras"
+            : params_.rotated
+                ? "4, 1 for the objectness if any, at least 1 class, and the angle"
+                : "4, 1 for the objectness if any, at least 1 class, and params.extras");
       if (params_.class_count != 0)
         check_size(function, "params.class_count", params_.class_count, classes_,
                    is_unknown() ? "the number of scores of a box, if params.extras is not given"
@@ -126,6 +145,10 @@ class yolo_call {
     }
     lists_.check(function, !scored() && images_ > 0 && boxes_ > 0 ? classes_ : -1);
     check_transforms(function, transforms_, images_);
+    for (index_t i = 0; params_.rotated && i < transforms_.size(); ++i)
+      check_element(is_equal(transforms_[i].scale_x, transforms_[i].scale_y), function,
+                    "transforms", i, transforms_[i].scale_y,
+                    "the same scale for both axes: rotated boxes would lose their right angles");
   }
 
   /// Sets the limits of classes; `buffer` keeps them. A score that is no probability is an error in
@@ -141,10 +164,13 @@ class yolo_call {
 
   profile::problem problem(threading policy) const {
     return {function,
-            params_.scores == yolo_scores::score_and_class ? "score_and_class"
-            : params_.scores == yolo_scores::objectness    ? "objectness"
-            : by_rows_                                     ? "rows"
-                                                           : "channels",
+            params_.rotated                                  ? scored()   ? "rotated_score_and_class"
+                                                               : by_rows_ ? "rotated_rows"
+                                                                          : "rotated_channels"
+            : params_.scores == yolo_scores::score_and_class ? "score_and_class"
+            : params_.scores == yolo_scores::objectness      ? "objectness"
+            : by_rows_                                       ? "rows"
+                                                             : "channels",
             dtype_of(numbers_),
             {images_, boxes_, classes_, extras()},
             isa_name(target_),
@@ -280,7 +306,8 @@ class yolo_call {
   /// the number of extras or of classes is given.
   void look_at_numbers() const {
     const index_t likely = likely_extras(classes_);
-    if (!is_unknown() || params_.class_count != 0 || scored() || likely == 0 || !checks_input())
+    if (!is_unknown() || params_.class_count != 0 || scored() || params_.rotated || likely == 0 ||
+        !checks_input())
       return;
     const std::string scores = std::to_string(classes_);
     report_input(function, "params.extras",
@@ -294,6 +321,11 @@ class yolo_call {
   float extra(index_t image, index_t box, index_t k) const {
     const index_t before = first_score() + (scored() ? 2 : classes_);
     return number(image, box, before + k);
+  }
+  /// The centre, size and angle of a rotated box.
+  void read_rotated(index_t image, index_t box, float* five) const {
+    for (index_t k = 0; k < 4; ++k) five[k] = number(image, box, k);
+    five[4] = extra(image, box, 0);
   }
   index_t images() const { return images_; }
   const letterbox_transform& transform(index_t image) const { return transforms_[image]; }
@@ -353,6 +385,17 @@ class yolo_call {
           "rows if params.scores is objectness or score_and_class");
     check(!p.multi_label || !scored(), function, "params.multi_label", "true",
           "false if params.scores is score_and_class");
+    if (!p.rotated) return;
+    check(p.boxes == box_format::cxcywh, function, "params.boxes", static_cast<int>(p.boxes),
+          "cxcywh if params.rotated is set");
+    check(!p.normalised, function, "params.normalised", "true", "false if params.rotated is set");
+    check(extras() == 0, function, "params.extras", p.extras, "0 if params.rotated is set");
+    check(p.keypoint_size == 0, function, "params.keypoint_size", p.keypoint_size,
+          "0 if params.rotated is set");
+    check(p.rotated_results == rotated_format::cxcywhr ||
+              p.rotated_results == rotated_format::xyxyxyxy,
+          function, "params.rotated_results", static_cast<int>(p.rotated_results),
+          "cxcywhr or xyxyxyxy");
   }
 
   static void reserve(yolo_buffers::candidates& out, index_t count) {
@@ -426,7 +469,9 @@ yolo_detections_view run_postprocess_yolo(const Boxes* boxes, const Scores& numb
   call.set_class_limits(buffers.class_limits);
   const profile::scope timing([&] { return call.problem(policy); });
   const yolo_detections_view found =
-      find_detections(call, buffers, params, !transforms.empty(), target, policy);
+      params.rotated
+          ? find_rotated_detections(call, buffers, params, !transforms.empty(), target, policy)
+          : find_detections(call, buffers, params, !transforms.empty(), target, policy);
   call.check_labels();
   call.check_scores();
   call.look_at_numbers();

@@ -1,20 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns raw outputs of YOLO models into detections in plain scalars, for one image whose numbers
 // are given box by box: threshold, best or all classes, best candidates, NMS, inverse letterbox.
+// Rotated boxes: only their five numbers, as extras.
 // Scores and boxes are computed in float, as in the frameworks, because this affects which boxes
 // are detected.
 #pragma once
 
 #include <vecdet/reference/nms.hpp>
+#include <vecdet/reference/prob_iou.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
+
+/// ultralytics' regularize_rboxes in float, whose remainders are those of Python.
+inline void regularise_rotated(std::vector<float>& five) {
+  const float pi = 3.14159265358979323846f, half_pi = 1.57079632679489661923f;
+  const auto modulo = [](float x, float m) {
+    const float rest = std::fmod(x, m);
+    return rest < 0 ? rest + m : rest;
+  };
+  if (modulo(five[4], pi) >= half_pi) std::swap(five[2], five[3]);
+  five[4] = modulo(five[4], half_pi);
+}
 
 struct yolo_detection {
   float box[4];
@@ -30,7 +45,8 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
                                                     const yolo_postprocess_params& params) {
   const bool has_objectness = params.scores == yolo_scores::objectness;
   const bool has_label = params.scores == yolo_scores::score_and_class;
-  const auto extras = static_cast<std::size_t>(std::max(params.extras, index_t{0}));
+  const auto extras =
+      params.rotated ? 1 : static_cast<std::size_t>(std::max(params.extras, index_t{0}));
   // Of a class, and the lowest one of the wanted classes.
   const auto is_wanted = [&](index_t label) {
     return params.classes.empty() ||
@@ -90,16 +106,36 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
   if (static_cast<index_t>(candidates.size()) > params.max_candidates)
     candidates.resize(static_cast<std::size_t>(params.max_candidates));
 
+  const auto group_of = [&](const yolo_detection& c) {
+    return params.class_agnostic         ? 0
+           : params.class_groups.empty() ? c.label
+                                         : params.class_groups[c.label];
+  };
   std::vector<index_t> kept;
-  if (params.suppresses) {
+  if (params.rotated) {
+    for (yolo_detection& c : candidates) {
+      const std::vector<float>& row = rows[static_cast<std::size_t>(c.source)];
+      c.extras = {row[0], row[1], row[2], row[3], row.back()};
+    }
+    const auto turned = [](const yolo_detection& c) {
+      return load_rotated_box(matrix_view<const float>(c.extras.data(), 1, 5), 0,
+                              angle_convention::ultralytics);
+    };
+    for (auto c = candidates.begin(); c != candidates.end(); ++c)
+      if (!params.suppresses ||
+          std::none_of(candidates.begin(), c, [&](const yolo_detection& better) {
+            return group_of(better) == group_of(*c) &&
+                   prob_iou(turned(better), turned(*c)) >=
+                       static_cast<double>(static_cast<float>(params.iou_threshold));
+          }))
+        kept.push_back(c - candidates.begin());
+  } else if (params.suppresses) {
     std::vector<float> boxes, scores;
     std::vector<index_t> labels;
     for (const yolo_detection& c : candidates) {
       boxes.insert(boxes.end(), c.box, c.box + 4);
       scores.push_back(c.score);
-      labels.push_back(params.class_agnostic         ? 0
-                       : params.class_groups.empty() ? c.label
-                                                     : params.class_groups[c.label]);
+      labels.push_back(group_of(c));
     }
     kept = nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
                nms_params::torchvision(params.iou_threshold),
@@ -121,6 +157,16 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
   std::vector<yolo_detection> detections;
   for (const index_t i : kept) {
     yolo_detection d = candidates[static_cast<std::size_t>(i)];
+    if (params.rotated) {
+      regularise_rotated(d.extras);
+      for (std::size_t k = 0; to_input != nullptr && k < 4; ++k) {
+        const double pad = k > 1 ? 0 : k == 0 ? to_input->pad_x : to_input->pad_y;
+        d.extras[k] =
+            (d.extras[k] - static_cast<float>(pad)) / static_cast<float>(to_input->scale_x);
+      }
+      detections.push_back(d);
+      continue;
+    }
     if (to_input != nullptr) {
       for (std::size_t k = 0; k < 4; ++k) d.box[k] = to_image(k % 2, d.box[k]);
       const auto size = static_cast<std::size_t>(params.keypoint_size);

@@ -85,9 +85,37 @@ VECDET_INLINE pack<float, N> twice_log1p_unit(const pack<float, N>& e) {
   return (e + e) + (e * (q - real(2.0f)) + c(0));  // has a smaller rounding error
 }
 
-/// exp(-u) for u >= 0 in double. Exactly 0 from u = 1023 log(2) on; NaN stays NaN.
+/// exp(-u), and 1 - exp(-u) without cancellation.
+template <class Real, int N>
+struct exp_parts {
+  pack<Real, N> value, rest;
+};
+
+/// Both for u >= 0 in float, within 1.5 ulp. From u = 60 on, the value is that of 60, which is
+/// 9e-27: products with it do not underflow. NaN gives NaN.
 template <int N>
-VECDET_INLINE pack<double, N> exp_minus(const pack<double, N>& u) {
+VECDET_INLINE exp_parts<float, N> exp_minus_parts(const pack<float, N>& u) {
+  using real = pack<float, N>;
+  using bits = pack<std::int32_t, N>;
+  const real round = 12582912.0f;  // 1.5 * 2^23
+  const real x = min(real(60.0f), u);
+  const real n_shifted = VECDET_ORDERED(fma(x, real(1.44269502f), round));
+  const real n = VECDET_ORDERED(n_shifted - round);
+  // log(2) in two parts: multiplying by the first part, of 15 bits, is exact.
+  const real r = fnma(n, real(1.42860677e-6f), VECDET_ORDERED(fnma(n, real(0x1.62e4p-1f), x)));
+  const real scale = bit_cast<float>(bits(0x3f800000) - (bit_cast<std::int32_t>(n_shifted) << 23));
+  constexpr float c[] = {-1.0f,        0.49999997f,    -0.16666505f,
+                         0.041667141f, -0.0083692595f, 0.0013888872f};
+  real q = c[5];
+  VECDET_UNROLL
+  for (int k = 4; k >= 0; --k) q = fma(r, q, real(c[k]));
+  const real part = scale * r;
+  return {fma(part, q, scale), fnma(part, q, real(1.0f) - scale)};
+}
+
+/// Both for u >= 0 in double. exp(-u) is exactly 0 from u = 1023 log(2) on; NaN stays NaN.
+template <int N>
+VECDET_INLINE exp_parts<double, N> exp_minus_parts(const pack<double, N>& u) {
   using real = pack<double, N>;
   using bits = pack<std::int64_t, N>;
   const real round = 6755399441055744.0;  // 1.5 * 2^52
@@ -113,7 +141,14 @@ VECDET_INLINE pack<double, N> exp_minus(const pack<double, N>& u) {
   real q = c[11];
   VECDET_UNROLL
   for (int k = 10; k >= 0; --k) q = fma(r, q, real(c[k]));
-  return fma(scale * r, q, scale);
+  const real part = scale * r;
+  return {fma(part, q, scale), fnma(part, q, real(1.0) - scale)};
+}
+
+/// exp(-u) for u >= 0 in double, as above.
+template <int N>
+VECDET_INLINE pack<double, N> exp_minus(const pack<double, N>& u) {
+  return exp_minus_parts(u).value;
 }
 
 /// 2 atanh(s) for |s| <= 1/3 in double.

@@ -12,6 +12,8 @@ from torchvision.ops import boxes as _theirs
 
 from ._library import ops as _ops
 from ._names import EPS, FORMATS, OVERLAPS, SIZE_LIMIT, torchvisions
+from ._rotated import CONVENTIONS
+from ._rotated import FORMATS as _ALL_ROTATED
 from ._transforms import is_transformed
 
 __all__ = [
@@ -20,6 +22,10 @@ __all__ = [
     "distance_box_iou", "encode_boxes", "encode_distances", "generalized_box_iou",
     "remove_small_boxes",
 ]
+
+# torchvision's formats of rotated boxes, with the numbers of a box.
+_ROTATED = {"cxcywhr": 5, "xywhr": 5, "xyxyxyxy": 8}
+_ANGLES = CONVENTIONS["torchvision"]
 
 
 def encode_boxes(boxes: Tensor, anchors: Tensor,
@@ -73,13 +79,18 @@ def _overlaps(function: str, kind: str, boxes1: Tensor, boxes2: Tensor) -> Tenso
 
 
 def box_iou(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> Tensor:
-    """The IoU of each of ``boxes1`` [N, 4] with each of ``boxes2`` [M, 4]: [N, M].
+    """The IoU of each of ``boxes1`` [N, 4, 5 or 8] with each of ``boxes2``: [N, M].
 
     Args:
         fmt: the format of both: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``. The last two are converted
-            to corners first, so the results have the rounding errors of the corners. torchvision
-            computes others, such as rotated boxes, if it has them.
+            to corners first, so the results have the rounding errors of the corners. Rotated boxes
+            are ``"cxcywhr"``, ``"xywhr"`` or ``"xyxyxyxy"``, as in torchvision 0.27, with its
+            angles; their IoU is exact. torchvision computes other formats, if it has them.
     """
+    if fmt in _ROTATED:
+        centres = [_rotated_convert(_as_float("box_iou", name, boxes), fmt, "cxcywhr")
+                   for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2))]
+        return _ops.pairwise_rotated_iou(*centres, _ANGLES)
     if fmt not in FORMATS:
         return _of_unknown_format("box_iou", fmt, boxes1, boxes2)
     if fmt != "xyxy":
@@ -132,9 +143,23 @@ def _has_kernel(boxes: Tensor) -> bool:
             and not is_transformed(boxes))
 
 
+def _rotated_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
+    """As box_convert, for rotated formats and boxes that vecdet supports."""
+    if in_fmt == out_fmt:
+        return boxes
+    rows = boxes.reshape(-1, _ROTATED[in_fmt]) if boxes.dim() != 2 else boxes
+    converted = _ops.convert_rotated_boxes(rows, _ALL_ROTATED[in_fmt], _ALL_ROTATED[out_fmt],
+                                           _ANGLES)
+    return converted.reshape(*boxes.shape[:-1], _ROTATED[out_fmt])
+
+
 def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
     """Converts ``boxes`` [..., 4] from the format ``in_fmt`` to ``out_fmt``: ``"xyxy"``, ``"xywh"``
-    or ``"cxcywh"``."""
+    or ``"cxcywh"``; or rotated boxes [..., 5 or 8] among ``"cxcywhr"``, ``"xywhr"`` and
+    ``"xyxyxyxy"``, with torchvision's angles."""
+    if (in_fmt in _ROTATED and out_fmt in _ROTATED and in_fmt != out_fmt and _has_kernel(boxes)
+            and boxes.shape[-1:] == (_ROTATED[in_fmt],)):
+        return _rotated_convert(boxes, in_fmt, out_fmt)
     are_known = in_fmt in FORMATS and out_fmt in FORMATS
     if in_fmt == out_fmt or not are_known or not _has_kernel(boxes):
         return _theirs.box_convert(boxes, in_fmt, out_fmt)
@@ -147,8 +172,13 @@ def box_area(boxes: Tensor, fmt: str = "xyxy") -> Tensor:
     """The areas [N] of ``boxes`` [N, 4]; float32 for bfloat16 and float16.
 
     Args:
-        fmt: the format of the boxes: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``.
+        fmt: the format of the boxes: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``; or, of rotated boxes
+            [N, 5 or 8], ``"cxcywhr"``, ``"xywhr"`` or ``"xyxyxyxy"``.
     """
+    if fmt in _ROTATED:
+        if fmt == "xyxyxyxy":
+            boxes = box_convert(boxes, fmt, "cxcywhr")
+        return box_area(boxes[..., :4], "cxcywh")
     if fmt not in FORMATS:
         return _of_unknown_format("box_area", fmt, boxes)
     if fmt != "xyxy":

@@ -109,6 +109,10 @@ def _tell_shapes_to_compilers() -> None:
     def _(boxes, scores, angles, iou_threshold, classes=None):
         return boxes.new_empty(unknown(), dtype=torch.int64)
 
+    @fake("prob_iou_nms")
+    def _(boxes, scores, angles, iou_threshold, classes=None):
+        return boxes.new_empty(unknown(), dtype=torch.int64)
+
     @fake("large_boxes")
     def _(boxes, min_size):
         return boxes.new_empty(unknown(), dtype=torch.int64)

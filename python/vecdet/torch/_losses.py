@@ -11,12 +11,14 @@ from torch import Tensor
 from ._library import ops as _ops
 from ._names import (BOX_LOSSES, EPS, OVERLAPS, REDUCTIONS, SIZE_LIMIT, PerImage, joined,
                      joined_if_any, number, torchvisions)
+from ._rotated import CONVENTIONS
 
 __all__ = [
     "bce_loss", "complete_box_iou_loss", "distance_box_iou_loss", "distribution_focal_loss",
-    "generalized_box_iou_loss", "mined_cross_entropy_loss", "quality_focal_loss",
-    "regression_loss", "retinanet_loss", "sigmoid_focal_loss", "sigmoid_focal_loss_levels",
-    "smooth_l1_loss", "softmax_cross_entropy_loss", "varifocal_loss",
+    "generalized_box_iou_loss", "mined_cross_entropy_loss", "prob_iou_loss",
+    "quality_focal_loss", "regression_loss", "retinanet_loss", "sigmoid_focal_loss",
+    "sigmoid_focal_loss_levels", "smooth_l1_loss", "softmax_cross_entropy_loss",
+    "varifocal_loss",
 ]
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -291,6 +293,24 @@ def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "n
     """
     return _ops.iou_loss(boxes1, boxes2, OVERLAPS["giou"],
                          number(REDUCTIONS, "reduction", reduction), eps)
+
+
+def prob_iou_loss(boxes1: Tensor, boxes2: Tensor, angles: str, reduction: str = "none",
+                  scale: float = 1.0, box_weights: Tensor | None = None) -> Tensor:
+    """1 - ProbIoU of predicted rotated ``boxes1`` and ``boxes2``, [N, 5] each, as in ultralytics:
+    one loss per box, or a scalar. Differentiable in ``boxes1``. The mean over no boxes is 0. Boxes
+    and ``angles`` as in rotated_box_iou. https://arxiv.org/abs/2106.06072
+
+    Args:
+        scale: a factor on the loss.
+        box_weights: a further factor for each box.
+
+    Raises:
+        ValueError: an unknown reduction or convention.
+        RuntimeError: different shapes.
+    """
+    return _ops.prob_iou_loss(boxes1, boxes2, number(CONVENTIONS, "angles", angles),
+                              number(REDUCTIONS, "reduction", reduction), scale, box_weights)
 
 
 def distance_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",

@@ -10,8 +10,8 @@ from ._library import ops as _ops
 from ._names import number, numbers
 
 __all__ = [
-    "elementwise_rotated_iou", "rotated_box_area", "rotated_box_convert", "rotated_box_iou",
-    "rotated_nms",
+    "elementwise_prob_iou", "elementwise_rotated_iou", "pairwise_prob_iou", "prob_iou_nms",
+    "rotated_box_area", "rotated_box_convert", "rotated_box_iou", "rotated_nms",
 ]
 
 CONVENTIONS = numbers(_c.angle_convention)
@@ -37,6 +37,18 @@ def elementwise_rotated_iou(boxes1: Tensor, boxes2: Tensor, angles: str) -> Tens
     return _ops.elementwise_rotated_iou(boxes1, boxes2, number(CONVENTIONS, "angles", angles))
 
 
+def pairwise_prob_iou(boxes1: Tensor, boxes2: Tensor, angles: str) -> Tensor:
+    """The ProbIoU (arXiv 2106.06072) of each of ``boxes1`` [N, 5] with each of ``boxes2`` [M, 5]:
+    [N, M], as ultralytics' batch_probiou. Boxes and ``angles`` as in rotated_box_iou."""
+    return _ops.pairwise_prob_iou(boxes1, boxes2, number(CONVENTIONS, "angles", angles))
+
+
+def elementwise_prob_iou(boxes1: Tensor, boxes2: Tensor, angles: str) -> Tensor:
+    """The ProbIoU of box i of ``boxes1`` and box i of ``boxes2``, [N, 5] each: [N], as ultralytics'
+    probiou. It has no gradient. Boxes and ``angles`` as in rotated_box_iou."""
+    return _ops.elementwise_prob_iou(boxes1, boxes2, number(CONVENTIONS, "angles", angles))
+
+
 def rotated_box_convert(boxes: Tensor, in_fmt: str, out_fmt: str, angles: str) -> Tensor:
     """Converts rotated ``boxes`` [N, 5, 8 or 4] from the format ``in_fmt`` to ``out_fmt``:
     ``"cxcywhr"`` (centre, width, height, angle), ``"xywhr"`` (begins with the first corner for
@@ -55,6 +67,15 @@ def rotated_nms(boxes: Tensor, scores: Tensor, iou_threshold: float, angles: str
     only boxes with equal ones, numbers of any type, suppress each other."""
     return _ops.rotated_nms(boxes, scores, number(CONVENTIONS, "angles", angles), iou_threshold,
                             idxs)
+
+
+def prob_iou_nms(boxes: Tensor, scores: Tensor, iou_threshold: float, angles: str,
+                 idxs: Tensor | None = None) -> Tensor:
+    """The indices of the rotated ``boxes`` [N, 5] that non-maximum suppression by ProbIoU keeps, in
+    descending score, as in ultralytics: a box is dropped if its ProbIoU with any better one,
+    dropped or not, is at least ``iou_threshold``. Otherwise as rotated_nms."""
+    return _ops.prob_iou_nms(boxes, scores, number(CONVENTIONS, "angles", angles), iou_threshold,
+                             idxs)
 
 
 def rotated_box_area(boxes: Tensor) -> Tensor:

@@ -194,6 +194,9 @@ _SHAPES = {
     "pairwise_rotated_iou": lambda a, b, angles: a.new_empty((a.shape[0], b.shape[0]),
                                                              dtype=_promoted(a, b)),
     "elementwise_rotated_iou": lambda a, b, angles: _like_rows(a, _promoted(a, b)),
+    "pairwise_prob_iou": lambda a, b, angles: a.new_empty((a.shape[0], b.shape[0]),
+                                                          dtype=_promoted(a, b)),
+    "elementwise_prob_iou": lambda a, b, angles: _like_rows(a, _promoted(a, b)),
     "convert_rotated_boxes": _convert_rotated_boxes,
     "rotated_box_areas": lambda boxes: _like_rows(
         boxes, torch.float64 if boxes.dtype == torch.float64 else torch.float32),

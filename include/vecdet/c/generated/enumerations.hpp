@@ -8,6 +8,18 @@
 /// Intersection over union and its variants.
 typedef enum vecdet_iou_kind { VECDET_IOU, VECDET_GIOU, VECDET_DIOU, VECDET_CIOU } vecdet_iou_kind;
 
+/// The unit of angles and the direction in which they turn a box, as seen in an image (x to the
+/// right, y down), named after the framework. There is no default: a wrong choice gives other boxes
+/// without an error.
+typedef enum vecdet_angle_convention {
+  VECDET_ANGLES_TORCHVISION,            ///< degrees, counter-clockwise
+  VECDET_ANGLES_DETECTRON2,             ///< degrees, counter-clockwise
+  VECDET_ANGLES_OPENCV,                 ///< degrees, clockwise
+  VECDET_ANGLES_ULTRALYTICS,            ///< radians, clockwise
+  VECDET_ANGLES_MMCV,                   ///< radians, clockwise: mmcv's default
+  VECDET_ANGLES_MMCV_COUNTER_CLOCKWISE  ///< radians, counter-clockwise: mmcv with clockwise=False
+} vecdet_angle_convention;
+
 /// How dw and dh, divided by their weights, are clamped before exp.
 typedef enum vecdet_size_clamp {
   VECDET_CLAMP_ABOVE,  ///< at most size_limit: torchvision, detectron2
@@ -28,17 +40,16 @@ typedef enum vecdet_empty_iou {
   VECDET_EMPTY_IOU_ZERO  ///< 0, as in detectron2
 } vecdet_empty_iou;
 
-/// The unit of angles and the direction in which they turn a box, as seen in an image (x to the
-/// right, y down), named after the framework. There is no default: a wrong choice gives other boxes
-/// without an error.
-typedef enum vecdet_angle_convention {
-  VECDET_ANGLES_TORCHVISION,            ///< degrees, counter-clockwise
-  VECDET_ANGLES_DETECTRON2,             ///< degrees, counter-clockwise
-  VECDET_ANGLES_OPENCV,                 ///< degrees, clockwise
-  VECDET_ANGLES_ULTRALYTICS,            ///< radians, clockwise
-  VECDET_ANGLES_MMCV,                   ///< radians, clockwise: mmcv's default
-  VECDET_ANGLES_MMCV_COUNTER_CLOCKWISE  ///< radians, counter-clockwise: mmcv with clockwise=False
-} vecdet_angle_convention;
+/// The numbers of a rotated box. The width is the side along the angle.
+typedef enum vecdet_rotated_format {
+  VECDET_ROTATED_CXCYWHR,  ///< centre, width, height, angle
+  /// with torchvision: first corner, width, height, angle. With ultralytics: centre, width, height,
+  /// angle. The other frameworks do not use the name
+  VECDET_ROTATED_XYWHR,
+  /// corners: top left, top right, bottom right, bottom left before turning
+  VECDET_ROTATED_XYXYXYXY,
+  VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
+} vecdet_rotated_format;
 
 /// The instruction sets that kernels are compiled for. Each set includes the previous one.
 typedef enum vecdet_isa {
@@ -54,17 +65,6 @@ typedef enum vecdet_box_loss {
   VECDET_DIOU_LOSS,
   VECDET_CIOU_LOSS
 } vecdet_box_loss;
-
-/// The numbers of a rotated box. The width is the side along the angle.
-typedef enum vecdet_rotated_format {
-  VECDET_ROTATED_CXCYWHR,  ///< centre, width, height, angle
-  /// with torchvision: first corner, width, height, angle. With ultralytics: centre, width, height,
-  /// angle. The other frameworks do not use the name
-  VECDET_ROTATED_XYWHR,
-  /// corners: top left, top right, bottom right, bottom left before turning
-  VECDET_ROTATED_XYXYXYXY,
-  VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
-} vecdet_rotated_format;
 
 /// Reduction of all elements' losses to one number. Without elements, the sum is 0 and the mean
 /// NaN.

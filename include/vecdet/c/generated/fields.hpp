@@ -21,6 +21,9 @@ template <>
 inline constexpr int enumerators<vecdet_iou_kind> = 4;
 
 template <>
+inline constexpr int enumerators<vecdet_angle_convention> = 6;
+
+template <>
 inline constexpr int enumerators<vecdet_size_clamp> = 3;
 
 template <>
@@ -45,7 +48,7 @@ template <>
 inline constexpr int enumerators<vecdet_empty_iou> = 2;
 
 template <>
-inline constexpr int enumerators<vecdet_angle_convention> = 6;
+inline constexpr int enumerators<vecdet_rotated_format> = 4;
 
 template <>
 inline constexpr int enumerators<vecdet_isa> = 3;
@@ -65,9 +68,6 @@ struct fields_of<vecdet_regression_loss_params> {
     copy(p.coder, c.coder, "params.coder");
   }
 };
-
-template <>
-inline constexpr int enumerators<vecdet_rotated_format> = 4;
 
 template <>
 inline constexpr int enumerators<vecdet_reduction> = 2;
@@ -196,6 +196,8 @@ struct fields_of<vecdet_yolo_postprocess_params> {
     copy(p.class_thresholds, c.class_thresholds, "params.class_thresholds");
     copy(p.class_groups, c.class_groups, "params.class_groups");
     copy(p.keypoint_size, c.keypoint_size, "params.keypoint_size");
+    copy(p.rotated, c.rotated, "params.rotated");
+    copy(p.rotated_results, c.rotated_results, "params.rotated_results");
   }
 };
 

@@ -155,6 +155,11 @@ typedef struct vecdet_yolo_postprocess_params {
   /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
   /// pixels. Default 0.
   int64_t keypoint_size;
+  /// boxes are rotated: their last number is the angle, in radians and clockwise; default 0
+  int rotated;
+  /// format of rotated detections: VECDET_ROTATED_CXCYWHR or VECDET_ROTATED_XYXYXYXY; default
+  /// VECDET_ROTATED_CXCYWHR
+  vecdet_rotated_format rotated_results;
 } vecdet_yolo_postprocess_params;
 
 /// Parameters of vecdet_postprocess_detr() and vecdet_postprocess_detr_of_matrices().
@@ -208,9 +213,10 @@ typedef struct vecdet_paste_masks_params {
   vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS
 } vecdet_paste_masks_params;
 
-/// Parameters of vecdet_nms(), vecdet_batched_nms() and vecdet_rotated_nms(). Going down the
-/// scores, a box is kept unless a kept box of its class and image overlaps it by more than the
-/// threshold. The defaults are those of torchvision's NMS with a threshold of 0.5.
+/// Parameters of vecdet_nms(), vecdet_batched_nms(), vecdet_rotated_nms() and
+/// vecdet_prob_iou_nms(). Going down the scores, a box is kept unless a kept box of its class and
+/// image overlaps it by more than the threshold. The defaults are those of torchvision's NMS with a
+/// threshold of 0.5.
 typedef struct vecdet_nms_params {
   double iou_threshold;  ///< in [0, 1]; default 0.5
   int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0

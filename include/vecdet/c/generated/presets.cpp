@@ -118,6 +118,17 @@ VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(v
   return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::rt_detr());
 }
 
+/// YOLOv8, YOLO11 and YOLO12 with rotated boxes: channels first, cx cy w h, a score per class,
+/// angle.
+VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v8_obb(void) {
+  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v8_obb());
+}
+
+/// YOLO26 with rotated boxes, end to end: rows of cx cy w h, score, class, angle.
+VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v26_obb(void) {
+  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v26_obb());
+}
+
 /// DETR: softmax, 100 queries. Also for Conditional DETR without focal loss.
 VECDET_C vecdet_detr_postprocess_params vecdet_detr_postprocess_params_detr(void) {
   return c_params_of<vecdet_detr_postprocess_params>(detr_postprocess_params::detr());
@@ -184,6 +195,11 @@ VECDET_C vecdet_nms_params vecdet_nms_params_onnx(double iou_threshold, int64_t 
 /// by coordinates.
 VECDET_C vecdet_nms_params vecdet_nms_params_sahi(double match_threshold, int smaller_area) {
   return c_params_of<vecdet_nms_params>(nms_params::sahi(match_threshold, smaller_area != 0));
+}
+
+/// NMS of rotated boxes in ultralytics, for vecdet_prob_iou_nms().
+VECDET_C vecdet_nms_params vecdet_nms_params_ultralytics_obb(double iou_threshold) {
+  return c_params_of<vecdet_nms_params>(nms_params::ultralytics_obb(iou_threshold));
 }
 
 /// cv::dnn::NMSBoxes with eta 1 and top_k 0. Rectangles are given by their corners, in double, or

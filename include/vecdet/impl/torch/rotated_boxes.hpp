@@ -50,11 +50,10 @@ inline std::int64_t numbers_in(rotated_format format) {
 
 namespace cpu {
 
-/// The exact IoU (rotated_boxes.hpp) of all pairs of boxes `a` (N x 5: centre, width, height,
-/// angle) and `b` (M x 5), N x M. Computed in float32 for 16-bit types.
-inline at::Tensor pairwise_rotated_iou(const at::Tensor& a, const at::Tensor& b,
-                                       angle_convention angles) {
-  constexpr const char* function = "pairwise_rotated_iou";
+/// The overlaps of all pairs of boxes `a` and `b`, N x M, by compute(a, b, out) on views.
+template <class Compute>
+at::Tensor pairwise_rotated(const char* function, const at::Tensor& a, const at::Tensor& b,
+                            const Compute& compute) {
   return translated([&] {
     check_rotated_boxes(function, "a", a);
     check_rotated_boxes(function, "b", b);
@@ -63,20 +62,17 @@ inline at::Tensor pairwise_rotated_iou(const at::Tensor& a, const at::Tensor& b,
     const at::Tensor overlaps = at::empty({a.size(0), b.size(0)}, x.options());
     with_rotated_element(type, [&](auto element) {
       using T = decltype(element);
-      vecdet::pairwise_rotated_iou(
-          matrix<const T>(x, a.size(0), 5), matrix<const T>(y, b.size(0), 5),
-          checked_angles(function, angles), matrix<T>(overlaps, a.size(0), b.size(0)),
-          empty_iou::nan, threads());
+      compute(matrix<const T>(x, a.size(0), 5), matrix<const T>(y, b.size(0), 5),
+              matrix<T>(overlaps, a.size(0), b.size(0)));
     });
     return overlaps.to(c10::promoteTypes(a.scalar_type(), b.scalar_type()));
   });
 }
 
-/// The exact IoU (rotated_boxes.hpp) of box i of `a` with box i of `b`, both N x 5: centre, width,
-/// height, angle; N. Computed in float32 for 16-bit types.
-inline at::Tensor elementwise_rotated_iou(const at::Tensor& a, const at::Tensor& b,
-                                          angle_convention angles) {
-  constexpr const char* function = "elementwise_rotated_iou";
+/// The overlaps of box i of `a` with box i of `b`, N, by compute(a, b, out) on views.
+template <class Compute>
+at::Tensor elementwise_rotated(const char* function, const at::Tensor& a, const at::Tensor& b,
+                               const Compute& compute) {
   return translated([&] {
     check_rotated_boxes(function, "a", a);
     check_rotated_boxes(function, "b", b);
@@ -86,11 +82,32 @@ inline at::Tensor elementwise_rotated_iou(const at::Tensor& a, const at::Tensor&
     const at::Tensor overlaps = at::empty({a.size(0)}, x.options());
     with_rotated_element(type, [&](auto element) {
       using T = decltype(element);
-      vecdet::elementwise_rotated_iou(
-          matrix<const T>(x, a.size(0), 5), matrix<const T>(y, a.size(0), 5),
-          checked_angles(function, angles), vector<T>(overlaps), empty_iou::nan, threads());
+      compute(matrix<const T>(x, a.size(0), 5), matrix<const T>(y, a.size(0), 5),
+              vector<T>(overlaps));
     });
     return overlaps.to(c10::promoteTypes(a.scalar_type(), b.scalar_type()));
+  });
+}
+
+/// The exact IoU (rotated_boxes.hpp) of all pairs of boxes `a` (N x 5: centre, width, height,
+/// angle) and `b` (M x 5), N x M. Computed in float32 for 16-bit types.
+inline at::Tensor pairwise_rotated_iou(const at::Tensor& a, const at::Tensor& b,
+                                       angle_convention angles) {
+  constexpr const char* function = "pairwise_rotated_iou";
+  return pairwise_rotated(function, a, b, [&](auto x, auto y, auto out) {
+    vecdet::pairwise_rotated_iou(x, y, checked_angles(function, angles), out, empty_iou::nan,
+                                 threads());
+  });
+}
+
+/// The exact IoU (rotated_boxes.hpp) of box i of `a` with box i of `b`, both N x 5: centre, width,
+/// height, angle; N. Computed in float32 for 16-bit types.
+inline at::Tensor elementwise_rotated_iou(const at::Tensor& a, const at::Tensor& b,
+                                          angle_convention angles) {
+  constexpr const char* function = "elementwise_rotated_iou";
+  return elementwise_rotated(function, a, b, [&](auto x, auto y, auto out) {
+    vecdet::elementwise_rotated_iou(x, y, checked_angles(function, angles), out, empty_iou::nan,
+                                    threads());
   });
 }
 

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greedy NMS of rotated boxes by their exact IoU: sub-quadratic and exact.
+// NMS of rotated boxes by their exact IoU or their ProbIoU: sub-quadratic and exact. By the exact
+// IoU, kept boxes suppress; by ProbIoU, all boxes do, also suppressed ones.
 //
 // Boxes are sorted by place and packed by 16 into leaves, with their enclosing upright boxes. 16
 // leaves are packed into a node with the bounds of each, and so on (Leutenegger, Lopez, Edgington:
-// "STR: a simple and efficient algorithm for R-tree packing", ICDE 1997). A kept box walks down
-// from the top. In the leaves that it reaches, the intersection of the enclosing boxes bounds that
-// of the boxes; those that may be suppressed are gathered, and 16 exact overlaps are computed at
-// once.
+// "STR: a simple and efficient algorithm for R-tree packing", ICDE 1997). A box that suppresses
+// walks down from the top. In the leaves that it reaches, a bound on the overlap is computed. The
+// boxes that may be suppressed are gathered, and 16 exact IoUs are computed at once; ProbIoUs are
+// computed with all boxes of a leaf.
 #pragma once
 
 #include <vecdet/args/nms.hpp>
 #include <vecdet/kernels/radix_sort.hpp>
-#include <vecdet/kernels/rotated_boxes/pairs.hpp>
+#include <vecdet/kernels/rotated_boxes/nms_overlaps.hpp>
 #include <vecdet/kernels/score_key.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
 
 using detail::nms_record;
-using detail::rotated_nms_args;
 using std::uint16_t;
 
 constexpr index_t sixteens(index_t count) { return (count + 15) / 16; }
@@ -30,12 +30,12 @@ struct alignas(64) rotated_node {
 };
 
 /// Divides the caller's scratch memory for the NMS of one group.
-template <class Real>
+template <class Real, class Tile>
 struct rotated_nms_memory {
   static constexpr int max_levels = 8;  // 16^8 boxes
   static constexpr uint32_t no_place = 0xffffffffu;
 
-  rotated_row_tile<Real>* leaves;
+  Tile* leaves;
   uint16_t* leaf_live;           ///< bit i: box i of the leaf is neither kept nor suppressed
   uint32_t* place;               ///< of each rank: its place in the leaves, or none
   nms_record *by_place, *spare;  ///< the lower half is the rank
@@ -72,21 +72,17 @@ struct rotated_nms_memory {
   }
 };
 
-template <class T>
+template <class T, class Overlap>
 class rotated_nms_group {
   using real = row_pack<T>;
+  using tile = typename Overlap::template tile<T>;
   static constexpr int batches = real::batches;
 
  public:
   rotated_nms_group(const rotated_nms_args<T>& args, const nms_record* order, index_t count,
                     void* scratch)
-      : args_(args), order_(order), count_(count), memory_(scratch, count) {
+      : args_(args), order_(order), count_(count), memory_(scratch, count), overlap_(args) {
     least_overlap_ = static_cast<T>(args.least_overlap);
-    // Computed overlaps are within 1e-5 of the exact ones: see rotated_boxes.hpp.
-    const double t = args.least_overlap - 2e-4;
-    is_bounded_ = t > 1e-3;
-    area_factor_ = static_cast<T>(t / (1 + t));
-    least_ratio_ = static_cast<T>(t);
     build();
   }
 
@@ -100,10 +96,13 @@ class rotated_nms_group {
         continue;
       }
       const index_t leaf = place / 16, lane = place % 16;
-      if ((memory_.leaf_live[leaf] >> lane & 1) == 0) continue;
-      kept[kept_count++] = order_[i];
-      take_out(leaf, 1u << lane);
-      suppress(memory_.leaves[leaf], static_cast<int>(lane));
+      if ((memory_.leaf_live[leaf] >> lane & 1) != 0) {
+        kept[kept_count++] = order_[i];
+        take_out(leaf, 1u << lane);
+      } else if (Overlap::only_kept_suppress) {
+        continue;
+      }
+      if (live_ > 0) suppress(memory_.leaves[leaf], static_cast<int>(lane));
     }
     return kept_count;
   }
@@ -113,17 +112,14 @@ class rotated_nms_group {
     return args_.boxes + static_cast<index_t>(detail::index_of(order_[rank])) * args_.stride;
   }
 
-  /// Whether a box can suppress or be suppressed: none of its overlaps is NaN or always 0. With a
-  /// threshold of 0 and suppress_equal, boxes without area count, too.
   bool takes_part(const T* box) const {
     const double w = static_cast<double>(box[2]), h = static_cast<double>(box[3]);
     const double most = double{largest<T>};
     const double x = static_cast<double>(box[0]), y = static_cast<double>(box[1]);
     const double angle = static_cast<double>(box[4]);
     const auto within = [](double v, double limit) { return v >= -limit && v <= limit; };
-    const bool has_sides = least_overlap_ > 0 ? w > 0 && h > 0 : w >= 0 && h >= 0;
-    return has_sides && within(x, most) && within(y, most) && within(w, most) && within(h, most) &&
-           within(angle, greatest_angle);
+    return overlap_.takes_part(w, h) && within(x, most) && within(y, most) && within(w, most) &&
+           within(h, most) && within(angle, greatest_angle);
   }
 
   /// Sorts the boxes by x, and each strip of about as many leaves as there are strips by y.
@@ -152,6 +148,7 @@ class rotated_nms_group {
       }
     }
     is_extreme_ = false;
+    live_ = count;
     for (index_t leaf = 0; leaf < leaves_; ++leaf) {
       const index_t first = 16 * leaf;
       const int size = static_cast<int>(count - first < 16 ? count - first : index_t{16});
@@ -160,6 +157,7 @@ class rotated_nms_group {
         memory_.place[detail::index_of(order[first + k])] = static_cast<uint32_t>(first + k);
       const auto rows = [&](int k) { return box_of(detail::index_of(order[first + k])); };
       memory_.leaves[leaf].template fill<T>(rows, 16, args_.angles);
+      overlap_.prepare(memory_.leaves[leaf]);
       is_extreme_ = is_extreme_ || memory_.leaves[leaf].has_extreme;
       memory_.leaf_live[leaf] = static_cast<uint16_t>((1u << size) - 1);
     }
@@ -168,7 +166,7 @@ class rotated_nms_group {
 
   void bound() {
     for (index_t leaf = 0; leaf < leaves_; ++leaf) {
-      const rotated_row_tile<T>& tile = memory_.leaves[leaf];
+      const tile& boxes = memory_.leaves[leaf];
       rotated_node<T>& node = memory_.nodes[0][leaf / 16];
       const auto end = [](const T* centre, const T* reach, T sign) {
         T most = centre[0] * sign + reach[0];
@@ -178,10 +176,10 @@ class rotated_nms_group {
         }
         return most * sign;
       };
-      node.x1[leaf % 16] = end(tile.x, tile.reach_x, T(-1));
-      node.y1[leaf % 16] = end(tile.y, tile.reach_y, T(-1));
-      node.x2[leaf % 16] = end(tile.x, tile.reach_x, T(1));
-      node.y2[leaf % 16] = end(tile.y, tile.reach_y, T(1));
+      node.x1[leaf % 16] = end(boxes.x, boxes.reach_x, T(-1));
+      node.y1[leaf % 16] = end(boxes.y, boxes.reach_y, T(-1));
+      node.x2[leaf % 16] = end(boxes.x, boxes.reach_x, T(1));
+      node.y2[leaf % 16] = end(boxes.y, boxes.reach_y, T(1));
     }
     levels_ = 0, top_nodes_ = 0;
     if (leaves_ == 0) return;
@@ -218,6 +216,7 @@ class rotated_nms_group {
 
   /// Removes boxes from a leaf, and then the nodes that have become empty.
   void take_out(index_t leaf, uint32_t bits) {
+    live_ -= __builtin_popcount(memory_.leaf_live[leaf] & bits);
     memory_.leaf_live[leaf] = static_cast<uint16_t>(memory_.leaf_live[leaf] & ~bits);
     if (memory_.leaf_live[leaf] != 0) return;
     index_t child = leaf;
@@ -231,7 +230,7 @@ class rotated_nms_group {
 
   /// Lists the leaves whose bounds meet the enclosing box of a kept one, slightly enlarged: the
   /// bounds are rounded.
-  index_t leaves_in_reach(const rotated_row_tile<T>& kept, int i, uint32_t*& leaves) {
+  index_t leaves_in_reach(const tile& kept, int i, uint32_t*& leaves) {
     constexpr T ulps = sizeof(T) == 4 ? T(1e-6) : T(1e-14);
     const auto size = [](T x) { return x < 0 ? -x : x; };
     const T spare_x = (size(kept.x[i]) + kept.reach_x[i]) * ulps;
@@ -264,15 +263,26 @@ class rotated_nms_group {
   /// With a threshold of 0 and suppress_equal, boxes that do not touch are suppressed as well.
   bool is_everywhere() const { return !(least_overlap_ > 0); }
 
-  void suppress(const rotated_row_tile<T>& kept, int i) {
+  void suppress(const tile& kept, int i) {
     uint32_t* leaves;
     const index_t leaf_count = leaves_in_reach(kept, i, leaves);
     index_t count = 0;
     for (index_t k = 0; k < leaf_count; ++k) {
       const uint32_t leaf = leaves[k];
-      const uint32_t bits = near(kept, i, memory_.leaves[leaf]) & memory_.leaf_live[leaf];
-      if (bits != 0) count += write_set_bits(bits, 16 * leaf, memory_.candidates + count);
+      const uint32_t near =
+          is_everywhere() ? 0xffff : overlap_.near(kept, i, memory_.leaves[leaf], is_extreme_);
+      const uint32_t bits = near & memory_.leaf_live[leaf];
+      if (bits == 0) continue;
+      if constexpr (Overlap::is_cheap)
+        suppress_in(leaf, bits, kept, i);
+      else
+        count += write_set_bits(bits, 16 * leaf, memory_.candidates + count);
     }
+    if constexpr (!Overlap::is_cheap) suppress_candidates(count, kept, i);
+  }
+
+  /// Takes out those of the first `count` candidates that are suppressed.
+  void suppress_candidates(index_t count, const tile& kept, int i) {
     for (index_t k = 0; k < count; k += 16) {
       for (index_t j = count; j < k + 16; ++j)
         memory_.candidates[j] = memory_.candidates[count - 1];
@@ -285,56 +295,40 @@ class rotated_nms_group {
     }
   }
 
-  /// Bit j: whether box j of the leaf may be suppressed.
-  VECDET_INLINE uint32_t near(const rotated_row_tile<T>& kept, int i,
-                              const rotated_row_tile<T>& leaf) const {
-    if (is_everywhere()) return 0xffff;
-    const real reach_x = load_pack<batches>(leaf.reach_x),
-               reach_y = load_pack<batches>(leaf.reach_y);
-    const real dx = load_pack<batches>(leaf.x) - real(kept.x[i]);
-    const real dy = load_pack<batches>(leaf.y) - real(kept.y[i]);
-    const real ax = kept.reach_x[i], ay = kept.reach_y[i], zero = T(0);
-    const auto meets = (abs(dx) <= ax + reach_x) & (abs(dy) <= ay + reach_y);
-    if (!is_bounded_ || is_extreme_) return to_bits(meets);
-    real w = min(ax, dx + reach_x) - max(zero - ax, dx - reach_x);
-    real h = min(ay, dy + reach_y) - max(zero - ay, dy - reach_y);
-    real area = kept.area[i], other = load_pack<batches>(leaf.area);
-    if (kept.upright[i] != 0 && leaf.has_upright) {
-      // The IoU of upright boxes is that of their corners, which are rounded.
-      const auto are_upright = load_pack<batches>(leaf.upright) == real(T(1));
-      const auto a = kept.template repeated_corners<batches>(i);
-      const auto b = leaf.template corners<batches>(0);
-      w = select(are_upright, min(a.x2, b.x2) - max(a.x1, b.x1), w);
-      h = select(are_upright, min(a.y2, b.y2) - max(a.y1, b.y1), h);
-      area = select(are_upright, (a.x2 - a.x1) * (a.y2 - a.y1), area);
-      other = select(are_upright, (b.x2 - b.x1) * (b.y2 - b.y1), other);
+  /// Computes the overlaps with all boxes of a leaf, which costs less than gathering some of them,
+  /// and takes out those of `bits` that are suppressed.
+  VECDET_INLINE void suppress_in(uint32_t leaf, uint32_t bits, const tile& kept, int i) {
+    alignas(64) T iou[row_lanes];
+    Overlap::compute(kept, i, memory_.leaves[leaf], iou);
+    if (is_extreme_) {
+      uint32_t at[row_lanes];
+      for (uint32_t k = 0; k < row_lanes; ++k) at[k] = 16 * leaf + k;
+      extreme_overlaps(kept, i, at, iou);
     }
-    const auto is_large = max(w, zero) * h >= real(area_factor_) * (area + other);
-    const auto is_similar = min(area, other) >= real(least_ratio_) * max(area, other);
-    return to_bits(meets & is_large & is_similar);
+    bits &= to_bits(load_pack<batches>(iou) >= real(least_overlap_));
+    if (bits != 0) take_out(leaf, bits);
   }
 
-  /// The overlaps of a kept box with 16 others, as pairwise_rotated_iou() computes them.
-  VECDET_INLINE void overlaps(const rotated_row_tile<T>& kept, int i, const uint32_t* at,
-                              T* iou) const {
-    rotated_row_tile<T>& others = gathered_;
+  /// The overlaps of a box with 16 others.
+  VECDET_INLINE void overlaps(const tile& kept, int i, const uint32_t* at, T* iou) const {
+    tile& others = gathered_;
     for (int k = 0; k < row_lanes; ++k)
       others.copy_box(k, memory_.leaves[at[k] / 16], static_cast<int>(at[k] % 16));
-    ious_of_sixteen<false>(kept, i, others, false, iou);
+    Overlap::compute(kept, i, others, iou);
   }
 
   /// Replaces those with an extreme box.
-  VECDET_NOINLINE void extreme_overlaps(const rotated_row_tile<T>& kept, int i, const uint32_t* at,
-                                        T* iou) const {
+  VECDET_NOINLINE void extreme_overlaps(const tile& kept, int i, const uint32_t* at, T* iou) const {
     const auto box = [&](uint32_t place) {
       return box_of(detail::index_of(memory_.by_place[place]));
     };
     const auto leaf = static_cast<uint32_t>(&kept - memory_.leaves);
-    rotated_row_tile<double> one, others;
-    one.fill<T>([&](int) { return box(16 * leaf + static_cast<uint32_t>(i)); }, 16, args_.angles);
-    others.fill<T>([&](int k) { return box(at[k]); }, 16, args_.angles);
+    typename Overlap::template tile<double> one, others;
+    one.template fill<T>([&](int) { return box(16 * leaf + static_cast<uint32_t>(i)); }, 16,
+                         args_.angles);
+    others.template fill<T>([&](int k) { return box(at[k]); }, 16, args_.angles);
     alignas(64) double exact[row_lanes];
-    ious_of_sixteen<false>(one, 0, others, false, exact);
+    Overlap::compute(one, 0, others, exact);
     for (int k = 0; k < row_lanes; ++k)
       if (one.extreme[0] || others.extreme[k]) iou[k] = static_cast<T>(exact[k]);
   }
@@ -342,23 +336,25 @@ class rotated_nms_group {
   const rotated_nms_args<T>& args_;
   const nms_record* order_;
   index_t count_;
-  rotated_nms_memory<T> memory_;
-  mutable rotated_row_tile<T> gathered_;
-  T least_overlap_, area_factor_, least_ratio_;
-  bool is_bounded_, is_extreme_;
+  rotated_nms_memory<T, tile> memory_;
+  Overlap overlap_;
+  mutable tile gathered_;
+  T least_overlap_;
+  bool is_extreme_;
   index_t leaves_, top_nodes_;
+  index_t live_;  ///< boxes in the leaves that are neither kept nor suppressed
   int levels_;
 };
 
-template <class T>
+template <class T, template <class> class Overlap>
 index_t rotated_nms(const rotated_nms_args<T>& args, const nms_record* order, index_t count,
                     void* scratch, nms_record* kept) {
-  return rotated_nms_group<T>(args, order, count, scratch).run(kept);
+  return rotated_nms_group<T, Overlap<T>>(args, order, count, scratch).run(kept);
 }
 
-template <class T>
+template <class T, template <class> class Overlap>
 index_t rotated_nms_scratch_bytes(index_t count) {
-  return rotated_nms_memory<T>(nullptr, count).bytes;
+  return rotated_nms_memory<T, typename Overlap<T>::template tile<T>>(nullptr, count).bytes;
 }
 
 template <class T>

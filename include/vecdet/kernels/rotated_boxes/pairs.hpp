@@ -11,11 +11,6 @@ namespace VECDET_TARGET {
 template <class Real>
 using rotated_row_tile = rotated_tile<Real, row_lanes>;
 
-template <class Real, int N>
-VECDET_INLINE pack_mask<Real, N> either(const pack_mask<Real, N>& a, const pack_mask<Real, N>& b) {
-  return map_mask<Real, N>([](auto p, auto q) VECDET_INLINE_LAMBDA { return p | q; }, a, b);
-}
-
 /// Whether the enclosing boxes are apart; false if one of the boxes is not a number.
 template <class Real, int N>
 VECDET_INLINE pack_mask<Real, N> are_apart(const enclosing_pack<Real, N>& a,

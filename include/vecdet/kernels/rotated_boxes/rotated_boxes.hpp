@@ -12,6 +12,8 @@
 #include <vecdet/kernels/rotated_boxes/convert.hpp>
 #include <vecdet/kernels/rotated_boxes/nms.hpp>
 #include <vecdet/kernels/rotated_boxes/pairs.hpp>
+#include <vecdet/kernels/rotated_boxes/prob_iou.hpp>
+#include <vecdet/kernels/rotated_boxes/prob_loss.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -179,8 +181,13 @@ struct kernels_of<detail::rotated_boxes_kernels<T>> {
     kernels.pairwise_iou = pairwise_rotated_iou<T>;
     kernels.elementwise_iou = elementwise_rotated_iou<T>;
     kernels.convert = convert_rotated_boxes<T>;
-    kernels.nms = rotated_nms<T>;
-    kernels.nms_scratch_bytes = rotated_nms_scratch_bytes<T>;
+    kernels.pairwise_prob_iou = pairwise_prob_iou<T>;
+    kernels.elementwise_prob_iou = elementwise_prob_iou<T>;
+    kernels.prob_iou_loss = prob_iou_loss<T>;
+    kernels.nms = rotated_nms<T, exact_overlap>;
+    kernels.nms_scratch_bytes = rotated_nms_scratch_bytes<T, exact_overlap>;
+    kernels.prob_nms = rotated_nms<T, prob_overlap>;
+    kernels.prob_nms_scratch_bytes = rotated_nms_scratch_bytes<T, prob_overlap>;
     kernels.drop_degenerate = drop_degenerate_rotated<T>;
     return kernels;
   }

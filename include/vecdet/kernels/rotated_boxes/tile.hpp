@@ -11,6 +11,11 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
+template <class Real, int N>
+VECDET_INLINE pack_mask<Real, N> either(const pack_mask<Real, N>& a, const pack_mask<Real, N>& b) {
+  return map_mask<Real, N>([](auto p, auto q) VECDET_INLINE_LAMBDA { return p | q; }, a, b);
+}
+
 /// Consecutive boxes from box `first` on; the last of `size` stands for those beyond it.
 template <class T>
 struct consecutive_rows {
@@ -41,8 +46,34 @@ VECDET_INLINE void store_rounded(Real* to, const row_pack<double>& x) {
     store_pack<row_pack<double>::batches>(to, x);
 }
 
-/// Up to Capacity boxes, a multiple of 16. A box is not a number if one of its numbers is not
-/// finite, a side is negative or the angle is beyond greatest_angle: all results with it are NaN.
+/// 16 boxes of the stored type T, in double: the numbers and the direction of the width. A box is
+/// not a number if one of its numbers is not finite, a side is negative or the angle is beyond
+/// greatest_angle: all results with it are NaN.
+struct turned_row {
+  row_pack<double> x, y, w, h, cosine, sine;
+  pack_mask<double, row_pack<double>::batches> is_box;
+};
+
+template <class T, class Rows>
+VECDET_INLINE turned_row load_turned_row(const Rows& rows, int i, detail::angle_rule rule) {
+  using real = row_pack<double>;
+  constexpr int N = real::batches;
+  alignas(64) double number[5][row_lanes];
+  read_rows(rows, i, number);
+  const real zero = 0.0, finite = double{largest<T>};
+  turned_row row;
+  row.x = load_pack<N>(number[0]), row.y = load_pack<N>(number[1]);
+  row.w = load_pack<N>(number[2]), row.h = load_pack<N>(number[3]);
+  const real angle = load_pack<N>(number[4]);
+  row.is_box = (abs(row.x) <= finite) & (abs(row.y) <= finite) & (row.w <= finite) &
+               (row.h <= finite) & (row.w >= zero) & (row.h >= zero) &
+               (abs(angle) <= real(greatest_angle));
+  const auto turned = directions_of(select(row.is_box, angle, zero), rule);
+  row.cosine = turned.cosine, row.sine = turned.sine;
+  return row;
+}
+
+/// Up to Capacity boxes, a multiple of 16.
 template <class Real, int Capacity>
 struct rotated_tile {
   static constexpr int capacity = Capacity;
@@ -65,21 +96,12 @@ struct rotated_tile {
   template <class T, class Rows>
   VECDET_NOINLINE void fill(const Rows& rows, int size, detail::angle_rule rule) {
     using real = row_pack<double>;
-    constexpr int N = real::batches;
     has_extreme = false, has_upright = false;
     for (int i = 0; i < size; i += row_lanes) {
-      alignas(64) double number[5][row_lanes];
-      read_rows(rows, i, number);
-      const real zero = 0.0, one = 1.0, half = 0.5;
-      real cx = load_pack<N>(number[0]), cy = load_pack<N>(number[1]), w = load_pack<N>(number[2]);
-      const real h = load_pack<N>(number[3]), angle = load_pack<N>(number[4]);
-      const real finite = double{largest<T>};
-      const auto is_box = (abs(cx) <= finite) & (abs(cy) <= finite) & (w <= finite) &
-                          (h <= finite) & (w >= zero) & (h >= zero) &
-                          (abs(angle) <= real(greatest_angle));
-      const real nan = not_a_number<double>();
-      const auto turned = directions_of(select(is_box, angle, zero), rule);
-      const real c = turned.cosine, s = turned.sine;
+      const turned_row row = load_turned_row<T>(rows, i, rule);
+      const real zero = 0.0, one = 1.0, half = 0.5, nan = not_a_number<double>();
+      const real &cx = row.x, &cy = row.y, &w = row.w, &h = row.h, &c = row.cosine, &s = row.sine;
+      const auto& is_box = row.is_box;
       const auto is_turned = c == zero;
       const real is_upright = select(s == zero, one, select(is_turned, one, zero));
       const real reach_w = half * (w * abs(c) + h * abs(s));

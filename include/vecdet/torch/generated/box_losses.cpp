@@ -5,6 +5,7 @@
 // clang-format off
 #include <vecdet/impl/torch/generated/box_losses.hpp>
 #include <vecdet/impl/torch/box_losses.hpp>
+#include <vecdet/impl/torch/rotated_losses.hpp>
 #include <vecdet/impl/torch/loss_tensors.hpp>
 #include <vecdet/impl/torch/loss_operator.hpp>
 #include <vecdet/impl/torch/operator.hpp>
@@ -24,6 +25,7 @@ namespace operators {
 using smooth_l1_loss = loss_operator<&flat::smooth_l1_loss<&cpu::smooth_l1_loss>,
     loss_shape::elements>;
 using iou_loss = loss_operator<&flat::iou_loss<&cpu::iou_loss>, loss_shape::rows>;
+using prob_iou_loss = loss_operator<&flat::prob_iou_loss<&cpu::prob_iou_loss>, loss_shape::rows>;
 using regression_loss = loss_operator<&flat::regression_loss<&cpu::regression_loss>,
     loss_shape::elements>;
 
@@ -52,6 +54,11 @@ at::Tensor iou_loss(const at::Tensor& predicted, const at::Tensor& targets, iou_
       box_weights);
 }
 
+at::Tensor prob_iou_loss(const at::Tensor& predicted, const at::Tensor& targets,
+    angle_convention angles, std::int64_t reduction, double scale, const at::Tensor& box_weights) {
+  return operators::prob_iou_loss::call(predicted, targets, angles, reduction, scale, box_weights);
+}
+
 at::Tensor regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
     const at::Tensor& targets, const at::Tensor& matches, const at::Tensor& labels, box_loss loss,
     double beta, double epsilon, at::ArrayRef<double> weights, double size_limit, double scale,
@@ -77,6 +84,10 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       m,
       "iou_loss(Tensor predicted, Tensor targets, int kind, int reduction=0, float "
       "epsilon=1e-07, float scale=1.0, Tensor? box_weights=None) -> Tensor");
+  operators::prob_iou_loss::define(
+      m,
+      "prob_iou_loss(Tensor predicted, Tensor targets, int angles, int reduction=0, float "
+      "scale=1.0, Tensor? box_weights=None) -> Tensor");
   operators::regression_loss::define(
       m,
       "regression_loss(Tensor deltas, Tensor anchors, Tensor targets, Tensor? matches=None, "

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/angle_convention.hpp>
 #include <vecdet/box_loss.hpp>
 #include <vecdet/iou_kind.hpp>
 
@@ -40,6 +41,15 @@ at::Tensor smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targe
 /// @param scale factor on losses, sum and gradient; 1 / N gives the mean
 at::Tensor iou_loss(const at::Tensor& predicted, const at::Tensor& targets, iou_kind kind,
     std::int64_t reduction = at::Reduction::None, double epsilon = 1e-7, double scale = 1,
+    const at::Tensor& box_weights = {});
+
+/// ProbIoU loss (prob_iou_loss.hpp) of `predicted` boxes against `targets`, both N x 5: centre,
+/// width, height, angle. Returns N losses, or a scalar, depending on `reduction`; the mean over no
+/// boxes is 0. Computed in float32 for 16-bit types.
+/// @param box_weights an additional factor per box
+/// @param scale factor on losses, sum and gradient; 1 / N gives the mean
+at::Tensor prob_iou_loss(const at::Tensor& predicted, const at::Tensor& targets,
+    angle_convention angles, std::int64_t reduction = at::Reduction::None, double scale = 1,
     const at::Tensor& box_weights = {});
 
 /// The sum of the box regression losses of `deltas` with `anchors`, both N x 4, in one pass

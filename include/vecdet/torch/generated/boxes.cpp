@@ -7,6 +7,7 @@
 #include <vecdet/impl/torch/boxes.hpp>
 #include <vecdet/impl/torch/box_formats.hpp>
 #include <vecdet/impl/torch/rotated_boxes.hpp>
+#include <vecdet/impl/torch/prob_iou.hpp>
 #include <vecdet/impl/torch/operator.hpp>
 #include <vecdet/torch.hpp>
 
@@ -33,6 +34,8 @@ using box_areas = plain_operator<&cpu::box_areas>;
 using large_boxes = plain_operator<&cpu::large_boxes>;
 using pairwise_rotated_iou = plain_operator<&cpu::pairwise_rotated_iou>;
 using elementwise_rotated_iou = plain_operator<&cpu::elementwise_rotated_iou>;
+using pairwise_prob_iou = plain_operator<&cpu::pairwise_prob_iou>;
+using elementwise_prob_iou = plain_operator<&cpu::elementwise_prob_iou>;
 using convert_rotated_boxes = plain_operator<&cpu::convert_rotated_boxes>;
 using rotated_box_areas = plain_operator<&cpu::rotated_box_areas>;
 
@@ -98,6 +101,14 @@ at::Tensor pairwise_rotated_iou(const at::Tensor& a, const at::Tensor& b, angle_
 at::Tensor elementwise_rotated_iou(const at::Tensor& a, const at::Tensor& b,
     angle_convention angles) {
   return operators::elementwise_rotated_iou::call(a, b, angles);
+}
+
+at::Tensor pairwise_prob_iou(const at::Tensor& a, const at::Tensor& b, angle_convention angles) {
+  return operators::pairwise_prob_iou::call(a, b, angles);
+}
+
+at::Tensor elementwise_prob_iou(const at::Tensor& a, const at::Tensor& b, angle_convention angles) {
+  return operators::elementwise_prob_iou::call(a, b, angles);
 }
 
 at::Tensor convert_rotated_boxes(const at::Tensor& boxes, rotated_format from, rotated_format to,
@@ -174,6 +185,16 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "elementwise_rotated_iou(Tensor a, Tensor b, int angles) -> Tensor");
   operators::elementwise_rotated_iou::define_shapes<&meta::elementwise_rotated_iou>(m);
   operators::elementwise_rotated_iou::define_autocast<>(m);
+  operators::pairwise_prob_iou::define(
+      m,
+      "pairwise_prob_iou(Tensor a, Tensor b, int angles) -> Tensor");
+  operators::pairwise_prob_iou::define_shapes<&meta::pairwise_prob_iou>(m);
+  operators::pairwise_prob_iou::define_autocast<>(m);
+  operators::elementwise_prob_iou::define(
+      m,
+      "elementwise_prob_iou(Tensor a, Tensor b, int angles) -> Tensor");
+  operators::elementwise_prob_iou::define_shapes<&meta::elementwise_prob_iou>(m);
+  operators::elementwise_prob_iou::define_autocast<>(m);
   operators::convert_rotated_boxes::define(
       m,
       "convert_rotated_boxes(Tensor boxes, int in_fmt, int out_fmt, int angles) -> Tensor");

@@ -73,6 +73,14 @@ at::Tensor pairwise_rotated_iou(const at::Tensor& a, const at::Tensor& b, angle_
 at::Tensor elementwise_rotated_iou(const at::Tensor& a, const at::Tensor& b,
     angle_convention angles);
 
+/// The ProbIoU (prob_iou.hpp) of all pairs of boxes `a` (N x 5: centre, width, height, angle) and
+/// `b` (M x 5), N x M. Computed in float32 for 16-bit types.
+at::Tensor pairwise_prob_iou(const at::Tensor& a, const at::Tensor& b, angle_convention angles);
+
+/// The ProbIoU (prob_iou.hpp) of box i of `a` with box i of `b`, both N x 5: centre, width, height,
+/// angle; N. Computed in float32 for 16-bit types.
+at::Tensor elementwise_prob_iou(const at::Tensor& a, const at::Tensor& b, angle_convention angles);
+
 /// Converts rotated `boxes` (N x 5, 8 or 4 numbers) from format `from` to format `to`
 /// (rotated_boxes.hpp).
 at::Tensor convert_rotated_boxes(const at::Tensor& boxes, rotated_format from, rotated_format to,

@@ -23,6 +23,7 @@ namespace operators {
 using nms = plain_operator<&cpu::nms>;
 using batched_nms = plain_operator<&cpu::batched_nms>;
 using rotated_nms = plain_operator<&cpu::rotated_nms>;
+using prob_iou_nms = plain_operator<&cpu::prob_iou_nms>;
 using soft_nms = plain_operator<&flat::soft_nms<&cpu::soft_nms>>;
 using filter_topk = plain_operator<&cpu::filter_topk>;
 using postprocess = plain_operator<&flat::postprocess<&cpu::postprocess>>;
@@ -51,6 +52,11 @@ at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const 
 at::Tensor rotated_nms(const at::Tensor& boxes, const at::Tensor& scores, angle_convention angles,
     double iou_threshold, const at::Tensor& classes) {
   return operators::rotated_nms::call(boxes, scores, angles, iou_threshold, classes);
+}
+
+at::Tensor prob_iou_nms(const at::Tensor& boxes, const at::Tensor& scores, angle_convention angles,
+    double iou_threshold, const at::Tensor& classes) {
+  return operators::prob_iou_nms::call(boxes, scores, angles, iou_threshold, classes);
 }
 
 std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes, const at::Tensor& scores,
@@ -97,6 +103,11 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "rotated_nms(Tensor boxes, Tensor scores, int angles, float iou_threshold, Tensor? "
       "classes=None) -> Tensor");
   operators::rotated_nms::define_autocast<>(m);
+  operators::prob_iou_nms::define(
+      m,
+      "prob_iou_nms(Tensor boxes, Tensor scores, int angles, float iou_threshold, Tensor? "
+      "classes=None) -> Tensor");
+  operators::prob_iou_nms::define_autocast<>(m);
   operators::soft_nms::define(
       m,
       "soft_nms(Tensor boxes, Tensor scores, Tensor? classes=None, int decay=1, float "

@@ -35,6 +35,11 @@ at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const 
 at::Tensor rotated_nms(const at::Tensor& boxes, const at::Tensor& scores, angle_convention angles,
     double iou_threshold, const at::Tensor& classes = {});
 
+/// The same by ProbIoU in ultralytics' rule (prob_iou_nms.hpp), with
+/// nms_params::ultralytics_obb(iou_threshold).
+at::Tensor prob_iou_nms(const at::Tensor& boxes, const at::Tensor& scores, angle_convention angles,
+    double iou_threshold, const at::Tensor& classes = {});
+
 /// Soft-NMS (soft_nms.hpp). Returns the indices of the picked boxes and their reduced scores.
 /// @param classes as in batched_nms(); undefined: all boxes have the same class
 /// @param decay how the scores of overlapping boxes are reduced

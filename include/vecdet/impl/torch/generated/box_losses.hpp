@@ -6,6 +6,8 @@
 #pragma once
 
 #include <vecdet/impl/torch/box_losses.hpp>
+#include <vecdet/impl/torch/rotated_losses.hpp>
+#include <vecdet/impl/torch/loss_tensors.hpp>
 
 #include <cstdint>
 #include <tuple>
@@ -37,6 +39,16 @@ std::tuple<at::Tensor, at::Tensor> iou_loss(const at::Tensor& predicted, const a
   params.epsilon = epsilon;
   params.scale = scale;
   return Function(predicted, targets, kind, reduction, params, box_weights, needs_grad, float_loss);
+}
+
+template <auto Function>
+std::tuple<at::Tensor, at::Tensor> prob_iou_loss(const at::Tensor& predicted,
+    const at::Tensor& targets, angle_convention angles, loss_reduction reduction, double scale,
+    const optional_tensor& box_weights, bool needs_grad, bool float_loss) {
+  prob_iou_loss_params params;
+  params.scale = scale;
+  return Function(predicted, targets, angles, reduction, params, box_weights, needs_grad,
+      float_loss);
 }
 
 template <auto Function>

@@ -6,6 +6,9 @@
 #pragma once
 
 #include <vecdet/impl/torch/boxes.hpp>
+#include <vecdet/impl/torch/box_formats.hpp>
+#include <vecdet/impl/torch/rotated_boxes.hpp>
+#include <vecdet/impl/torch/prob_iou.hpp>
 
 #include <cstdint>
 #include <tuple>

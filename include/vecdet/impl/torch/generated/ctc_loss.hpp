@@ -6,6 +6,7 @@
 #pragma once
 
 #include <vecdet/impl/torch/ctc_loss.hpp>
+#include <vecdet/impl/torch/loss_tensors.hpp>
 
 #include <cstdint>
 #include <tuple>

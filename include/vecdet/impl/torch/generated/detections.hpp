@@ -6,6 +6,7 @@
 #pragma once
 
 #include <vecdet/impl/torch/detections.hpp>
+#include <vecdet/impl/torch/rotated_nms.hpp>
 
 #include <cstdint>
 #include <tuple>

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <vecdet/impl/torch/two_stage.hpp>
+#include <vecdet/impl/torch/detections.hpp>
 
 #include <cstdint>
 #include <tuple>

@@ -5,6 +5,7 @@
 // clang-format off
 #include <vecdet/impl/torch/generated/box_losses.hpp>
 #include <vecdet/impl/torch/box_losses.hpp>
+#include <vecdet/impl/torch/rotated_losses.hpp>
 #include <vecdet/impl/torch/loss_tensors.hpp>
 #include <vecdet/impl/torch/stable/kernel.hpp>
 
@@ -31,6 +32,13 @@ void define_box_losses(library& library) {
       "_iou_loss(Tensor predicted, Tensor targets, int kind, int reduction, float epsilon, "
       "float scale, Tensor? box_weights, bool needs_grad, bool float_loss) -> (Tensor, Tensor)",
       &boxed<&flat::iou_loss<&cpu::iou_loss>>::call);
+  library.define(
+      "prob_iou_loss(Tensor predicted, Tensor targets, int angles, int reduction=0, float "
+      "scale=1.0, Tensor? box_weights=None) -> Tensor");
+  library.define(
+      "_prob_iou_loss(Tensor predicted, Tensor targets, int angles, int reduction, float scale,"
+      " Tensor? box_weights, bool needs_grad, bool float_loss) -> (Tensor, Tensor)",
+      &boxed<&flat::prob_iou_loss<&cpu::prob_iou_loss>>::call);
   library.define(
       "regression_loss(Tensor deltas, Tensor anchors, Tensor targets, Tensor? matches=None, "
       "Tensor? labels=None, int loss=0, float beta=0.1111111111111111, float epsilon=1e-07, "

@@ -7,6 +7,7 @@
 #include <vecdet/impl/torch/boxes.hpp>
 #include <vecdet/impl/torch/box_formats.hpp>
 #include <vecdet/impl/torch/rotated_boxes.hpp>
+#include <vecdet/impl/torch/prob_iou.hpp>
 #include <vecdet/impl/torch/stable/kernel.hpp>
 
 namespace vecdet {
@@ -80,6 +81,16 @@ void define_boxes(library& library) {
   library.define(
       "_elementwise_rotated_iou(Tensor a, Tensor b, int angles) -> Tensor",
       &boxed<&cpu::elementwise_rotated_iou>::call);
+  library.define(
+      "pairwise_prob_iou(Tensor a, Tensor b, int angles) -> Tensor");
+  library.define(
+      "_pairwise_prob_iou(Tensor a, Tensor b, int angles) -> Tensor",
+      &boxed<&cpu::pairwise_prob_iou>::call);
+  library.define(
+      "elementwise_prob_iou(Tensor a, Tensor b, int angles) -> Tensor");
+  library.define(
+      "_elementwise_prob_iou(Tensor a, Tensor b, int angles) -> Tensor",
+      &boxed<&cpu::elementwise_prob_iou>::call);
   library.define(
       "convert_rotated_boxes(Tensor boxes, int in_fmt, int out_fmt, int angles) -> Tensor");
   library.define(

@@ -33,6 +33,13 @@ void define_detections(library& library) {
       "classes) -> Tensor",
       &boxed<&cpu::rotated_nms>::call);
   library.define(
+      "prob_iou_nms(Tensor boxes, Tensor scores, int angles, float iou_threshold, Tensor? "
+      "classes=None) -> Tensor");
+  library.define(
+      "_prob_iou_nms(Tensor boxes, Tensor scores, int angles, float iou_threshold, Tensor? "
+      "classes) -> Tensor",
+      &boxed<&cpu::prob_iou_nms>::call);
+  library.define(
       "soft_nms(Tensor boxes, Tensor scores, Tensor? classes=None, int decay=1, float "
       "iou_threshold=0.3, float sigma=0.5, float score_floor=0.001) -> (Tensor, Tensor)");
   library.define(

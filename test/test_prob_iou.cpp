@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+// ProbIoU and NMS by it: golden vectors and the reference, on every instruction set, with equal,
+// thin, far, tiny and degenerate boxes; hill climbing for the bound; all thresholds, ties, groups,
+// many boxes.
+#include "support/data.hpp"
+#include "support/isa.hpp"
+#include "support/random.hpp"
+#include "support/refusals.hpp"
+#include "support/values.hpp"
+#include <vecdet/prob_iou.hpp>
+#include <vecdet/prob_iou_nms.hpp>
+#include <vecdet/reference/prob_iou.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <tbb/task_arena.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+constexpr auto torchvision = angle_convention::torchvision;
+constexpr auto ultralytics = angle_convention::ultralytics;
+constexpr double pi = 3.14159265358979323846;
+
+template <class T>
+constexpr double bound = std::is_same<T, float>::value ? 1e-5 : 1e-12;
+
+template <class T>
+matrix_view<const T> rows_of(const std::vector<T>& numbers) {
+  return {numbers.data(), static_cast<index_t>(numbers.size()) / 5, 5};
+}
+
+/// The ProbIoU of all pairs; elementwise_prob_iou() must give the same bits for each pair, and for
+/// each exchanged pair.
+template <class T>
+std::vector<T> all_pairs(const std::vector<T>& a, const std::vector<T>& b,
+                         angle_convention angles) {
+  const auto first = rows_of(a), second = rows_of(b);
+  std::vector<T> out(static_cast<std::size_t>(first.rows() * second.rows())), each(out.size()), x,
+      y;
+  pairwise_prob_iou(first, second, angles, matrix_view<T>(out.data(), first.rows(), second.rows()));
+  for (index_t i = 0; i < first.rows(); ++i) {
+    for (index_t j = 0; j < second.rows(); ++j) {
+      x.insert(x.end(), first.row(i), first.row(i) + 5);
+      y.insert(y.end(), second.row(j), second.row(j) + 5);
+    }
+  }
+  elementwise_prob_iou(rows_of(x), rows_of(y), angles, vector_view<T>(each));
+  CHECK(same_bits(out, each));
+  elementwise_prob_iou(rows_of(y), rows_of(x), angles, vector_view<T>(each));
+  CHECK(same_bits(out, each));
+  return out;
+}
+
+template <class T>
+T one_pair(const std::vector<T>& a, const std::vector<T>& b, angle_convention angles) {
+  return all_pairs(a, b, angles)[0];
+}
+
+template <class T>
+double exact_pair(const std::vector<T>& a, const std::vector<T>& b, angle_convention angles,
+                  index_t i = 0, index_t j = 0) {
+  return reference::prob_iou(reference::load_rotated_box(rows_of(a), i, angles),
+                             reference::load_rotated_box(rows_of(b), j, angles));
+}
+
+template <class T>
+void check_near(const std::vector<T>& actual, const std::vector<double>& exact, double within) {
+  REQUIRE(actual.size() == exact.size());
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const auto value = static_cast<double>(actual[i]);
+    if (std::isnan(exact[i]) ? std::isnan(value) : std::abs(value - exact[i]) <= within) continue;
+    FAIL_CHECK("number " << i << " is " << value << ", exact " << exact[i]);
+    return;
+  }
+}
+
+template <class T>
+void check_against_reference(const std::vector<T>& a, const std::vector<T>& b,
+                             angle_convention angles) {
+  std::vector<double> exact;
+  for (index_t i = 0; i < rows_of(a).rows(); ++i)
+    for (index_t j = 0; j < rows_of(b).rows(); ++j) exact.push_back(exact_pair(a, b, angles, i, j));
+  check_near(all_pairs(a, b, angles), exact, bound<T>);
+}
+
+template <class T>
+std::vector<T> some_boxes(index_t count, std::uint64_t seed, double extent, double low, double high,
+                          double ratio, double turn) {
+  random_generator generator(seed);
+  std::vector<T> boxes;
+  for (index_t i = 0; i < count; ++i) {
+    const double side = generator.uniform(low, high), other = side / generator.uniform(1, ratio);
+    const bool is_wide = generator.chance(0.5);
+    for (const double v :
+         {generator.uniform(0, extent), generator.uniform(0, extent), is_wide ? side : other,
+          is_wide ? other : side, generator.uniform(-turn, turn)})
+      boxes.push_back(static_cast<T>(v));
+  }
+  return boxes;
+}
+
+std::vector<float> golden(const std::string& name) {
+  return load_npy<float>(data_path("golden_rotated/" + name + ".npy")).values;
+}
+
+/// The loop over the matrix of ProbIoUs.
+template <class T>
+std::vector<index_t> unsuppressed(const std::vector<T>& boxes, const std::vector<T>& scores,
+                                  const std::vector<index_t>& classes, double threshold,
+                                  bool suppress_equal) {
+  const auto count = static_cast<index_t>(scores.size());
+  std::vector<T> overlap(static_cast<std::size_t>(count * count));
+  pairwise_prob_iou(rows_of(boxes), rows_of(boxes), torchvision,
+                    matrix_view<T>(overlap.data(), count, count));
+  std::vector<index_t> order(static_cast<std::size_t>(count)), kept;
+  std::iota(order.begin(), order.end(), index_t{0});
+  const auto at = [](index_t i) { return static_cast<std::size_t>(i); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](index_t a, index_t b) { return scores[at(a)] > scores[at(b)]; });
+  for (auto i = order.begin(); i != order.end(); ++i)
+    if (std::none_of(order.begin(), i, [&](index_t k) {
+          const auto v = static_cast<double>(overlap[at(k * count + *i)]);
+          return (classes.empty() || classes[at(k)] == classes[at(*i)]) &&
+                 (suppress_equal ? v >= threshold : v > threshold);
+        }))
+      kept.push_back(*i);
+  return kept;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("ProbIoU: golden vectors", T, float, double) {
+  if (!has_data("golden_rotated/rotated_far_prob.npy", "golden vectors of ProbIoU")) return;
+  for_each_isa([](isa) {
+    for (const std::string set : {"random", "thin", "far", "touching"}) {
+      CAPTURE(set);
+      const auto first = golden("rotated_" + set + "_radians_a");
+      const auto second = golden("rotated_" + set + "_radians_b");
+      const auto exact =
+          load_npy<double>(data_path("golden_rotated/rotated_" + set + "_prob.npy")).values;
+      const std::vector<T> a(first.begin(), first.end()), b(second.begin(), second.end());
+      // In double, the vectors themselves have an error of their matrices' determinants.
+      const double within = std::is_same<T, float>::value ? 1e-5 : 1e-10;
+      check_near(all_pairs(a, b, ultralytics), exact, within);
+      check_near(all_pairs(a, b, angle_convention::mmcv), exact, within);
+      check_against_reference(a, b, ultralytics);
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("ProbIoU: random boxes", T, float, double) {
+  for_each_isa([](isa) {
+    std::uint64_t seed = 0;
+    for (int convention = 0; convention < 6; ++convention) {
+      const auto angles = static_cast<angle_convention>(convention);
+      const double turn = convention < 3 ? 400 : 7;
+      for (const index_t count : {0, 1, 7, 15, 16, 17, 33, 300}) {
+        ++seed;
+        const index_t others = count == 300 ? 17 : count;
+        const double extent = seed % 3 == 0 ? 1000 : 60, ratio = seed % 2 == 0 ? 40 : 3;
+        const auto a = some_boxes<T>(others, seed, extent, 3, 60, ratio, turn);
+        check_against_reference(a, some_boxes<T>(count, seed + 100, extent, 3, 60, ratio, turn),
+                                angles);
+      }
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("ProbIoU: nearly equal and far boxes keep the bound", T, float, double) {
+  for_each_isa([](isa) {
+    random_generator generator(5);
+    for (const angle_convention angles : {torchvision, ultralytics}) {
+      const double turn = angles == torchvision ? 180 : pi;
+      for (int round = 0; round < 40; ++round) {
+        auto a = some_boxes<T>(8, static_cast<std::uint64_t>(round) + 1,
+                               round % 4 == 3 ? 10000 : 30, 40, 400, 40, turn);
+        auto b = a;
+        for (std::size_t i = 0; i < a.size(); i += 5) {
+          const double tiny = std::pow(10, generator.uniform(-9, 0));
+          const std::size_t which = i / 5 % 5;
+          if (which == 3) std::swap(b[i + 2], b[i + 3]), b[i + 4] += static_cast<T>(turn / 2);
+          if (which != 3) b[i + which] += static_cast<T>(tiny * (which == 4 ? turn / 180 : 1));
+        }
+        check_against_reference(a, b, angles);
+      }
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("ProbIoU: hill climbing finds no error beyond the bound", T, float, double) {
+  // Raise the error of a pair by random steps, from many starts.
+  double worst = 0;
+  std::vector<T> worst_a, worst_b;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    random_generator generator(seed);
+    auto a = some_boxes<T>(1, seed, 100, 20, 400, 40, 180), b = a;
+    if (seed % 2 == 0) b = some_boxes<T>(1, seed + 1000, 100, 20, 400, 40, 180);
+    const auto is_allowed = [](const std::vector<T>& box) {
+      return box[2] > 1 && box[3] > 1 && box[2] <= 40 * box[3] && box[3] <= 40 * box[2];
+    };
+    const auto error = [&] {
+      T out;
+      elementwise_prob_iou(rows_of(a), rows_of(b), torchvision, vector_view<T>(&out, 1),
+                           threading::sequential);
+      return std::abs(static_cast<double>(out) - exact_pair(a, b, torchvision));
+    };
+    double best = error();
+    for (int step = 0; step < 400; ++step) {
+      const auto old_a = a, old_b = b;
+      std::vector<T>& changed = generator.chance(0.5) ? a : b;
+      const auto k = static_cast<std::size_t>(generator.below(5));
+      changed[k] +=
+          static_cast<T>(generator.uniform(-1, 1) * std::pow(10, generator.uniform(-6, 2)));
+      const double now = is_allowed(a) && is_allowed(b) ? error() : 0;
+      if (now > best)
+        best = now;
+      else
+        a = old_a, b = old_b;
+    }
+    if (best > worst) worst = best, worst_a = a, worst_b = b;
+  }
+  MESSAGE("largest error found: " << worst);
+  CHECK(worst <= bound<T>);
+}
+
+TEST_CASE_TEMPLATE("ProbIoU: no area, tiny, huge, NaN", T, float, double) {
+  const T nan = std::numeric_limits<T>::quiet_NaN(), infinite = std::numeric_limits<T>::infinity();
+  for_each_isa([&](isa) {
+    const std::vector<T> plain{0, 0, 10, 10, 30}, line{0, 0, 10, 0, 30}, point{3, 3, 0, 0, 10};
+    const std::vector<T> far{1000, 0, 0, 5, 12};
+    for (const auto& a : {plain, line, point, far})
+      for (const auto& b : {plain, line, point, far}) {
+        const double exact = exact_pair(a, b, torchvision);
+        CHECK(std::abs(static_cast<double>(one_pair(a, b, torchvision)) - exact) <= 1e-5);
+      }
+    CHECK(one_pair(plain, plain, torchvision) == doctest::Approx(1 - std::sqrt(2e-7)));
+    CHECK(one_pair(plain, {-1e5, 0, 10, 10, 0}, torchvision) == doctest::Approx(0).epsilon(1.2e-7));
+    for (std::size_t k = 0; k < 5; ++k) {
+      for (const T value : {nan, infinite, -infinite, T(-1), T(2e6)}) {
+        if ((value == T(-1) && k != 2 && k != 3) || (value == T(2e6) && k != 4)) continue;
+        for (const auto& other : {plain, line, far}) {
+          std::vector<T> bad = plain;
+          bad[k] = value;
+          CHECK(std::isnan(one_pair(bad, other, torchvision)));
+        }
+      }
+    }
+    for (const double scale : {1e-30, 1e-15, 1e-4, 1e-2, 1e9, 1e15, 1e20, 3e36}) {
+      CAPTURE(scale);
+      std::vector<T> a{0, 0, 10, 4, 30}, b{1, 1, 8, 5, 80};
+      for (std::size_t k = 0; k < 4; ++k) {
+        a[k] = static_cast<T>(static_cast<double>(a[k]) * scale);
+        b[k] = static_cast<T>(static_cast<double>(b[k]) * scale);
+      }
+      CHECK(std::abs(static_cast<double>(one_pair(a, b, torchvision)) -
+                     exact_pair(a, b, torchvision)) <= 1e-5);
+    }
+  });
+}
+
+TEST_CASE("ProbIoU: strides and gaps") {
+  const auto a = some_boxes<float>(5, 1, 60, 3, 60, 5, 180);
+  const auto b = some_boxes<float>(270, 2, 60, 3, 60, 5, 180);
+  std::vector<float> wide_a(5 * 7, -1.0f), wide_b(270 * 6, -1.0f), out(5 * 275, -7.0f);
+  for (std::size_t i = 0; i < 5; ++i) std::copy_n(&a[5 * i], 5, &wide_a[7 * i]);
+  for (std::size_t i = 0; i < 270; ++i) std::copy_n(&b[5 * i], 5, &wide_b[6 * i]);
+  pairwise_prob_iou(matrix_view<const float>(wide_a.data(), 5, 5, 7),
+                    matrix_view<const float>(wide_b.data(), 270, 5, 6), torchvision,
+                    matrix_view<float>(out.data(), 5, 270, 275));
+  const auto expected = all_pairs(a, b, torchvision);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    CHECK(out[i] == (i % 275 < 270 ? expected[i / 275 * 270 + i % 275] : -7.0f));
+}
+
+TEST_CASE("ProbIoU: bad arguments throw errors that name them and write nothing") {
+  std::vector<float> out(12, 5);
+  const auto fails = refusals(out);
+  const std::vector<float> boxes(20, 1), scores(4, 0.5f);
+  const auto view = rows_of(boxes);
+  const matrix_view<const float> narrow(boxes.data(), 5, 4);
+  const auto result = [&](index_t rows, index_t cols) {
+    return matrix_view<float>(out.data(), rows, cols);
+  };
+  fails("pairwise_prob_iou: a.cols() is 4, expected 5, the numbers of a rotated box",
+        [&] { pairwise_prob_iou(narrow, view, torchvision, result(5, 4)); });
+  fails("pairwise_prob_iou: out.cols() is 3",
+        [&] { pairwise_prob_iou(view, view, torchvision, result(4, 3)); });
+  fails("pairwise_prob_iou: angles is 6",
+        [&] { pairwise_prob_iou(view, view, static_cast<angle_convention>(6), result(4, 4)); });
+  fails("elementwise_prob_iou: out.size() is 12",
+        [&] { elementwise_prob_iou(view, view, torchvision, vector_view<float>(out)); });
+  const auto run = [&](const nms_params& params) {
+    return prob_iou_nms(view, vector_view<const float>(scores), {}, torchvision, params);
+  };
+  fails("prob_iou_nms: params.iou_threshold is 2, expected a number in [0, 1]", [&] { run(2.0); });
+  nms_params params;
+  params.plus_one = true;
+  fails("prob_iou_nms: params.plus_one is true, expected false", [&] { run(params); });
+  params = {};
+  params.overlap = nms_overlap::jaccard;
+  fails("prob_iou_nms: params.overlap is 3", [&] { run(params); });
+}
+
+TEST_CASE("NMS by ProbIoU: golden vectors") {
+  if (!has_data("golden_rotated/rotated_nms_boxes.npy", "golden vectors of NMS by ProbIoU")) return;
+  const auto boxes = golden("rotated_nms_boxes"), scores = golden("rotated_nms_scores");
+  for_each_isa([&](isa) {
+    for (const int threshold : {2, 5, 7}) {
+      const auto kept = load_npy<std::int64_t>(data_path("golden_rotated/rotated_nms_prob_kept_" +
+                                                         std::to_string(threshold) + ".npy"))
+                            .values;
+      // The degrees are counter-clockwise; ultralytics' turn is mirrored, which changes no overlap.
+      const std::vector<index_t> expected(kept.begin(), kept.end());
+      CHECK(prob_iou_nms(rows_of(boxes), vector_view<const float>(scores), {}, torchvision,
+                         nms_params::ultralytics_obb(threshold / 10.0)) == expected);
+      CHECK(reference::prob_iou_nms(rows_of(boxes), vector_view<const float>(scores), torchvision,
+                                    threshold / 10.0) == expected);
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("NMS by ProbIoU: the loop over the matrix", T, float, double) {
+  for_each_isa([](isa) {
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+      CAPTURE(seed);
+      random_generator generator(seed);
+      const auto count = static_cast<index_t>(seed % 2 == 0 ? seed : 13 * seed);
+      auto boxes = some_boxes<T>(count, seed, seed % 3 == 0 ? 60 : 400, 2, 42, 9, 180);
+      std::vector<T> scores;
+      std::vector<index_t> classes;
+      for (index_t i = 0; i < count; ++i) {
+        T* const box = &boxes[5 * static_cast<std::size_t>(i)];
+        if (seed % 7 == 0) box[0] += T(9000);
+        if (seed % 11 == 0)
+          for (int k = 0; k < 4; ++k) box[k] *= static_cast<T>(seed % 2 == 0 ? 1e-3 : 1e12);
+        if (seed % 5 == 0 && generator.chance(0.05)) box[2 + generator.below(2)] = 0;
+        if (seed % 5 == 0 && generator.chance(0.03))
+          box[generator.below(5)] = std::numeric_limits<T>::quiet_NaN();
+        const double score = generator.uniform();
+        scores.push_back(static_cast<T>(seed % 3 == 0 ? std::round(10 * score) / 10 : score));
+        if (seed % 4 == 0) classes.push_back(generator.below(3) - 1);
+      }
+      nms_groups groups;
+      groups.classes = classes;
+      for (const double threshold : {0.0, 1e-4, 0.01, 0.125, 0.5, 0.75, 0.9995, 1.0}) {
+        for (const bool equal : {false, true}) {
+          CAPTURE(threshold);
+          CAPTURE(equal);
+          nms_params params = nms_params::ultralytics_obb(threshold);
+          params.suppress_equal = equal;
+          const auto rounded = static_cast<double>(static_cast<T>(threshold));
+          CHECK(prob_iou_nms(rows_of(boxes), vector_view<const T>(scores), groups, torchvision,
+                             params) == unsuppressed(boxes, scores, classes, rounded, equal));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("NMS by ProbIoU: many boxes on any number of threads; suppressed boxes suppress") {
+  const auto boxes = some_boxes<float>(3000, 11, 500, 2, 42, 9, 180);
+  random_generator generator(3);
+  std::vector<float> scores;
+  std::vector<index_t> classes;
+  for (int i = 0; i < 3000; ++i) {
+    scores.push_back(static_cast<float>(generator.uniform()));
+    classes.push_back(generator.below(3));
+  }
+  const auto all = unsuppressed(boxes, scores, {}, 0.5, true);
+  const auto by_class = unsuppressed(boxes, scores, classes, 0.5, true);
+  nms_groups groups;
+  groups.classes = classes;
+  for_each_isa([&](isa) {
+    nms_workspace workspace;
+    for (const int threads : {1, 4}) {
+      tbb::task_arena(threads).execute([&] {
+        const auto kept = [&](const nms_groups& of) {
+          const auto result =
+              prob_iou_nms(rows_of(boxes), vector_view<const float>(scores), of, torchvision,
+                           nms_params::ultralytics_obb(0.5), workspace);
+          return std::vector<index_t>(result.begin(), result.end());
+        };
+        CHECK(kept({}) == all);
+        CHECK(kept(groups) == by_class);
+      });
+    }
+    // The second box suppresses the third, although the first suppresses the second.
+    const std::vector<float> row{0, 0, 20, 10, 0, 7, 0, 20, 10, 0, 14, 0, 20, 10, 0};
+    const std::vector<float> falling{0.9f, 0.8f, 0.7f};
+    CHECK(prob_iou_nms(rows_of(row), vector_view<const float>(falling), {}, torchvision, 0.4) ==
+          std::vector<index_t>{0});
+    nms_params params(0.4);
+    params.max_total = 1;
+    CHECK(prob_iou_nms(rows_of(boxes), vector_view<const float>(scores), {}, torchvision, params)
+              .size() == 1);
+  });
+}
