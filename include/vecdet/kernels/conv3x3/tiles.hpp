@@ -101,7 +101,6 @@ VECDET_NOINLINE void scatter_band(const tile_run<T>& run, index_t channel, index
                                   const compute_type<T>* from) {
   using number = compute_type<T>;
   constexpr index_t lanes = detail::conv_lanes;
-  constexpr int N = row_pack<number>::batches;
   const detail::conv3x3_level<T>& level = *run.level;
   const detail::conv3x3_map<T>& map = level.target;
   const index_t first_x = Tile * run.column, first_y = Tile * run.row;
