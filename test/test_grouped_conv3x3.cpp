@@ -415,6 +415,43 @@ TEST_CASE("grouped convolution: empty maps and channels") {
   check_problem(p);
 }
 
+TEST_CASE("grouped convolution: the workspace is as small as documented") {
+  const auto loop = [](index_t count, const task& work) {
+    for (index_t i = 0; i < count; ++i) work(i);
+  };
+  const std::size_t mib = std::size_t{1024} * 1024;
+  for (const auto& groups : {std::vector<index_t>{32, 4, 4}, std::vector<index_t>{3, 32, 48},
+                             std::vector<index_t>{1, 592, 16}, std::vector<index_t>{1, 3, 20}})
+    for (const index_t stride : {1, 2})
+      for (const int threads : {1, 3}) {
+        grouped_problem p = problem_of(groups, 1, 40, 100, stride);
+        p.make(1);
+        const auto up16 = [](index_t n) { return static_cast<std::size_t>((n + 15) / 16 * 16); };
+        const std::size_t weights = 4 * 9 *
+                                    std::max(up16(p.outputs()) * up16(p.group_inputs),
+                                             up16(p.inputs()) * up16(p.group_outputs));
+        const threading policy = threading::on(loop, threads);
+        grouped_conv3x3_workspace forward, backward, weight_grad;
+        const auto bytes = [](grouped_conv3x3_workspace& workspace) {
+          const auto& buffers = detail::workspace_access::buffers(workspace);
+          return 64 * (buffers.weights.capacity() + buffers.sums.capacity() +
+                       buffers.scratch.capacity());
+        };
+        const auto x = p.in<const float>(p.input.data(), nchw);
+        const auto gy = p.out<const float>(p.upstream.data(), nchw);
+        const auto w = p.kernel<const float>(p.weights.data(), nchw);
+        std::vector<float> y(p.upstream.size()), gx(p.input.size()), gw(p.weights.size());
+        grouped_conv3x3(x, w, {}, p.out(y.data(), nchw), p.params(), forward, policy);
+        grouped_conv3x3_input_grad(gy, w, p.in(gx.data(), nchw), p.params(), backward, policy);
+        grouped_conv3x3_weight_grad(x, gy, p.kernel(gw.data(), nchw), {}, p.params(), weight_grad,
+                                    policy);
+        const std::size_t scratch = static_cast<std::size_t>(threads) * mib / 2;
+        CHECK(bytes(forward) <= weights + scratch);
+        CHECK(bytes(backward) <= weights + scratch);
+        CHECK(bytes(weight_grad) <= 2 * weights + scratch + mib * 12 / 10);
+      }
+}
+
 TEST_CASE("grouped convolution: errors name what is wrong, and nothing is written") {
   std::vector<float> x(4096, 1), w(4096, 1), b(64, 1), y(4096, 7), gx(4096, 7), gw(4096, 7),
       gb(64, 7);

@@ -53,9 +53,11 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Scratch memory. It grows to the needs of the largest call and is reused: the weights once more,
-/// at most 3 MiB per thread, and for grouped_conv3x3_weight_grad() some sums of weights in double.
-/// Only one call at a time may use it.
+/// Scratch memory. It grows to the needs of the largest call and is reused. It has the weights once
+/// more, and half a MiB per thread, or more if a group has more than 592 channels. For
+/// grouped_conv3x3_weight_grad(), it has twice the memory of the weights and 1.2 MiB instead of the
+/// weights. Numbers of channels count as multiples of 16, in a group and in total. Only one call at
+/// a time may use it.
 class grouped_conv3x3_workspace {
   friend detail::workspace_access;
   detail::grouped_conv3x3_buffers buffers_;

@@ -185,18 +185,23 @@ inline void run_grouped(const detail::grouped_conv3x3_args& a, index_t first, in
 inline void arrange_grouped(const detail::grouped_conv3x3_args& a,
                             const detail::grouped_weights_args& w, index_t first, index_t last) {
   for (index_t block = first; block < last; ++block) {
+    const index_t left = a.targets - block * row_lanes;
+    const int lanes = left < row_lanes ? static_cast<int>(left) : row_lanes;
+    const float* from[row_lanes];
+    for (int lane = 0; lane < lanes; ++lane) {
+      const index_t k = block * row_lanes + lane;
+      from[lane] =
+          w.weights + k / a.group_targets * w.group_step + k % a.group_targets * w.target_step;
+    }
     float* to = w.arranged + block * a.block_weights();
     for (int i = 0; i < 3; ++i)
       for (index_t c = 0; c < a.group_sources; ++c)
-        for (int j = 0; j < 3; ++j, to += row_lanes)
-          for (int lane = 0; lane < row_lanes; ++lane) {
-            const index_t k = block * row_lanes + lane;
-            const int tap = w.turned ? 8 - (3 * i + j) : 3 * i + j;
-            to[lane] = k < a.targets ? w.weights[k / a.group_targets * w.group_step +
-                                                 k % a.group_targets * w.target_step +
-                                                 c * w.source_step + tap * w.tap_step]
-                                     : 0;
-          }
+        for (int j = 0; j < 3; ++j, to += row_lanes) {
+          const int tap = w.turned ? 8 - (3 * i + j) : 3 * i + j;
+          const index_t at = c * w.source_step + tap * w.tap_step;
+          for (int lane = 0; lane < lanes; ++lane) to[lane] = from[lane][at];
+          for (int lane = lanes; lane < row_lanes; ++lane) to[lane] = 0;
+        }
   }
 }
 
