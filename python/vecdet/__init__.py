@@ -43,7 +43,8 @@ from ._boxes import (box_area, box_convert, box_iou, clip_boxes_to_image, comple
 from ._detections import (Detections, LetterboxTransform, YoloDetections, filter_topk, letterbox,
                           postprocess, postprocess_box_head, postprocess_detr, postprocess_yolo)
 from ._features import (Conv3x3, deformable_attention, deformable_attention_grad,
-                        multiscale_roi_align, pyramid_levels, roi_align, roi_align_grad)
+                        grouped_conv3x3, multiscale_roi_align, pyramid_levels, roi_align,
+                        roi_align_grad)
 from ._library import library as _library
 from ._losses import (bce_loss, bce_loss_and_grad, complete_box_iou_loss,
                       complete_box_iou_loss_and_grad, ctc_loss, ctc_loss_and_grad,
@@ -85,14 +86,14 @@ __all__ = [
     "distance_box_iou_loss_and_grad", "distribution_focal_loss", "distribution_focal_loss_and_grad",
     "elementwise_iou", "elementwise_rotated_iou", "encode_boxes", "encode_distances", "filter_topk",
     "generalized_box_iou", "generalized_box_iou_loss", "generalized_box_iou_loss_and_grad",
-    "letterbox", "make_anchors", "make_points", "make_ssd_anchors", "masks_from_prototypes",
-    "match_anchors", "match_queries", "merge_boxes", "multiscale_roi_align", "nms", "paste_masks",
-    "postprocess", "postprocess_box_head", "postprocess_detr", "postprocess_yolo", "profile",
-    "pyramid_levels", "quality_focal_loss", "quality_focal_loss_and_grad", "regression_loss",
-    "regression_loss_and_grad", "remove_small_boxes", "roi_align", "roi_align_grad",
-    "rotated_box_area", "rotated_box_convert", "rotated_box_iou", "rotated_nms", "sample_balanced",
-    "set_isa", "set_loss_and_grad", "set_threads", "sigmoid_focal_loss",
-    "sigmoid_focal_loss_and_grad", "smooth_l1_loss", "smooth_l1_loss_and_grad", "soft_nms",
-    "softmax_cross_entropy_loss", "softmax_cross_entropy_loss_and_grad", "varifocal_loss",
-    "varifocal_loss_and_grad",
+    "grouped_conv3x3", "letterbox", "make_anchors", "make_points", "make_ssd_anchors",
+    "masks_from_prototypes", "match_anchors", "match_queries", "merge_boxes",
+    "multiscale_roi_align", "nms", "paste_masks", "postprocess", "postprocess_box_head",
+    "postprocess_detr", "postprocess_yolo", "profile", "pyramid_levels", "quality_focal_loss",
+    "quality_focal_loss_and_grad", "regression_loss", "regression_loss_and_grad",
+    "remove_small_boxes", "roi_align", "roi_align_grad", "rotated_box_area", "rotated_box_convert",
+    "rotated_box_iou", "rotated_nms", "sample_balanced", "set_isa", "set_loss_and_grad",
+    "set_threads", "sigmoid_focal_loss", "sigmoid_focal_loss_and_grad", "smooth_l1_loss",
+    "smooth_l1_loss_and_grad", "soft_nms", "softmax_cross_entropy_loss",
+    "softmax_cross_entropy_loss_and_grad", "varifocal_loss", "varifocal_loss_and_grad",
 ]
