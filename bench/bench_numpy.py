@@ -62,6 +62,7 @@ def problems():
     targets = [centres[0, :2].copy()]
     matches = vecdet.match_queries(queries, centres, targets, [classes])
     anchors, convolution = vecdet.AnchorIndex(boxes), vecdet.Conv3x3(floats(4, 4, 3, 3))
+    filters = floats(4, 4, 3, 3)
     costs = floats(3, 4)
     turned = np.c_[boxes, scores].astype(np.float32)
     image = np.zeros((8, 8, 3), np.uint8)
@@ -172,6 +173,7 @@ def problems():
         "multiscale_roi_align": lambda: v.multiscale_roi_align([features], rois, 1, [0.25]),
         "pyramid_levels": lambda: v.pyramid_levels(boxes, 4),
         "Conv3x3": lambda: convolution(features),
+        "grouped_conv3x3": lambda: vecdet.grouped_conv3x3(features, filters),
         "deformable_attention": lambda: v.deformable_attention(value, levels, attention, weights),
         "deformable_attention_grad": lambda: v.deformable_attention_grad(
             upstream, value, levels, attention, weights),

@@ -55,7 +55,7 @@ set(VECDET_FLAGS_avx512 -march=x86-64-v4 -mtune=generic -mprefer-vector-width=51
 # Families that share a unit, by its name: every unit parses the same headers, which takes up to a CPU second, and
 # box losses share code. All other families have units of their own.
 set(VECDET_UNIT_boxes head_boxes iou iou_loss regression_loss rotated_boxes smooth_l1)
-set(VECDET_UNIT_features conv3x3 deformable_attention max_pool roi_align)
+set(VECDET_UNIT_features conv3x3 deformable_attention grouped_conv3x3 max_pool roi_align)
 set(VECDET_UNIT_small assigners distribution_focal_loss filter_topk letterbox matching quantised_outputs query_matching
     set_loss softmax_cross_entropy yolo_postprocess)
 set(VECDET_SHARED_UNITS boxes features small)

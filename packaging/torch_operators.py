@@ -179,6 +179,9 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
     "pooling": (["max_pool.hpp", "max_pool_gradient.hpp"], [
         Operator("max_pool", is_differentiable=True),
     ]),
+    "grouped_convolution": (["grouped_conv3x3.hpp", "grouped_conv3x3_gradient.hpp"], [
+        Operator("grouped_conv3x3", autocast=None, is_differentiable=True),
+    ]),
     "normalization": (["batch_norm.hpp", "batch_norm_gradient.hpp"], [
         Operator("batch_norm", is_differentiable=True),
         Operator("batch_norm_inference", autocast=None),

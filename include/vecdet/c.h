@@ -865,7 +865,7 @@ vecdet_status vecdet_postprocess_detr_of_matrices(const vecdet_matrix* logits, c
     scores, int64_t* labels, int64_t* sources, int64_t* offsets);
 
 // ------------------------------------------------------------------------------------------------
-// Feature maps: RoIAlign and 3x3 convolution.
+// Feature maps: RoIAlign and 3x3 convolutions.
 
 /// The index of channel c of image n at (y, x).
 typedef enum vecdet_feature_layout {
@@ -914,6 +914,13 @@ typedef enum vecdet_conv3x3_tile {
   VECDET_F4X4,  ///< 4 x 4: fewest multiplications
   VECDET_F2X2   ///< 2 x 2: more accurate
 } vecdet_conv3x3_tile;
+
+/// Parameters of vecdet_grouped_conv3x3(), vecdet_grouped_conv3x3_input_grad() and
+/// vecdet_grouped_conv3x3_weight_grad().
+typedef struct vecdet_grouped_conv3x3_params {
+  int64_t groups;  ///< 1 or more; both numbers of channels are multiples of it; default 1
+  int64_t stride;  ///< rows and columns of the input from one output to the next, 1 or 2; default 1
+} vecdet_grouped_conv3x3_params;
 
 /// The defaults of vecdet_roi_align_params.
 vecdet_roi_align_params vecdet_roi_align_params_default(void);
@@ -977,6 +984,25 @@ vecdet_status vecdet_conv3x3_weight_grad(const vecdet_features* input, const vec
 /// channels and locations.
 int vecdet_conv3x3_is_faster(int64_t input_channels, int64_t output_channels, int64_t locations, int
     transforms_weights);
+
+/// The defaults of vecdet_grouped_conv3x3_params.
+vecdet_grouped_conv3x3_params vecdet_grouped_conv3x3_params_default(void);
+
+/// 3x3 convolution of float in groups of channels, with padding 1. `weights` are output channels x
+/// input channels of a group x 3 x 3. `bias` has one number per output channel; null: all 0.
+vecdet_status vecdet_grouped_conv3x3(const vecdet_features* input, const vecdet_features* weights,
+    const float* bias, const vecdet_grouped_conv3x3_params* params, vecdet_workspace* workspace,
+    const vecdet_features* output);
+
+/// Writes the gradient with respect to the input to `grad`.
+vecdet_status vecdet_grouped_conv3x3_input_grad(const vecdet_features* upstream, const
+    vecdet_features* weights, const vecdet_grouped_conv3x3_params* params, vecdet_workspace*
+    workspace, const vecdet_features* grad);
+
+/// Writes the gradients with respect to the weights, and to the bias unless `bias_grad` is null.
+vecdet_status vecdet_grouped_conv3x3_weight_grad(const vecdet_features* input, const
+    vecdet_features* upstream, const vecdet_grouped_conv3x3_params* params, vecdet_workspace*
+    workspace, const vecdet_features* weight_grad, float* bias_grad);
 
 // ------------------------------------------------------------------------------------------------
 // The letterbox, which makes a network's input of images.

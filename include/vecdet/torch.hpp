@@ -46,6 +46,7 @@
 #include <vecdet/torch/generated/class_losses.hpp>
 #include <vecdet/torch/generated/ctc_loss.hpp>
 #include <vecdet/torch/generated/detections.hpp>
+#include <vecdet/torch/generated/grouped_convolution.hpp>
 #include <vecdet/torch/generated/head_losses.hpp>
 #include <vecdet/torch/generated/normalization.hpp>
 #include <vecdet/torch/generated/pooling.hpp>

@@ -30,6 +30,8 @@
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/grid_size.hpp>
 #include <vecdet/ground_truth.hpp>
+#include <vecdet/grouped_conv3x3.hpp>
+#include <vecdet/grouped_conv3x3_params.hpp>
 #include <vecdet/head_levels.hpp>
 #include <vecdet/image_sizes_view.hpp>
 #include <vecdet/iou.hpp>

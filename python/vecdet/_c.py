@@ -322,6 +322,13 @@ class roi_align_params(Structure):
     ]
 
 
+class grouped_conv3x3_params(Structure):
+    _fields_ = [
+        ("groups", c_int64),
+        ("stride", c_int64),
+    ]
+
+
 class byte_image(Structure):
     _fields_ = [
         ("data", c_void_p),
@@ -779,6 +786,13 @@ FUNCTIONS = {
         c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_void_p, c_void_p]),
     "vecdet_conv3x3_is_faster": (c_int, [
         c_int64, c_int64, c_int64, c_int]),
+    "vecdet_grouped_conv3x3_params_default": (grouped_conv3x3_params, []),
+    "vecdet_grouped_conv3x3": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_grouped_conv3x3_input_grad": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_grouped_conv3x3_weight_grad": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_letterbox_transform_centred": (c_int, [
         image_size, image_size, c_void_p]),
     "vecdet_letterbox_transform_top_left": (c_int, [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RoIAlign, deformable attention and 3x3 convolution."""
+"""RoIAlign, deformable attention and 3x3 convolutions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ._packed import bytes_address, grid_sizes_of, joined, level_numbers_of, pac
 from ._parameters import flag, integer, listed, number, pair, params_of
 
 __all__ = [
-    "Conv3x3", "deformable_attention", "deformable_attention_grad", "multiscale_roi_align",
-    "pyramid_levels", "roi_align", "roi_align_grad",
+    "Conv3x3", "deformable_attention", "deformable_attention_grad", "grouped_conv3x3",
+    "multiscale_roi_align", "pyramid_levels", "roi_align", "roi_align_grad",
 ]
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _IMAGE = (slice(None), 0)
 _pack_features = packer(_c.features)
 _pack_rois = packer(_c.roi_boxes)
 _roi_align_params = params_of(_c.roi_align_params)
+_grouped_conv3x3_params = params_of(_c.grouped_conv3x3_params)
 
 
 def _maps(function: str, argument: str, value: Any) -> Any:
@@ -408,6 +409,46 @@ class Conv3x3:
         check(library.vecdet_conv3x3(_described(array), self._handle.address, optional(self._bias),
                                      self._relu, None, _described(out)), "Conv3x3")
         return out
+
+
+# Keywords of grouped_conv3x3_params
+def grouped_conv3x3(
+    input: ArrayLike,
+    weight: ArrayLike,
+    bias: ArrayLike | None = None,
+    groups: int = 1,
+    stride: int = 1,
+) -> NDArray[np.float32]:
+    """A 3x3 convolution with padding 1 in groups of channels, in float32: one group, groups with 4
+    or 8 input channels and as many output channels, or groups with multiples of 16 channels.
+
+    Args:
+        input: [N, input channels, H, W].
+        weight: [output channels, input channels of a group, 3, 3].
+        bias: [output channels].
+        groups: 1 or more; both numbers of channels are multiples of it. Default 1.
+        stride: rows and columns of the input from one output to the next, 1 or 2. Default 1.
+
+    Returns:
+        [N, output channels, H / stride, W / stride], rounded up.
+
+    >>> weight = np.ones((4, 4, 3, 3), np.float32)
+    >>> grouped_conv3x3(np.ones((1, 4, 2, 3), np.float32), weight, stride=2)[0, 3].tolist()
+    [[16.0, 16.0]]
+    """
+    function = "grouped_conv3x3"
+    maps = _maps(function, "input", float32s(function, "input", input))
+    weights = _maps(function, "weight", float32s(function, "weight", weight))
+    numbers = None if bias is None else float32s(function, "bias", bias)
+    if numbers is not None and numbers.shape != weights.shape[:1]:
+        raise wrong_shape(function, "bias", numbers, f"[{len(weights)}]")
+    params = _grouped_conv3x3_params(function, groups, stride)
+    step = max(1, integer(function, "stride", stride))
+    size = (-(-side // step) for side in maps.shape[2:])
+    out = empty((len(maps), len(weights), *size), np.float32)
+    check(library.vecdet_grouped_conv3x3(_described(maps), _described(weights), optional(numbers),
+                                         params, None, _described(out)), function)
+    return out
 
 
 # Keywords of multiscale_roi_align_params: canonical_size is canonical_scale,

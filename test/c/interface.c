@@ -554,6 +554,27 @@ static void test_features(void) {
   SUCCEEDS(vecdet_conv3x3(&features, transformed, NULL, 0, NULL, &result));
   CHECK(fabs(convolved[5] - 10) < 1e-3);
   vecdet_conv3x3_weights_free(transformed);
+  const float amount = 1;
+  vecdet_grouped_conv3x3_params grouped = vecdet_grouped_conv3x3_params_default();
+  CHECK(grouped.groups == 1 && grouped.stride == 1);
+  SUCCEEDS(vecdet_grouped_conv3x3(&features, &kernel, &amount, NULL, NULL, &result));
+  CHECK(convolved[5] == 11);
+  float reduced[4];
+  const vecdet_features halved = {reduced, 1, 1, 2, 2, VECDET_NCHW};
+  grouped.stride = 2;
+  SUCCEEDS(vecdet_grouped_conv3x3(&features, &kernel, NULL, &grouped, NULL, &halved));
+  CHECK(reduced[3] == 20);
+  SUCCEEDS(vecdet_grouped_conv3x3_input_grad(&halved, &kernel, &grouped, NULL, &result));
+  CHECK(convolved[10] == 40 && convolved[11] == 0);
+  float kernel_sums[9], upstream_sum;
+  const vecdet_features kernel_grad = {kernel_sums, 1, 1, 3, 3, VECDET_NCHW};
+  SUCCEEDS(vecdet_grouped_conv3x3_weight_grad(&features, &halved, &grouped, NULL, &kernel_grad,
+                                              &upstream_sum));
+  CHECK(upstream_sum == reduced[0] + reduced[1] + reduced[2] + reduced[3]);
+  FAILS("output.height() is 4, expected 2",
+        vecdet_grouped_conv3x3(&features, &kernel, NULL, &grouped, NULL, &result));
+  FAILS("weights is null",
+        vecdet_grouped_conv3x3(&features, NULL, NULL, &grouped, NULL, &halved));
 
   uint8_t pixels[12];
   memset(pixels, 255, sizeof pixels);

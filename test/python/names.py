@@ -35,6 +35,7 @@ WITHOUT = {
     "batch_norm": TRAINED, "batch_norm_grad": TRAINED,
     "batch_norm_inference": "NumPy runs no networks",
     "max_pool": "NumPy runs no networks", "max_pool_grad": TRAINED,
+    "grouped_conv3x3_input_grad": TRAINED, "grouped_conv3x3_weight_grad": TRAINED,
     "conv3x3_input_grad": TRAINED, "conv3x3_weight_grad": TRAINED,
     "multiscale_roi_align_grad": TRAINED,
     "sigmoid_focal_loss_grad": "sigmoid_focal_loss_and_grad computes the gradient",

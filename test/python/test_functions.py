@@ -955,6 +955,26 @@ class Features(unittest.TestCase):
             found = vecdet.Conv3x3(weight, bias, relu=True, accurate=accurate)(image)
             np.testing.assert_allclose(found, np.maximum(expected, 0), atol=1e-4)
 
+    def test_grouped_convolution(self):
+        for groups, inputs, outputs in ((3, 4, 4), (2, 16, 32), (1, 5, 3)):
+            weight = generator.normal(0, 0.1, (groups * outputs, inputs, 3, 3)).astype(np.float32)
+            bias = generator.normal(0, 1, groups * outputs).astype(np.float32)
+            image = generator.normal(0, 1, (2, groups * inputs, 9, 12)).astype(np.float32)
+            padded = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)))
+            padded = padded.reshape(2, groups, inputs, 11, 14)
+            grouped = weight.reshape(groups, outputs, inputs, 3, 3)
+            expected = np.zeros((2, groups * outputs, 9, 12))
+            for i in range(3):
+                for j in range(3):
+                    expected += np.einsum("ngchw,gkc->ngkhw", padded[..., i:i + 9, j:j + 12],
+                                          grouped[..., i, j]).reshape(expected.shape)
+            for stride in (1, 2):
+                kept = expected[..., ::stride, ::stride]
+                found = vecdet.grouped_conv3x3(image, weight, groups=groups, stride=stride)
+                np.testing.assert_allclose(found, kept, atol=1e-4)
+                found = vecdet.grouped_conv3x3(image, weight, bias, groups, stride)
+                np.testing.assert_allclose(found, kept + bias[:, None, None], atol=1e-4)
+
 
 if __name__ == "__main__":
     unittest.main()

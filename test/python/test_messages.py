@@ -137,6 +137,8 @@ def problems():
     convolution = vecdet.Conv3x3(weight)
     yield "Conv3x3", vecdet.Conv3x3, {"weight": weight, "bias": np.ones(3, np.float32)}
     yield "Conv3x3", convolution.__call__, {"input": np.ones((1, 2, 5, 5), np.float32)}
+    yield "grouped_conv3x3", vecdet.grouped_conv3x3, {
+        "input": np.ones((1, 2, 5, 5), np.float32), "weight": weight, "bias": np.ones(3, np.float32)}
     yield "AnchorIndex", vecdet.AnchorIndex, {"anchors": some_boxes(4)}
     yield "match_anchors", vecdet.match_anchors, {"anchors": vecdet.AnchorIndex(some_boxes(4)),
                                                   "boxes": [some_boxes(2), some_boxes(1)],

@@ -159,6 +159,20 @@ class Operators(unittest.TestCase):
                                      torch.randn(24, 16, 3, 3, requires_grad=True),
                                      torch.randn(24, requires_grad=True)))
 
+    def test_grouped_convolutions(self):
+        for layout in (torch.contiguous_format, torch.channels_last):
+            def some_operands():
+                x = torch.randn(2, 8, 9, 8).to(memory_format=layout)
+                weight = torch.randn(8, 4, 3, 3).to(memory_format=layout)
+                return tuple(each.detach().requires_grad_() for each in (x, weight, torch.randn(8)))
+
+            for stride in (1, 2):
+                with self.subTest(layout=layout, stride=stride):
+                    opcheck(OPS.grouped_conv3x3.default, (*some_operands(), 2, stride))
+                    self.assert_compiles(
+                        lambda *given: [vecdet.torch.ops.grouped_conv3x3(*given, 2, stride)],
+                        some_operands)
+
     def test_pooling(self):
         for layout in (torch.contiguous_format, torch.channels_last):
             for dtype in (torch.float32, torch.bfloat16):

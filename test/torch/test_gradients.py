@@ -2,6 +2,7 @@
 """Gradients and forward-mode derivatives with respect to every tensor argument in every operator's
 schema, and torch.func. Needs torch and vecdet on PYTHONPATH."""
 
+import math
 import sys
 import unittest
 
@@ -28,6 +29,11 @@ def levels(columns):
     return [torch.randn(1, 2 * columns, side, side) for side in (3, 2)]
 
 
+def wave(*shape):
+    """Numbers that look random, and leave those of torch's generator to others."""
+    return (7 * torch.arange(float(math.prod(shape)))).sin().view(shape)
+
+
 def samples():
     """Arguments for each operator, including every tensor argument."""
     torch.manual_seed(0)
@@ -43,7 +49,7 @@ def samples():
     image = dict(image_sizes=[90.0, 90.0])
     convolution = dict(weight=torch.randn(16, 16, 3, 3), bias=torch.randn(16), relu=True)
     # Not random: other samples keep their numbers.
-    normalization = dict(input=(7 * torch.arange(120.0)).sin().view(2, 3, 4, 5),
+    normalization = dict(input=wave(2, 3, 4, 5),
                          weight=torch.tensor([1.0, -0.5, 2.0]), bias=torch.tensor([0.1, -0.2, 0.3]))
     rois = dict(boxes=some_boxes(3), output_size=[2, 2])
     queries = dict(logits=[torch.randn(1, 5, CLASSES)], boxes=[torch.rand(1, 5, 4)],
@@ -52,6 +58,8 @@ def samples():
         "conv3x3": dict(input=torch.randn(1, 16, 9, 9), **convolution),
         "conv3x3_levels": dict(inputs=[torch.randn(1, 16, side, side) for side in (8, 5)],
                                **convolution),
+        "grouped_conv3x3": dict(input=wave(1, 8, 6, 5), weight=wave(8, 4, 3, 3), bias=wave(8),
+                                groups=2, stride=2),
         "max_pool": dict(input=torch.randn(1, 2, 8, 8)),
         "batch_norm": dict(**normalization, activation=2),
         "batch_norm_inference": dict(**normalization, statistics=torch.eye(2, 3).double() + 0.5),
@@ -129,8 +137,8 @@ def samples():
 
 # The arguments with a gradient: the first ones.
 DIFFERENTIABLE = {name: 1 for name in samples() if name.endswith(("_loss", "_levels", "roi_align"))}
-DIFFERENTIABLE.update(retinanet_loss=2, set_loss=2, conv3x3=3, conv3x3_levels=3, max_pool=1, batch_norm=3,
-                      deformable_attention=4)
+DIFFERENTIABLE.update(retinanet_loss=2, set_loss=2, conv3x3=3, conv3x3_levels=3, grouped_conv3x3=3, max_pool=1,
+                      batch_norm=3, deformable_attention=4)
 
 
 def schemas():
@@ -390,7 +398,7 @@ class SecondDerivatives(unittest.TestCase):
                         for again in torch.autograd.grad(along, tensors_of(leaves)):
                             self.assertGreater(float(again.abs().max()), 0)
                         continue
-                    if not name.startswith(("conv3x3", "max_pool")):
+                    if not name.startswith(("conv3x3", "grouped_conv3x3", "max_pool")):
                         with self.assertRaisesRegex(RuntimeError, "again|is not implemented"):
                             torch.autograd.grad(along, tensors_of(leaves))
                         continue

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feature maps: RoIAlign and 3x3 convolution.
+// Feature maps: RoIAlign and 3x3 convolutions.
 #include <vecdet/c/support.hpp>
 #include <vecdet/conv3x3.hpp>
+#include <vecdet/grouped_conv3x3.hpp>
 #include <vecdet/multiscale_roi_align.hpp>
 #include <vecdet/roi_align.hpp>
 
@@ -286,4 +287,62 @@ VECDET_C vecdet_status vecdet_conv3x3_weight_grad(
 VECDET_C int vecdet_conv3x3_is_faster(int64_t input_channels, int64_t output_channels,
                                       int64_t locations, int transforms_weights) {
   return conv3x3_is_faster(input_channels, output_channels, locations, transforms_weights != 0);
+}
+
+/// 3x3 convolution of float in groups of channels, with padding 1. `weights` are output channels x
+/// input channels of a group x 3 x 3. `bias` has one number per output channel; null: all 0.
+VECDET_C vecdet_status vecdet_grouped_conv3x3(const vecdet_features* input,
+                                              const vecdet_features* weights, const float* bias,
+                                              const vecdet_grouped_conv3x3_params* params,
+                                              vecdet_workspace* workspace,
+                                              const vecdet_features* output) {
+  constexpr const char* function = "grouped_conv3x3";
+  return guarded([&] {
+    const auto p = params_of<grouped_conv3x3_params>(params, function);
+    const auto w = features_of<const float>(weights, function, "weights");
+    scratch memory(workspace);
+    on_threads([&](threading policy) {
+      grouped_conv3x3(features_of<const float>(input, function, "input"), w,
+                      optional_view(bias, w.images()),
+                      features_of<float>(output, function, "output"), p,
+                      memory.get<grouped_conv3x3_workspace>(), policy);
+    });
+  });
+}
+/// Writes the gradient with respect to the input to `grad`.
+VECDET_C vecdet_status
+vecdet_grouped_conv3x3_input_grad(const vecdet_features* upstream, const vecdet_features* weights,
+                                  const vecdet_grouped_conv3x3_params* params,
+                                  vecdet_workspace* workspace, const vecdet_features* grad) {
+  constexpr const char* function = "grouped_conv3x3_input_grad";
+  return guarded([&] {
+    const auto p = params_of<grouped_conv3x3_params>(params, function);
+    scratch memory(workspace);
+    on_threads([&](threading policy) {
+      grouped_conv3x3_input_grad(features_of<const float>(upstream, function, "upstream"),
+                                 features_of<const float>(weights, function, "weights"),
+                                 features_of<float>(grad, function, "grad"), p,
+                                 memory.get<grouped_conv3x3_workspace>(), policy);
+    });
+  });
+}
+/// Writes the gradients with respect to the weights, and to the bias unless `bias_grad` is null.
+VECDET_C vecdet_status vecdet_grouped_conv3x3_weight_grad(
+    const vecdet_features* input, const vecdet_features* upstream,
+    const vecdet_grouped_conv3x3_params* params, vecdet_workspace* workspace,
+    const vecdet_features* weight_grad, float* bias_grad) {
+  constexpr const char* function = "grouped_conv3x3_weight_grad";
+  return guarded([&] {
+    const auto p = params_of<grouped_conv3x3_params>(params, function);
+    const auto grad = features_of<float>(weight_grad, function, "weight_grad");
+    scratch memory(workspace);
+    on_threads([&](threading policy) {
+      grouped_conv3x3_weight_grad(features_of<const float>(input, function, "input"),
+                                  features_of<const float>(upstream, function, "upstream"), grad,
+                                  bias_grad == nullptr
+                                      ? vector_view<float>()
+                                      : vector_view<float>(bias_grad, grad.images()),
+                                  p, memory.get<grouped_conv3x3_workspace>(), policy);
+    });
+  });
 }

@@ -14,6 +14,7 @@
 #include <vecdet/kernels/distribution_focal_loss/distribution_focal_loss.hpp>
 #include <vecdet/kernels/filter_topk/filter_topk.hpp>
 #include <vecdet/kernels/focal_loss/focal_loss.hpp>
+#include <vecdet/kernels/grouped_conv3x3/grouped_conv3x3.hpp>
 #include <vecdet/kernels/head_boxes/head_boxes.hpp>
 #include <vecdet/kernels/iou/iou.hpp>
 #include <vecdet/kernels/iou_loss/iou_loss.hpp>

@@ -17,7 +17,7 @@ from ._normalization import BatchNorm2d, activation_of, run_both
 from ._parts import are_watched, is_own, replaces, with_forward
 from ._transforms import is_transformed
 
-__all__ = ["conv3x3", "conv3x3_levels"]
+__all__ = ["conv3x3", "conv3x3_levels", "grouped_conv3x3"]
 
 # What the operators compute. They, and autocast, choose between combinations.
 _TYPES = (torch.float32, torch.bfloat16)
@@ -59,11 +59,80 @@ def conv3x3_levels(inputs: Sequence[Tensor], weight: Tensor, bias: Tensor | None
     return _ops.conv3x3_levels(list(inputs), weight, bias, relu)
 
 
+def grouped_conv3x3(input: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int = 1,
+                    stride: int = 1) -> Tensor:
+    """The 3x3 convolution with padding 1 in groups of channels, differentiable in its tensors, any
+    number of times. Sums are computed directly, in float32. Autocast does not apply.
+
+    Possible are one group with any numbers of channels, groups with 4 or 8 input channels and as
+    many output channels, and groups whose numbers of channels are multiples of 16.
+
+    Args:
+        input: [N, C, H, W] of float32, contiguous or channels_last: neither is copied, and result
+            and gradient have the same layout.
+        weight: [K, C / groups, 3, 3].
+        bias: [K].
+        groups: both C and K are multiples of it.
+        stride: 1 or 2. The result is [N, K, H / stride, W / stride], rounded up.
+
+    Raises:
+        RuntimeError: shapes that differ, other types, and groups and strides that are not possible.
+    """
+    return _ops.grouped_conv3x3(input, weight, bias, groups, stride)
+
+
 def is_3x3(module: nn.Module) -> bool:
     """Whether the module is an nn.Conv2d, replaced or not, that conv3x3 can compute."""
     return (is_own(module, nn.Conv2d) and module.kernel_size == (3, 3)
             and module.stride == (1, 1) and module.dilation == (1, 1) and module.groups == 1
             and module.padding in ((1, 1), "same") and module.padding_mode == "zeros")
+
+
+def is_direct_3x3(module: nn.Module) -> bool:
+    """Whether the module is an nn.Conv2d, replaced or not, that has several groups or stride 2 and
+    that grouped_conv3x3 can compute."""
+    if not (is_own(module, nn.Conv2d) and module.kernel_size == (3, 3)
+            and module.stride in ((1, 1), (2, 2)) and module.dilation == (1, 1)
+            and (module.padding == (1, 1) or module.padding == "same" and module.stride == (1, 1))
+            and module.padding_mode == "zeros"):
+        return False
+    groups = module.groups
+    inputs, outputs = module.in_channels // groups, module.out_channels // groups
+    if groups == 1:
+        return module.stride == (2, 2)
+    return inputs == outputs in (4, 8) or inputs % 16 == 0 and outputs % 16 == 0
+
+
+def _is_direct_faster(input: Tensor, weight: Tensor, module: nn.Conv2d) -> bool:
+    """Whether grouped_conv3x3 is expected to take less time than PyTorch: docs/pytorch.md says what
+    was measured."""
+    if module.groups > 1:
+        return weight.shape[1] in (4, 8)
+    return weight.shape[1] >= 64 and input.is_contiguous()
+
+
+def _fits_direct(module: nn.Module, input: Any) -> bool:
+    """Whether grouped_conv3x3 computes what the module would, and is faster. Ask at every call:
+    users change modules."""
+    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+    given = [each for each in (input, weight, bias) if each is not None]
+    return (is_direct_3x3(module) and input is not None and weight is not None
+            and all(isinstance(each, Tensor) and each.is_cpu and each.dtype == torch.float32
+                    and each.layout == torch.strided for each in given)
+            and input.dim() == 4 and weight.shape == (module.out_channels,
+                                                      module.in_channels // module.groups, 3, 3)
+            and input.shape[1] == module.in_channels and input.numel() > 0
+            and (bias is None or bias.shape == (module.out_channels,))
+            and not torch.is_autocast_cpu_enabled() and _is_direct_faster(input, weight, module)
+            and not any(map(is_transformed, given)))
+
+
+@replaces(nn.Conv2d)
+class DirectConv2d(nn.Conv2d):
+    def forward(self, input):
+        if not _fits_direct(self, input):
+            return super().forward(input)
+        return grouped_conv3x3(input, self.weight, self.bias, self.groups, self.stride[0])
 
 
 def _fits(module: nn.Module, inputs: Sequence[Tensor]) -> bool:

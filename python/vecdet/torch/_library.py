@@ -165,6 +165,19 @@ def _tell_flops_to_counters() -> None:
           **more_options):
         return flops(inputs, weight) * (needs_inputs + needs_weight)
 
+    def grouped_flops(given, weight, stride):
+        images, _, height, width = given
+        return flops([(images, 0, -(-height // stride), -(-width // stride))], weight)
+
+    @register_flop_formula(torch.ops.vecdet._grouped_conv3x3)
+    def _(given, weight, bias, groups, stride, **more_options):
+        return grouped_flops(given, weight, stride)
+
+    @register_flop_formula(torch.ops.vecdet._grouped_conv3x3_grad)
+    def _(upstream, given, weight, groups, stride, needs_input, needs_weight, *options,
+          **more_options):
+        return grouped_flops(given, weight, stride) * (needs_input + needs_weight)
+
 
 library = _load()
 if TORCH_VERSION:

@@ -121,6 +121,10 @@ def _max_pool_grad(upstream, positions, height, width, options, channels_last):
     return _formatted(upstream, (*upstream.shape[:2], height, width), channels_last)
 
 
+def _is_last_weight(weight):
+    return not weight.is_contiguous() and weight.is_contiguous(memory_format=_CHANNELS_LAST)
+
+
 def _conv3x3(inputs, weight, *options):
     is_last = are_channels_last(inputs)
     return [_formatted(each, (each.shape[0], weight.shape[0], *each.shape[2:]), is_last)
@@ -129,13 +133,26 @@ def _conv3x3(inputs, weight, *options):
 
 def _conv3x3_grad(upstream, outputs, inputs, weight, needs_inputs, needs_weight, needs_bias):
     is_last = are_channels_last(inputs)
-    is_weight_last = (not weight.is_contiguous()
-                      and weight.is_contiguous(memory_format=_CHANNELS_LAST))
     summed = torch.float32 if weight.dtype == torch.bfloat16 else weight.dtype
     return ([_formatted(each, each.shape, is_last) for each in inputs if needs_inputs],
-            _formatted(weight, weight.shape, is_weight_last) if needs_weight
+            _formatted(weight, weight.shape, _is_last_weight(weight)) if needs_weight
             else weight.new_empty(0),
             weight.new_empty(weight.shape[0], dtype=summed) if needs_bias else weight.new_empty(0))
+
+
+def _grouped_conv3x3(given, weight, bias, groups, stride):
+    _check_maps("grouped_conv3x3", given)
+    shape = (given.shape[0], weight.shape[0], *(-(-side // stride) for side in given.shape[2:]))
+    return _formatted(given, shape, are_channels_last([given]))
+
+
+def _grouped_conv3x3_grad(upstream, given, weight, groups, stride, *needs):
+    def empty(size):
+        return weight.new_empty(size)
+
+    return (_formatted(given, given.shape, are_channels_last([given])) if needs[0] else empty(0),
+            _formatted(weight, weight.shape, _is_last_weight(weight)) if needs[1] else empty(0),
+            empty(weight.shape[0] if needs[2] else 0))
 
 
 def _batch_norm(given, *options):
@@ -211,6 +228,8 @@ _SHAPES = {
     "max_pool_grad": _max_pool_grad,
     "conv3x3": _conv3x3,
     "conv3x3_grad": _conv3x3_grad,
+    "grouped_conv3x3": _grouped_conv3x3,
+    "grouped_conv3x3_grad": _grouped_conv3x3_grad,
 }
 
 

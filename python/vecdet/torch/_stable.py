@@ -762,6 +762,38 @@ def _check_conv3x3(inputs, weight, bias) -> None:
                list(bias.shape), "[the weight's output channels]")
 
 
+class _GroupConvolved(Function):
+    @staticmethod
+    def forward(ctx, computed, options, given, weight, bias):
+        ctx.save_for_backward(given, weight)
+        ctx.options = options
+        return computed[0]
+
+    @staticmethod
+    def backward(ctx, upstream):
+        given, weight = ctx.saved_tensors
+        groups, stride = ctx.options
+        needs = ctx.needs_input_grad[2:]
+        # PyTorch's gradients can be differentiated again, and transformed.
+        if _is_grad_enabled() or _is_transformed(upstream):
+            grads = torch.ops.aten.convolution_backward(
+                upstream, given, weight, [weight.shape[0]], [stride, stride], [1, 1], [1, 1], False,
+                [0, 0], groups, needs)
+        else:
+            grads = _raw._grouped_conv3x3_grad.default(upstream, given, weight, groups, stride,
+                                                       *needs)
+        return None, None, *(grad if is_needed else None for grad, is_needed in zip(grads, needs))
+
+
+class _GroupedConv3x3(_Operator):
+    def compute(self, *arguments):
+        self.check_transforms(arguments)
+        if not (_is_grad_enabled() and any(map(_is_tracked, arguments[:3]))):
+            return self.raw(*arguments)
+        return _GroupConvolved.apply((_untracked(self.raw, *arguments),), arguments[3:],
+                                     *arguments[:3])
+
+
 class _Conv3x3Levels(_Operator):
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -889,7 +921,8 @@ class Operators:
             return _Conv3x3(name, _Conv3x3Levels("conv3x3_levels"))
         kinds = {"set_loss": _SetLoss, "multiscale_roi_align": _MultiscaleRoIAlign,
                  "deformable_attention": _DeformableAttention, "max_pool": _MaxPool,
-                 "batch_norm": _BatchNorm, "conv3x3_levels": _Conv3x3Levels}
+                 "batch_norm": _BatchNorm, "conv3x3_levels": _Conv3x3Levels,
+                 "grouped_conv3x3": _GroupedConv3x3}
         return kinds.get(name, _Plain)(name)
 
 

@@ -237,6 +237,16 @@ template <>
 inline constexpr int enumerators<vecdet_conv3x3_tile> = 2;
 
 template <>
+struct fields_of<vecdet_grouped_conv3x3_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.groups, c.groups, "params.groups");
+    copy(p.stride, c.stride, "params.stride");
+  }
+};
+
+template <>
 struct fields_of<vecdet_letterbox_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>

@@ -187,6 +187,13 @@ typedef struct vecdet_roi_align_params {
   int add_to_grad;
 } vecdet_roi_align_params;
 
+/// Parameters of vecdet_grouped_conv3x3(), vecdet_grouped_conv3x3_input_grad() and
+/// vecdet_grouped_conv3x3_weight_grad().
+typedef struct vecdet_grouped_conv3x3_params {
+  int64_t groups;  ///< 1 or more; both numbers of channels are multiples of it; default 1
+  int64_t stride;  ///< rows and columns of the input from one output to the next, 1 or 2; default 1
+} vecdet_grouped_conv3x3_params;
+
 /// Parameters of vecdet_letterbox().
 typedef struct vecdet_letterbox_params {
   /// swaps the first and last channel: converts BGR images, as OpenCV reads them, to RGB, or RGB to

@@ -12,6 +12,7 @@
 #include <vecdet/ctc_loss.hpp>
 #include <vecdet/detr_postprocess.hpp>
 #include <vecdet/focal_loss.hpp>
+#include <vecdet/grouped_conv3x3_params.hpp>
 #include <vecdet/letterbox.hpp>
 #include <vecdet/masks_params.hpp>
 #include <vecdet/matching.hpp>
@@ -143,6 +144,11 @@ VECDET_C vecdet_detr_postprocess_params vecdet_detr_postprocess_params_rt_detr(v
 /// The defaults of vecdet_roi_align_params.
 VECDET_C vecdet_roi_align_params vecdet_roi_align_params_default(void) {
   return c_params_of<vecdet_roi_align_params>(roi_align_params());
+}
+
+/// The defaults of vecdet_grouped_conv3x3_params.
+VECDET_C vecdet_grouped_conv3x3_params vecdet_grouped_conv3x3_params_default(void) {
+  return c_params_of<vecdet_grouped_conv3x3_params>(grouped_conv3x3_params());
 }
 
 /// For ultralytics' models. These are the defaults.

@@ -5,8 +5,8 @@
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
+#include <vecdet/kernels/channel_rows.hpp>
 #include <vecdet/simd/pack.hpp>
-#include <vecdet/simd/transpose.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -51,26 +51,6 @@ struct band {
   static constexpr index_t size = rows * widest * detail::conv_lanes;
 };
 
-/// Copies `columns` locations from `from` on to rows of 16 channels, of which `channels` exist.
-template <class T>
-VECDET_INLINE void gather_columns(const T* from, const detail::conv3x3_map<const T>& map,
-                                  index_t channels, index_t columns, compute_type<T>* to) {
-  using number = compute_type<T>;
-  constexpr index_t lanes = detail::conv_lanes;
-  if (map.location == 1 && map.channel != 1) {
-    to_channel_rows(from, map.channel, channels, columns, to);
-  } else if (channels == lanes && map.channel == 1) {
-    constexpr int N = row_pack<number>::batches;
-    for (index_t x = 0; x < columns; ++x)
-      store_pack<N>(to + x * lanes, load_pack<N>(from + x * map.location));
-  } else {
-    for (index_t x = 0; x < columns; ++x)
-      for (index_t c = 0; c < lanes; ++c)
-        to[x * lanes + c] =
-            c < channels ? number(from[x * map.location + c * map.channel]) : number(0);
-  }
-}
-
 /// Copies the locations of a run of tiles and a border of `Border` locations: `channels` channels
 /// from `channel` on. Writes zeros outside the map and where the mask is not above 0. Returns the
 /// number of columns.
@@ -86,28 +66,24 @@ VECDET_NOINLINE index_t gather_band(const tile_run<T>& run, const detail::conv3x
   const index_t first_x = Tile * run.column - Border, first_y = Tile * run.row - Border;
   const index_t begin = first_x < 0 ? 0 : first_x;
   const index_t end = first_x + columns < level.width ? first_x + columns : level.width;
-  const auto clear = [&](number* row, index_t first, index_t last) {
-    for (index_t x = first; x < last; ++x)
-      store_pack<N>(row + x * lanes, row_pack<number>(number(0)));
-  };
   for (index_t r = 0; r < Tile + 2 * Border; ++r) {
     number* const row = to + r * columns * lanes;
     const index_t y = first_y + r;
     if (y < 0 || y >= level.height) {
-      clear(row, 0, columns);
+      clear_channel_rows(row, 0, columns);
       continue;
     }
-    clear(row, 0, begin - first_x);
-    clear(row, end - first_x, columns);
+    clear_channel_rows(row, 0, begin - first_x);
+    clear_channel_rows(row, end - first_x, columns);
     number* const inside = row + (begin - first_x) * lanes;
     const auto at = [&](const detail::conv3x3_map<const T>& m) {
       return m.data + run.image * m.image + (y * level.width + begin) * m.location +
              channel * m.channel;
     };
-    gather_columns(at(map), map, channels, end - begin, inside);
+    gather_channel_rows(at(map), map.location, map.channel, channels, end - begin, inside);
     if (mask.data != nullptr) {
       alignas(64) number masks[(Tile * run_tiles + 2 * Border) * lanes];
-      gather_columns(at(mask), mask, channels, end - begin, masks);
+      gather_channel_rows(at(mask), mask.location, mask.channel, channels, end - begin, masks);
       for (index_t x = 0; x < end - begin; ++x) {
         const row_pack<number> zero(number(0));
         store_pack<N>(inside + x * lanes, select(load_pack<N>(masks + x * lanes) > zero,
@@ -125,7 +101,6 @@ VECDET_NOINLINE void scatter_band(const tile_run<T>& run, index_t channel, index
                                   const compute_type<T>* from) {
   using number = compute_type<T>;
   constexpr index_t lanes = detail::conv_lanes;
-  constexpr int N = row_pack<number>::batches;
   const detail::conv3x3_level<T>& level = *run.level;
   const detail::conv3x3_map<T>& map = level.target;
   const index_t first_x = Tile * run.column, first_y = Tile * run.row;
@@ -135,16 +110,7 @@ VECDET_NOINLINE void scatter_band(const tile_run<T>& run, index_t channel, index
     const number* const row = from + r * columns * lanes;
     T* const to = map.data + run.image * map.image +
                   ((first_y + r) * level.width + first_x) * map.location + channel * map.channel;
-    if (map.location == 1 && map.channel != 1) {
-      from_channel_rows(row, valid, channels, to, map.channel);
-    } else if (channels == lanes && map.channel == 1) {
-      for (index_t x = 0; x < valid; ++x)
-        store_pack<N>(to + x * map.location, load_pack<N>(row + x * lanes));
-    } else {
-      for (index_t x = 0; x < valid; ++x)
-        for (index_t c = 0; c < channels; ++c)
-          to[x * map.location + c * map.channel] = T(row[x * lanes + c]);
-    }
+    scatter_channel_rows(row, valid, channels, to, map.location, map.channel);
   }
 }
 

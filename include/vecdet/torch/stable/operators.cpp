@@ -6,6 +6,7 @@
 #include <vecdet/impl/torch/conv3x3.hpp>
 #include <vecdet/impl/torch/deformable_attention.hpp>
 #include <vecdet/impl/torch/gradient_memory.hpp>
+#include <vecdet/impl/torch/grouped_conv3x3.hpp>
 #include <vecdet/impl/torch/max_pool.hpp>
 #include <vecdet/impl/torch/roi_align.hpp>
 #include <vecdet/impl/torch/stable/kernel.hpp>
@@ -64,6 +65,10 @@ void define_gradients(library& library) {
       "(Tensor, Tensor, Tensor)",
       &boxed<&cpu::flat_batch_norm_grad>::call);
   library.define(
+      "_grouped_conv3x3_grad(Tensor upstream, Tensor input, Tensor weight, int groups, int stride, "
+      "bool needs_input, bool needs_weight, bool needs_bias) -> (Tensor, Tensor, Tensor)",
+      &boxed<&cpu::grouped_conv3x3_grad>::call);
+  library.define(
       "_max_pool_grad(Tensor upstream, Tensor positions, int height, int width, int[] params, "
       "bool channels_last) -> Tensor",
       &boxed<&cpu::max_pool_grad_of_list>::call);
@@ -87,6 +92,7 @@ void define_all() {
   define_ctc_loss(*registered);
   define_detections(*registered);
   define_gradients(*registered);
+  define_grouped_convolution(*registered);
   define_head_losses(*registered);
   define_normalization(*registered);
   define_pooling(*registered);

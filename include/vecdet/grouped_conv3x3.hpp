@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// 3x3 convolution in groups of channels, with stride 1 or 2 and padding 1, and its gradients with
+// respect to input, weights and bias. ResNeXt has such layers.
+//
+//   output[n, k, y, x] = bias[k] + sum over i, c, j of
+//       weights[k, c, i, j] input[n, g I + c, y stride + i - 1, x stride + j - 1]
+//
+// with zeros around the map. I is the number of input channels of a group, c counts them, and g is
+// the group of output channel k: k / (output channels of a group).
+//
+//   input, its gradient     images x channels x height x width of float, NCHW or NHWC
+//   output, its gradient    images x output channels x output height x output width, either layout;
+//                           sizes are ceil(height / stride) and ceil(width / stride)
+//   weights, their gradient output channels x I x 3 x 3, either layout
+//   bias, its gradient      one number per output channel; empty: none
+//
+// It is a family of its own beside conv3x3.hpp, because that computes by minimal filtering, which
+// needs many channels and stride 1, on weights that are transformed for it. This one computes the
+// sums directly. Three kinds of groups are possible:
+//
+// - one group, with any numbers of channels
+// - groups with 4 or 8 input channels and as many output channels
+// - groups whose numbers of input and output channels are multiples of 16
+//
+// Accuracy: let N be 9 times the number of channels that are summed (I, or for the gradient of the
+// input the output channels of a group), and M the sum of the magnitudes of all products and of the
+// bias. Unless a number under- or overflows, the error of an output, or of the gradient of the
+// input, is at most (N + 2) 2^-24 M for N up to 4,000. For the gradients of weights and bias, M is
+// the sum of the magnitudes of all products, or of all gradients of the output; products of up to
+// 384 neighbouring locations are summed in float, and their sums in double. The error is at most
+// 387 2^-24 M for weights and 2^-23 M for the bias.
+//
+// A NaN or an infinity of the input affects the outputs of its group that read it, and an infinite
+// weight those of its output channel, also at the map's border, because zeros around the map take
+// part in the sums. The gradient of the input likewise. In the gradient of the weights, a NaN or an
+// infinity affects the weights of its channel: nine for each channel of the group.
+//
+// Results are bit-identical on any number of threads, in every layout, and on AVX2 and AVX-512:
+// each sum is one chain of multiply-adds in a fixed order.
+//
+// Every function throws std::invalid_argument, and writes nothing, if shapes differ, a parameter or
+// the kind of groups is none of those above, or an output shares memory with an input or another
+// output.
+#pragma once
+
+#include <vecdet/feature_view.hpp>
+#include <vecdet/grid_size.hpp>
+#include <vecdet/grouped_conv3x3_params.hpp>
+#include <vecdet/impl/grouped_conv3x3_buffers.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/views.hpp>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+/// Scratch memory. It grows to the needs of the largest call and is reused. It has the weights once
+/// more, and half a MiB per thread, or more if a group has more than 592 channels. For
+/// grouped_conv3x3_weight_grad(), it has twice the memory of the weights and 1.2 MiB instead of the
+/// weights. Numbers of channels count as multiples of 16, in a group and in total. Only one call at
+/// a time may use it.
+class grouped_conv3x3_workspace {
+  friend detail::workspace_access;
+  detail::grouped_conv3x3_buffers buffers_;
+};
+
+/// Writes the convolution of `input`.
+void grouped_conv3x3(feature_view<const float> input, feature_view<const float> weights,
+                     vector_view<const float> bias, feature_view<float> output,
+                     const grouped_conv3x3_params& params, grouped_conv3x3_workspace& workspace,
+                     threading policy = threading::parallel);
+
+/// Writes the gradient with respect to the input to `grad`. `upstream` is the gradient with respect
+/// to the output.
+void grouped_conv3x3_input_grad(feature_view<const float> upstream,
+                                feature_view<const float> weights, feature_view<float> grad,
+                                const grouped_conv3x3_params& params,
+                                grouped_conv3x3_workspace& workspace,
+                                threading policy = threading::parallel);
+
+/// Writes the gradients with respect to the weights and the bias. Leave `bias_grad` empty to skip
+/// it.
+void grouped_conv3x3_weight_grad(feature_view<const float> input,
+                                 feature_view<const float> upstream,
+                                 feature_view<float> weight_grad, vector_view<float> bias_grad,
+                                 const grouped_conv3x3_params& params,
+                                 grouped_conv3x3_workspace& workspace,
+                                 threading policy = threading::parallel);
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet
+
+#include <vecdet/impl/grouped_conv3x3.hpp>

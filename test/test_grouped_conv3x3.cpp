@@ -1,0 +1,554 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grouped 3x3 convolution and its gradients against the reference, within the documented error
+// bounds: kinds of groups, strides, sizes around tiles and vectors, layouts, instruction sets;
+// attacks on the bounds; NaN and infinity; threads; nothing else is written; and every documented
+// error.
+#include "support/conv_problem.hpp"
+#include "support/isa.hpp"
+#include "support/random.hpp"
+#include "support/sanitizer.hpp"
+#include "support/values.hpp"
+#include <vecdet/grouped_conv3x3.hpp>
+#include <vecdet/reference/grouped_conv3x3.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <tbb/task_arena.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
+
+template <class T>
+struct grouped_results {
+  std::vector<T> output, input_grad, weight_grad, bias_grad;
+};
+
+bool have_same_bits(const grouped_results<float>& a, const grouped_results<float>& b) {
+  return same_bits(a.output, b.output) && same_bits(a.input_grad, b.input_grad) &&
+         same_bits(a.weight_grad, b.weight_grad) && same_bits(a.bias_grad, b.bias_grad);
+}
+
+/// Data are in NCHW for any layouts of the call.
+struct grouped_problem {
+  index_t images, height, width;
+  index_t groups, group_inputs, group_outputs, stride;
+  bool has_bias = true;
+  feature_layout input_layout = nchw, output_layout = nchw, weight_layout = nchw;
+  threading policy = threading::sequential;
+  std::vector<float> input = {}, weights = {}, bias = {}, upstream = {};
+
+  index_t inputs() const { return groups * group_inputs; }
+  index_t outputs() const { return groups * group_outputs; }
+  index_t output_height() const { return (height + stride - 1) / stride; }
+  index_t output_width() const { return (width + stride - 1) / stride; }
+  grouped_conv3x3_params params() const {
+    grouped_conv3x3_params p;
+    p.groups = groups;
+    p.stride = stride;
+    return p;
+  }
+  std::string name() const {
+    std::string text;
+    for (const index_t n : {images, height, width, groups, group_inputs, group_outputs, stride})
+      text += std::to_string(n) + " ";
+    for (const feature_layout layout : {input_layout, output_layout, weight_layout})
+      text += layout == nchw ? "nchw " : "nhwc ";
+    return text;
+  }
+
+  void make(std::uint64_t seed) {
+    random_generator random(seed);
+    const auto fill = [&](std::vector<float>& values, index_t size) {
+      values.resize(static_cast<std::size_t>(size));
+      for (float& v : values) v = static_cast<float>(random.normal());
+    };
+    fill(input, images * inputs() * height * width);
+    fill(weights, outputs() * group_inputs * 9);
+    fill(bias, has_bias ? outputs() : 0);
+    fill(upstream, images * outputs() * output_height() * output_width());
+  }
+
+  template <class T>
+  feature_view<T> in(T* data, feature_layout layout) const {
+    return {data, images, inputs(), height, width, layout};
+  }
+  template <class T>
+  feature_view<T> out(T* data, feature_layout layout) const {
+    return {data, images, outputs(), output_height(), output_width(), layout};
+  }
+  template <class T>
+  feature_view<T> kernel(T* data, feature_layout layout) const {
+    return {data, outputs(), group_inputs, 3, 3, layout};
+  }
+
+  /// Calls all functions in this problem's layouts. The results are in NCHW.
+  grouped_results<float> run() const {
+    const auto laid = [&](const std::vector<float>& from, const feature_view<const float>& like,
+                          feature_layout from_layout, feature_layout to_layout) {
+      return relaid(from, like.images(), like.channels(), like.height(), like.width(), from_layout,
+                    to_layout);
+    };
+    const auto x_view = in<const float>(input.data(), nchw);
+    const auto y_view = out<const float>(upstream.data(), nchw);
+    const auto w_view = kernel<const float>(weights.data(), nchw);
+    const auto x = laid(input, x_view, nchw, input_layout);
+    const auto gy = laid(upstream, y_view, nchw, output_layout);
+    const auto w = laid(weights, w_view, nchw, weight_layout);
+    grouped_results<float> r{std::vector<float>(upstream.size(), 7),
+                             std::vector<float>(x.size(), 7), std::vector<float>(w.size(), 7),
+                             std::vector<float>(bias.size(), 7)};
+    grouped_conv3x3_workspace workspace;
+    grouped_conv3x3(in(x.data(), input_layout), kernel(w.data(), weight_layout),
+                    vector_view<const float>(bias), out(r.output.data(), output_layout), params(),
+                    workspace, policy);
+    grouped_conv3x3_input_grad(out(gy.data(), output_layout), kernel(w.data(), weight_layout),
+                               in(r.input_grad.data(), input_layout), params(), workspace, policy);
+    grouped_conv3x3_weight_grad(in(x.data(), input_layout), out(gy.data(), output_layout),
+                                kernel(r.weight_grad.data(), weight_layout),
+                                vector_view<float>(r.bias_grad), params(), workspace, policy);
+    return {laid(r.output, y_view, output_layout, nchw),
+            laid(r.input_grad, x_view, input_layout, nchw),
+            laid(r.weight_grad, w_view, weight_layout, nchw), r.bias_grad};
+  }
+
+  grouped_results<double> exact() const {
+    grouped_results<double> r{
+        std::vector<double>(upstream.size()), std::vector<double>(input.size()),
+        std::vector<double>(weights.size()), std::vector<double>(bias.size())};
+    const auto x = in(input.data(), nchw), gy = out(upstream.data(), nchw);
+    const auto w = kernel(weights.data(), nchw);
+    reference::grouped_conv3x3(x, w, vector_view<const float>(bias), params(),
+                               out(r.output.data(), nchw));
+    reference::grouped_conv3x3_input_grad(gy, w, params(), in(r.input_grad.data(), nchw));
+    reference::grouped_conv3x3_weight_grad(x, gy, params(), kernel(r.weight_grad.data(), nchw),
+                                           vector_view<double>(r.bias_grad));
+    return r;
+  }
+
+  /// The sums of magnitudes to which errors are relative.
+  grouped_results<double> sizes() const {
+    grouped_problem p = *this;
+    for (std::vector<float>* values : {&p.input, &p.weights, &p.bias, &p.upstream})
+      for (float& v : *values) v = std::abs(v);
+    return p.exact();
+  }
+};
+
+/// The largest error, as a part of the documented bound.
+struct grouped_errors {
+  double output, input_grad, weight_grad, bias_grad;
+
+  double worst() const { return std::max({output, input_grad, weight_grad, bias_grad}); }
+};
+
+grouped_errors errors_of(const grouped_problem& p, const grouped_results<float>& actual) {
+  const auto exact = p.exact(), sizes = p.sizes();
+  const auto worst = [](const std::vector<float>& a, const std::vector<double>& b,
+                        const std::vector<double>& size, double bound) {
+    double most = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const double off = std::abs(static_cast<double>(a[i]) - b[i]);
+      if (!(off <= bound * size[i] * most)) most = off / (bound * size[i]);  // a NaN stays
+    }
+    return most;
+  };
+  const auto chain = [](index_t channels) {
+    return static_cast<double>(9 * channels + 2) * 0x1p-24;
+  };
+  return {worst(actual.output, exact.output, sizes.output, chain(p.group_inputs)),
+          worst(actual.input_grad, exact.input_grad, sizes.input_grad, chain(p.group_outputs)),
+          worst(actual.weight_grad, exact.weight_grad, sizes.weight_grad, 387 * 0x1p-24),
+          worst(actual.bias_grad, exact.bias_grad, sizes.bias_grad, 0x1p-23)};
+}
+
+/// Every instruction set against the exact results, and AVX-512 bit by bit against AVX2.
+void check_problem(const grouped_problem& p) {
+  INFO(p.name());
+  grouped_results<float> wide;
+  bool has_wide = false;
+  for_each_isa([&](isa set) {
+    const auto actual = p.run();
+    CHECK(errors_of(p, actual).worst() <= 1);
+    if (set == isa::baseline) return;
+    if (has_wide) CHECK(have_same_bits(actual, wide));
+    wide = actual;
+    has_wide = true;
+  });
+}
+
+/// Groups x input channels x output channels of a group: all kinds.
+const std::vector<std::vector<index_t>> all_groups = {
+    {1, 4, 4},  {4, 4, 4},   {7, 4, 4},   {2, 8, 8},   {5, 8, 8},   {1, 1, 1},  {1, 3, 18},
+    {1, 35, 2}, {3, 16, 16}, {2, 32, 16}, {2, 16, 48}, {1, 17, 33}, {2, 32, 32}};
+
+grouped_problem problem_of(const std::vector<index_t>& groups, index_t images, index_t height,
+                           index_t width, index_t stride) {
+  return {images, height, width, groups[0], groups[1], groups[2], stride};
+}
+
+}  // namespace
+
+TEST_CASE("grouped convolution: kinds of groups, heights and widths, in all layouts") {
+  std::uint64_t seed = 0;
+  for (const auto& groups : all_groups)
+    for (const index_t stride : {1, 2})
+      for (index_t width = 1; width <= 26; width += under_sanitizer ? 5 : 1) {
+        grouped_problem p = problem_of(groups, 1 + width % 2, 1 + (5 * width) % 11, width, stride);
+        p.has_bias = width % 3 != 0;
+        p.input_layout = width % 2 == 0 ? nhwc : nchw;
+        p.output_layout = width % 4 < 2 ? nhwc : nchw;
+        p.weight_layout = width % 8 < 4 ? nhwc : nchw;
+        p.make(++seed);
+        check_problem(p);
+      }
+}
+
+TEST_CASE("grouped convolution: several tiles and parts") {
+  for (const auto& groups : all_groups)
+    for (const index_t stride : {1, 2}) {
+      grouped_problem p = problem_of(groups, 2, 19, 107, stride);
+      p.make(static_cast<std::uint64_t>(groups[1]));
+      check_problem(p);
+    }
+  // So many channels that tiles are smaller.
+  for (const index_t stride : {1, 2}) {
+    grouped_problem p = problem_of({1, 530, 20}, 1, 9, 21, stride);
+    p.make(3);
+    check_problem(p);
+    std::swap(p.group_inputs, p.group_outputs);
+    p.make(4);
+    check_problem(p);
+  }
+}
+
+TEST_CASE("grouped convolution: channels from 1 to 40 in one group") {
+  for (index_t channels = 1; channels <= 40; channels += under_sanitizer ? 7 : 1) {
+    grouped_problem p = problem_of({1, channels, 41 - channels}, 1, 5, 6, 1 + channels % 2);
+    p.make(static_cast<std::uint64_t>(channels));
+    for (const feature_layout layout : {nchw, nhwc}) {
+      p.input_layout = p.output_layout = p.weight_layout = layout;
+      check_problem(p);
+    }
+  }
+}
+
+TEST_CASE("grouped convolution: all layouts give the same bits") {
+  for (const auto& groups : all_groups)
+    for (const index_t stride : {1, 2}) {
+      grouped_problem p = problem_of(groups, 2, 7, 19, stride);
+      p.make(5);
+      for_each_isa([&](isa) {
+        p.input_layout = p.output_layout = p.weight_layout = nchw;
+        const auto expected = p.run();
+        for (const feature_layout input : {nchw, nhwc})
+          for (const feature_layout output : {nchw, nhwc})
+            for (const feature_layout weights : {nchw, nhwc}) {
+              p.input_layout = input;
+              p.output_layout = output;
+              p.weight_layout = weights;
+              CHECK(have_same_bits(p.run(), expected));
+            }
+      });
+    }
+}
+
+TEST_CASE("grouped convolution: the same bits on any number of threads") {
+  for (const auto& groups : all_groups)
+    for (const feature_layout layout : {nchw, nhwc}) {
+      grouped_problem p = problem_of(groups, 2, 33, 50, layout == nchw ? 1 : 2);
+      p.input_layout = p.output_layout = layout;
+      p.make(6);
+      const auto expected = p.run();
+      p.policy = threading::parallel;
+      for (const int threads : {1, 2, 3, 7}) {
+        tbb::task_arena arena(threads);
+        arena.execute([&] { CHECK(have_same_bits(p.run(), expected)); });
+      }
+      const auto backwards = [](index_t count, const task& work) {
+        for (index_t i = count; i-- > 0;) work(i);
+      };
+      for (const int threads : {5, 28, 128, 1000}) {
+        p.policy = threading::on(backwards, threads);
+        CHECK(have_same_bits(p.run(), expected));
+      }
+    }
+}
+
+TEST_CASE("grouped convolution: attacks do not break the error bounds") {
+  // Hill climbing over the numbers' last bits, signs and magnitudes, for each result on its own.
+  struct attacked {
+    const char* name;
+    double grouped_errors::*error;
+  };
+  const attacked results[] = {{"output", &grouped_errors::output},
+                              {"input gradient", &grouped_errors::input_grad},
+                              {"weight gradient", &grouped_errors::weight_grad},
+                              {"bias gradient", &grouped_errors::bias_grad}};
+  for (const auto& groups : {std::vector<index_t>{2, 4, 4}, std::vector<index_t>{1, 1, 1}})
+    for (const attacked& result : results) {
+      CAPTURE(result.name);
+      random_generator random(11);
+      grouped_problem p = problem_of(groups, 1, 3, 5, 1);
+      p.make(8);
+      double worst = errors_of(p, p.run()).*result.error;
+      for (int step = 0; step < (under_sanitizer ? 50 : 600); ++step) {
+        grouped_problem q = p;
+        for (std::vector<float>* values : {&q.input, &q.weights, &q.bias, &q.upstream}) {
+          float& v = (*values)[static_cast<std::size_t>(
+              random.below(static_cast<index_t>(values->size())))];
+          v = static_cast<float>(static_cast<double>(v) *
+                                 (random.chance(0.2) ? -1 : random.uniform(0.5, 2)));
+        }
+        const double error = errors_of(q, q.run()).*result.error;
+        if (!(error > worst)) continue;
+        worst = error;
+        p = q;
+      }
+      CHECK(worst > 0);
+      CHECK(worst <= 1);
+    }
+}
+
+TEST_CASE("grouped convolution: NaN and infinity affect the documented results, and no others") {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const auto& groups : {std::vector<index_t>{3, 4, 4}, std::vector<index_t>{2, 8, 8},
+                             std::vector<index_t>{2, 16, 32}, std::vector<index_t>{1, 5, 3}})
+    for (const index_t stride : {1, 2})
+      for (const index_t at_x : {0, 7, 16, 17, 20}) {
+        grouped_problem p = problem_of(groups, 2, 5, 21, stride);
+        p.input_layout = at_x % 2 == 0 ? nhwc : nchw;
+        p.make(9);
+        INFO(p.name());
+        const index_t at_y = at_x % 5, special_group = p.groups - 1;
+        const float special = at_x % 3 == 0 ? nan : infinity;
+        for_each_isa([&](isa) {
+          const auto before = p.run();
+          /// Checks the results that affected(n, channel, y, x) names, and that others stay.
+          const auto check = [](const std::vector<float>& was, const std::vector<float>& is,
+                                const feature_view<const float>& like, const auto& affected) {
+            for (index_t i = 0; i < like.size(); ++i) {
+              const index_t x = i % like.width(), y = i / like.width() % like.height();
+              const index_t c = i / like.width() / like.height() % like.channels();
+              const index_t n = i / like.width() / like.height() / like.channels();
+              const auto at = static_cast<std::size_t>(i);
+              const bool stays = same_bits(&was[at], &is[at], 1);
+              CHECK(affected(n, c, y, x) != stays);
+              if (affected(n, c, y, x)) CHECK(!std::isfinite(is[at]));
+            }
+          };
+          // An input: the outputs that read it, and the weights that multiply it.
+          const auto reads = [&](index_t of, index_t at) {
+            return std::abs(of * p.stride - at) <= 1;
+          };
+          grouped_problem q = p;
+          const index_t input = p.inputs() - 1, output = p.outputs() - 1;
+          q.in(q.input.data(), nchw)
+              .data()[((p.inputs() + input) * p.height + at_y) * p.width + at_x] = special;
+          auto after = q.run();
+          check(before.output, after.output, p.out(p.upstream.data(), nchw),
+                [&](index_t n, index_t k, index_t y, index_t x) {
+                  return n == 1 && k / p.group_outputs == special_group && reads(y, at_y) &&
+                         reads(x, at_x);
+                });
+          CHECK(same_bits(after.input_grad, before.input_grad));
+          for (std::size_t i = 0; i < after.weight_grad.size(); ++i) {
+            const index_t pair = static_cast<index_t>(i) / 9;
+            const bool may_change = pair % p.group_inputs == p.group_inputs - 1 &&
+                                    pair / p.group_inputs / p.group_outputs == special_group;
+            if (!may_change) CHECK(same_bits(&before.weight_grad[i], &after.weight_grad[i], 1));
+          }
+          // An upstream gradient: the gradients of the inputs that its output reads.
+          q = p;
+          const index_t y = at_y / stride, x = at_x / stride;
+          q.upstream[static_cast<std::size_t>(
+              ((p.outputs() + output) * p.output_height() + y) * p.output_width() + x)] = special;
+          after = q.run();
+          check(before.input_grad, after.input_grad, p.in(p.input.data(), nchw),
+                [&](index_t n, index_t c, index_t row, index_t column) {
+                  return n == 1 && c / p.group_inputs == special_group && reads(y, row) &&
+                         reads(x, column);
+                });
+          for (std::size_t i = 0; i < after.weight_grad.size(); ++i) {
+            const bool is_of_output = static_cast<index_t>(i) / 9 / p.group_inputs == output;
+            if (is_of_output) CHECK(!std::isfinite(after.weight_grad[i]));
+            if (!is_of_output) CHECK(same_bits(&before.weight_grad[i], &after.weight_grad[i], 1));
+          }
+          // A weight: its output channel, and the gradient of its input channel.
+          q = p;
+          q.weights[static_cast<std::size_t>(output * p.group_inputs * 9 + 4)] = special;
+          after = q.run();
+          check(before.output, after.output, p.out(p.upstream.data(), nchw),
+                [&](index_t, index_t k, index_t, index_t) { return k == output; });
+        });
+      }
+}
+
+TEST_CASE("grouped convolution: empty maps and channels") {
+  for (const std::vector<index_t>& shape :
+       {std::vector<index_t>{0, 3, 4}, std::vector<index_t>{1, 0, 4},
+        std::vector<index_t>{2, 3, 0}}) {
+    grouped_problem p = problem_of({2, 4, 4}, shape[0], shape[1], shape[2], 2);
+    p.make(1);
+    for_each_isa([&](isa) {
+      const auto r = p.run();
+      for (const float g : r.weight_grad) CHECK(g == 0);
+      for (const float g : r.bias_grad) CHECK(g == 0);
+    });
+  }
+  // Without inputs, outputs are the bias, and the bias has a gradient.
+  grouped_problem p = problem_of({1, 0, 3}, 1, 2, 5, 1);
+  p.make(2);
+  check_problem(p);
+  p = problem_of({1, 3, 0}, 1, 2, 5, 1);
+  p.make(2);
+  check_problem(p);
+}
+
+TEST_CASE("grouped convolution: the workspace is as small as documented") {
+  const auto loop = [](index_t count, const task& work) {
+    for (index_t i = 0; i < count; ++i) work(i);
+  };
+  const std::size_t mib = std::size_t{1024} * 1024;
+  for (const auto& groups : {std::vector<index_t>{32, 4, 4}, std::vector<index_t>{3, 32, 48},
+                             std::vector<index_t>{1, 592, 16}, std::vector<index_t>{1, 3, 20}})
+    for (const index_t stride : {1, 2})
+      for (const int threads : {1, 3}) {
+        grouped_problem p = problem_of(groups, 1, 40, 100, stride);
+        p.make(1);
+        const auto up16 = [](index_t n) { return static_cast<std::size_t>((n + 15) / 16 * 16); };
+        const std::size_t weights = 4 * 9 *
+                                    std::max(up16(p.outputs()) * up16(p.group_inputs),
+                                             up16(p.inputs()) * up16(p.group_outputs));
+        const threading policy = threading::on(loop, threads);
+        grouped_conv3x3_workspace forward, backward, weight_grad;
+        const auto bytes = [](grouped_conv3x3_workspace& workspace) {
+          const auto& buffers = detail::workspace_access::buffers(workspace);
+          return 64 * (buffers.weights.capacity() + buffers.sums.capacity() +
+                       buffers.scratch.capacity());
+        };
+        const auto x = p.in<const float>(p.input.data(), nchw);
+        const auto gy = p.out<const float>(p.upstream.data(), nchw);
+        const auto w = p.kernel<const float>(p.weights.data(), nchw);
+        std::vector<float> y(p.upstream.size()), gx(p.input.size()), gw(p.weights.size());
+        grouped_conv3x3(x, w, {}, p.out(y.data(), nchw), p.params(), forward, policy);
+        grouped_conv3x3_input_grad(gy, w, p.in(gx.data(), nchw), p.params(), backward, policy);
+        grouped_conv3x3_weight_grad(x, gy, p.kernel(gw.data(), nchw), {}, p.params(), weight_grad,
+                                    policy);
+        const std::size_t scratch = static_cast<std::size_t>(threads) * mib / 2;
+        CHECK(bytes(forward) <= weights + scratch);
+        CHECK(bytes(backward) <= weights + scratch);
+        CHECK(bytes(weight_grad) <= 2 * weights + scratch + mib * 12 / 10);
+      }
+}
+
+TEST_CASE("grouped convolution: errors name what is wrong, and nothing is written") {
+  std::vector<float> x(4096, 1), w(4096, 1), b(64, 1), y(4096, 7), gx(4096, 7), gw(4096, 7),
+      gb(64, 7);
+  grouped_conv3x3_workspace workspace;
+  const auto view = [](auto& data, index_t n, index_t c, index_t height, index_t width) {
+    return feature_view<float>(data.data(), n, c, height, width, nchw);
+  };
+  grouped_conv3x3_params two;
+  two.groups = 2;
+  const auto rejects = [&](const auto& call, const std::string& text) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(text.c_str()), std::invalid_argument);
+    for (const auto* values : {&y, &gx, &gw, &gb})
+      for (const float v : *values) CHECK(v == 7);
+  };
+  const auto forward = [&](feature_view<float> input, feature_view<float> weights,
+                           feature_view<float> output, const grouped_conv3x3_params& params,
+                           index_t bias = 0) {
+    return [=, &b, &workspace] {
+      grouped_conv3x3(input, weights, vector_view<const float>(b.data(), bias), output, params,
+                      workspace);
+    };
+  };
+  const auto input = view(x, 1, 8, 3, 5), weights = view(w, 8, 4, 3, 3),
+             output = view(y, 1, 8, 3, 5);
+  const auto with = [&](index_t groups, index_t stride) {
+    grouped_conv3x3_params params;
+    params.groups = groups;
+    params.stride = stride;
+    return params;
+  };
+  rejects(forward(input, weights, output, with(0, 1)),
+          "vecdet::grouped_conv3x3: params.groups is 0, expected 1 or more");
+  rejects(forward(input, weights, output, with(2, 3)), "params.stride is 3, expected 1 or 2");
+  rejects(forward(input, view(w, 7, 4, 3, 3), output, two),
+          "weights.images() is 7, expected a multiple of params.groups");
+  rejects(forward(view(x, 1, 7, 3, 5), weights, output, two),
+          "input.channels() is 7, expected a multiple of params.groups");
+  rejects(forward(input, view(w, 8, 3, 3, 3), output, two),
+          "weights.channels() is 3, expected 4, the input's channels of a group");
+  rejects(forward(input, view(w, 8, 4, 2, 3), output, two), "weights.height() is 2, expected 3");
+  rejects(forward(input, view(w, 8, 4, 3, 1), output, two), "weights.width() is 1, expected 3");
+  rejects(forward(view(x, 1, 4, 3, 5), view(w, 4, 2, 3, 3), view(y, 1, 4, 3, 5), two),
+          "params.groups is 2, expected 1, or groups with 4 or 8 input and output channels");
+  rejects(forward(input, weights, view(y, 2, 8, 3, 5), two),
+          "output.images() is 2, expected 1, as of the input");
+  rejects(forward(input, weights, view(y, 1, 9, 3, 5), two), "output.channels() is 9, expected 8");
+  rejects(forward(input, weights, view(y, 1, 8, 3, 5), with(2, 2)),
+          "output.height() is 3, expected 2");
+  rejects(forward(input, weights, view(y, 1, 8, 2, 5), with(2, 2)),
+          "output.width() is 5, expected 3");
+  rejects(forward(input, weights, output, two, 7),
+          "bias.size() is 7, expected 0 or 8, the number of output channels of the weights");
+  rejects(forward(view(y, 1, 8, 3, 5), weights, output, two),
+          "output is in the memory of input, expected separate memory");
+  rejects(forward(input, view(y, 8, 4, 3, 3), output, two), "output is in the memory of weights");
+  rejects(
+      [&] {
+        grouped_conv3x3(input, weights, vector_view<const float>(y.data(), 8), output, two,
+                        workspace);
+      },
+      "output is in the memory of bias");
+  rejects(
+      [&] {
+        grouped_conv3x3_input_grad(view(x, 1, 8, 3, 4), weights, view(gx, 1, 8, 3, 5), two,
+                                   workspace);
+      },
+      "vecdet::grouped_conv3x3_input_grad: upstream.width() is 4, expected 5");
+  rejects(
+      [&] {
+        grouped_conv3x3_input_grad(view(gx, 1, 8, 3, 5), weights, view(gx, 1, 8, 3, 5), two,
+                                   workspace);
+      },
+      "grad is in the memory of upstream");
+  rejects(
+      [&] {
+        grouped_conv3x3_input_grad(input, view(gx, 8, 4, 3, 3), view(gx, 1, 8, 3, 5), two,
+                                   workspace);
+      },
+      "grad is in the memory of weights");
+  const auto weight_grad = [&](feature_view<float> in, feature_view<float> up,
+                               feature_view<float> to, vector_view<float> bias) {
+    return [=, &workspace] { grouped_conv3x3_weight_grad(in, up, to, bias, two, workspace); };
+  };
+  const auto to = view(gw, 8, 4, 3, 3);
+  const vector_view<float> none, all(gb.data(), 8);
+  rejects(weight_grad(input, input, view(gw, 8, 2, 3, 3), none),
+          "vecdet::grouped_conv3x3_weight_grad: weight_grad.channels() is 2, expected 4");
+  rejects(weight_grad(input, input, to, vector_view<float>(gb.data(), 3)),
+          "bias_grad.size() is 3, expected 0 or 8");
+  rejects(weight_grad(view(gw, 1, 8, 3, 5), input, to, none),
+          "weight_grad is in the memory of input");
+  rejects(weight_grad(input, view(gw, 1, 8, 3, 5), to, none),
+          "weight_grad is in the memory of upstream");
+  rejects(weight_grad(view(gb, 1, 8, 1, 1), view(x, 1, 8, 1, 1), to, all),
+          "bias_grad is in the memory of input");
+  rejects(weight_grad(view(x, 1, 8, 1, 1), view(gb, 1, 8, 1, 1), to, all),
+          "bias_grad is in the memory of upstream");
+  rejects(weight_grad(input, input, to, vector_view<float>(gw.data(), 8)),
+          "weight_grad is in the memory of bias_grad");
+}
