@@ -331,7 +331,7 @@ call_set make(memory& at, const problem& p) {
 template <class T>
 std::string type_name() {
   if constexpr (std::is_integral<T>::value)
-    return sizeof(T) == 4 ? "i32" : "i64";
+    return std::is_unsigned<T>::value ? "u32" : sizeof(T) == 4 ? "i32" : "i64";
   else
     return dtype_name<T>();
 }
