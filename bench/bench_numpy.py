@@ -86,6 +86,20 @@ def problems():
         for form in ("loss", "loss_and_grad"):
             name = f"{kind}_{form}"
             scored[name] = (lambda f=getattr(v, name): f(logits, labels, scores, reduction="sum"))
+    runs = v.encode_masks(np.ones((2, 8, 8), bool))
+    strings, corners_64 = v.run_lengths_to_strings(runs), boxes.astype(np.float64)
+    run_lengths = {
+        "encode_masks": lambda: v.encode_masks(image.transpose(2, 0, 1)),
+        "decode_masks": lambda: v.decode_masks(runs),
+        "mask_areas": lambda: v.mask_areas(runs),
+        "mask_boxes": lambda: v.mask_boxes(runs),
+        "mask_iou": lambda: v.mask_iou(runs, runs),
+        "merge_masks": lambda: v.merge_masks(runs),
+        "run_lengths_to_strings": lambda: v.run_lengths_to_strings(runs),
+        "run_lengths_from_strings": lambda: v.run_lengths_from_strings(strings, (8, 8)),
+        "run_lengths_from_polygons": lambda: v.run_lengths_from_polygons(corners_64[:, [0, 1, 2, 1, 2, 3]],
+                                                                         (16, 16)),
+        "run_lengths_from_boxes": lambda: v.run_lengths_from_boxes(corners_64, (16, 16))}
     slices = {}
     for name in public(v.sahi, "sahi"):
         slices[name] = (lambda f=getattr(v.sahi, name[5:]): f(predictions))
@@ -158,6 +172,7 @@ def problems():
         "ctc_beams": lambda: v.ctc_beams(steps),
         "masks_from_prototypes": lambda: v.masks_from_prototypes(features[0], logits, boxes,
                                                                  (16, 16)),
+        **run_lengths,
         "paste_masks": lambda: v.paste_masks(logits.reshape(8, 2, 2), boxes, (16, 16)),
         "ctc_greedy": lambda: v.ctc_greedy(steps),
         "distribution_focal_loss": lambda: v.distribution_focal_loss(rows, places, "sum"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads arrays written by numpy.save: little-endian, C order, with the requested element type.
+// Truth values are read as bytes.
 #pragma once
 
 #include <vecdet/views.hpp>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -95,7 +97,8 @@ npy_array<T> parse_npy(const std::string& bytes) {
   const std::string header = bytes.substr(begin, length);
 
   const std::string descr = npy_field(header, "descr");
-  if (descr != "'" + npy_descr<T>() + "'")
+  const bool is_truth = std::is_same<T, std::uint8_t>::value && descr == "'|b1'";
+  if (descr != "'" + npy_descr<T>() + "'" && !is_truth)
     throw std::runtime_error("elements are " + descr + ", wanted " + npy_descr<T>());
   if (npy_field(header, "fortran_order") != "False") throw std::runtime_error("not in C order");
 

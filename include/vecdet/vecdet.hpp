@@ -65,6 +65,8 @@
 #include <vecdet/roi_align.hpp>
 #include <vecdet/rotated_boxes.hpp>
 #include <vecdet/rotated_nms.hpp>
+#include <vecdet/run_lengths.hpp>
+#include <vecdet/run_lengths_view.hpp>
 #include <vecdet/sequences_view.hpp>
 #include <vecdet/set_class_loss.hpp>
 #include <vecdet/set_loss.hpp>

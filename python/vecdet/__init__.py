@@ -37,7 +37,7 @@ except ImportError as error:
                       "apt install python3-numpy on Debian and Ubuntu") from error
 
 from . import (_boxes, _detections, _features, _losses, _masks, _nms, _quantised, _queries,
-               _rotated, _sequences, _settings, _targets, profile)
+               _rotated, _run_lengths, _sequences, _settings, _targets, profile)
 from ._boxes import *
 from ._detections import *
 from ._features import *
@@ -47,6 +47,7 @@ from ._nms import *
 from ._quantised import *
 from ._queries import *
 from ._rotated import *
+from ._run_lengths import *
 from ._sequences import *
 from ._settings import *
 from ._targets import *
@@ -57,7 +58,8 @@ __version__: str = _library.vecdet_version().decode()
 if not _typing.TYPE_CHECKING:
     def __getattr__(name):
         """Called for names that are not there, such as a module that is not imported yet."""
-        hint = f": import vecdet.{name}" if name in ("gate", "sahi", "supervision", "torch") else ""
+        modules = "gate", "pycocotools", "sahi", "supervision", "torch"
+        hint = f": import vecdet.{name}" if name in modules else ""
         raise AttributeError(f"module 'vecdet' has no attribute '{name}'{hint}")
 
 # Each module lists its functions.
@@ -71,6 +73,7 @@ __all__ += _nms.__all__
 __all__ += _quantised.__all__
 __all__ += _queries.__all__
 __all__ += _rotated.__all__
+__all__ += _run_lengths.__all__
 __all__ += _sequences.__all__
 __all__ += _settings.__all__
 __all__ += _targets.__all__

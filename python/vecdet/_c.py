@@ -28,6 +28,7 @@ CONV3X3_FORWARD, CONV3X3_INPUT_GRAD = range(2)
 F4X4, F2X2 = range(2)
 MASK_PIXELS_BITS, MASK_PIXELS_BYTES = range(2)
 MASK_RULE_NATIVE, MASK_RULE_UPSAMPLED, MASK_RULE_CROPPED = range(3)
+MASK_MERGING_ANY, MASK_MERGING_EVERY = range(2)
 NMS_CORNERS, NMS_ANY_CORNERS, NMS_CENTRE = range(3)
 NMS_PLAIN, NMS_POSITIVE_AREA, NMS_SMALLER_AREA, NMS_JACCARD = range(4)
 NMS_BY_SCORE, NMS_BY_INDEX, NMS_BY_IMAGE, NMS_BY_IMAGE_AND_CLASS = range(4)
@@ -56,6 +57,7 @@ conv3x3_use = ("forward", "input_grad")
 conv3x3_tile = ("f4x4", "f2x2")
 mask_pixels = ("bits", "bytes")
 mask_rule = ("native", "upsampled", "cropped")
+mask_merging = ("any", "every")
 nms_format = ("corners", "any_corners", "centre")
 nms_overlap = ("plain", "positive_area", "smaller_area", "jaccard")
 nms_order = ("score", "index", "image_score", "image_class_score")
@@ -357,6 +359,26 @@ class masks(Structure):
         ("offsets", c_void_p),
         ("pixels", c_void_p),
         ("kind", c_int),
+    ]
+
+
+class run_lengths(Structure):
+    _fields_ = [
+        ("count", c_int64),
+        ("sizes", c_void_p),
+        ("offsets", c_void_p),
+        ("counts", c_void_p),
+    ]
+
+
+class byte_pictures(Structure):
+    _fields_ = [
+        ("count", c_int64),
+        ("height", c_int64),
+        ("width", c_int64),
+        ("stride", c_int64),
+        ("row_stride", c_int64),
+        ("column_stride", c_int64),
     ]
 
 
@@ -809,6 +831,30 @@ FUNCTIONS = {
     "vecdet_paste_masks": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p,
         c_int64, c_void_p, c_void_p, c_void_p]),
+    "vecdet_encode_masks": (c_int, [
+        c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
+    "vecdet_encode_pictures": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_decode_masks": (c_int, [
+        c_void_p, c_int, c_void_p, c_void_p]),
+    "vecdet_decode_pictures": (c_int, [
+        c_void_p, c_void_p, c_void_p]),
+    "vecdet_mask_areas": (c_int, [
+        c_void_p, c_void_p]),
+    "vecdet_mask_boxes": (c_int, [
+        c_void_p, c_void_p]),
+    "vecdet_mask_iou": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_merge_masks": (c_int, [
+        c_void_p, c_int, c_void_p, c_void_p]),
+    "vecdet_run_lengths_to_strings": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_run_lengths_from_strings": (c_int, [
+        c_char_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
+    "vecdet_run_lengths_from_polygons": (c_int, [
+        c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+    "vecdet_run_lengths_from_boxes": (c_int, [
+        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
     "vecdet_nms_params_default": (nms_params, []),
     "vecdet_nms_params_torchvision": (nms_params, [
         c_double]),

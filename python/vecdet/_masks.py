@@ -67,13 +67,20 @@ class _Workspace(threading.local):
 
 
 _workspace = _Workspace()
+
+
+def workspace() -> Handle:
+    """The calling thread's workspace."""
+    return _workspace.handle
+
+
 _masks_from_prototypes = library.vecdet_masks_from_prototypes
 _masks_params = params_of(_c.prototype_masks_params)
 _paste_masks = library.vecdet_paste_masks
 _paste_params = params_of(_c.paste_masks_params)
 
 
-def _copied(found: Any) -> Masks:
+def copied_masks(found: Any) -> Masks:
     """The masks in memory of their own."""
     def array(start: int | None, shape: Any, dtype: Any) -> Any:
         own = empty(shape, dtype)
@@ -86,7 +93,7 @@ def _copied(found: Any) -> Masks:
                  array(found.pixels, offsets.item(found.count), uint8), mask_pixels[found.kind])
 
 
-def _pictures(function: str, size: Any) -> tuple[bytes, int]:
+def pictures_of(function: str, size: Any) -> tuple[bytes, int]:
     """The size of each picture, and their number."""
     if len(shape_of(size)) == 2:
         return grid_sizes_of(function, size, "size", "image")
@@ -139,7 +146,7 @@ def masks_from_prototypes(
     offsets = None
     if image_offsets is not None:
         offsets = integers(function, "image_offsets", image_offsets, images + 1)
-    sizes, size_count = _pictures(function, size)
+    sizes, size_count = pictures_of(function, size)
     params = _masks_params(
         function, choice(mask_rule, function, "rule", rule),
         choice(mask_pixels, function, "pixels", pixels))
@@ -147,8 +154,8 @@ def masks_from_prototypes(
     check(_masks_from_prototypes(
         TYPES[maps.dtype], address(maps), images, count, height, width, address(rows), count,
         address(corners), len(corners), optional(offsets), sizes, size_count, params,
-        _workspace.handle.address, byref(found)), function)
-    return _copied(found)
+        workspace().address, byref(found)), function)
+    return copied_masks(found)
 
 
 # Keywords of paste_masks_params
@@ -191,11 +198,11 @@ def paste_masks(
         images = offsets.size - 1
         if offsets.ndim != 1 or images < 0:
             raise wrong_shape(function, "image_offsets", offsets, "[images + 1]")
-    sizes, size_count = _pictures(function, size)
+    sizes, size_count = pictures_of(function, size)
     params = _paste_params(function, threshold, choice(mask_pixels, function, "pixels", pixels))
     found = _c.masks()
     check(_paste_masks(
         TYPES[own.dtype], address(own), *own.shape[-2:], address(corners), len(corners),
-        optional(offsets), images, sizes, size_count, params, _workspace.handle.address,
+        optional(offsets), images, sizes, size_count, params, workspace().address,
         byref(found)), function)
-    return _copied(found)
+    return copied_masks(found)

@@ -299,6 +299,52 @@ static void test_losses(void) {
   CHECK(masks.pixels[1] == 4 && masks.pixels[2] == 14 && masks.pixels[4] == 0);
   FAILS("masks is null", vecdet_paste_masks(VECDET_FLOAT32, own_map, 1, 1, of_map, 1, NULL, 1,
                                             &small, 1, NULL, of_masks, NULL));
+  vecdet_run_lengths runs, strings_runs, merged;
+  SUCCEEDS(vecdet_encode_masks(&masks, &small, 1, of_masks, &runs));
+  CHECK(runs.count == 1 && runs.sizes[0].height == 5 && runs.offsets[1] == 7);
+  CHECK(runs.counts[0] == 7 && runs.counts[1] == 1 && runs.counts[3] == 3);
+  int64_t pixel_count, corners[4];
+  SUCCEEDS(vecdet_mask_areas(&runs, &pixel_count));
+  SUCCEEDS(vecdet_mask_boxes(&runs, corners));
+  CHECK(pixel_count == 5 && corners[0] == 1 && corners[3] == 4);
+  const char* run_text;
+  const int64_t* run_offsets;
+  SUCCEEDS(vecdet_run_lengths_to_strings(&runs, of_masks, &run_text, &run_offsets));
+  CHECK(run_offsets[1] == 7 && run_text[0] == '7' && run_text[1] == '1');
+  vecdet_workspace* const of_strings = vecdet_workspace_create();
+  SUCCEEDS(vecdet_run_lengths_from_strings(run_text, run_offsets, &small, 1, of_strings,
+                                           &strings_runs));
+  CHECK(strings_runs.offsets[1] == 7 && strings_runs.counts[6] == 7);
+  FAILS("the sum of the counts of strings[0] is 25, expected 16",
+        vecdet_run_lengths_from_strings(run_text, run_offsets, &(vecdet_grid_size){4, 4}, 1,
+                                        of_strings, &strings_runs));
+  double overlap = 0;
+  const uint8_t crowd = 1;
+  SUCCEEDS(vecdet_mask_iou(&runs, &strings_runs, &crowd, NULL, &overlap));
+  CHECK(near(overlap, 1));
+  uint8_t decoded_pixels[25];
+  const vecdet_byte_pictures pictures = {1, 5, 5, 25, 5, 1};
+  SUCCEEDS(vecdet_decode_pictures(&runs, &pictures, decoded_pixels));
+  CHECK(decoded_pixels[7] == 1 && decoded_pixels[6] == 0 && decoded_pixels[13] == 1);
+  SUCCEEDS(vecdet_encode_pictures(&pictures, decoded_pixels, of_masks, &runs));
+  CHECK(runs.offsets[1] == 7 && runs.counts[6] == 7);
+  SUCCEEDS(vecdet_decode_masks(&runs, VECDET_MASK_PIXELS_BITS, of_strings, &masks));
+  CHECK(masks.boxes[3] == 5 && masks.offsets[1] == 5 && masks.pixels[2] == 14);
+  SUCCEEDS(vecdet_merge_masks(&runs, VECDET_MASK_MERGING_EVERY, of_strings, &merged));
+  CHECK(merged.count == 1 && merged.offsets[1] == 7);
+  FAILS("merging is 2, expected one of the enumerators",
+        vecdet_merge_masks(&runs, (vecdet_mask_merging)2, of_strings, &merged));
+  const double polygon[] = {1, 1, 3, 1, 3, 3, 1, 3}, polygon_box[] = {1, 1, 3, 3};
+  const int64_t polygon_offsets[] = {0, 4};
+  SUCCEEDS(vecdet_run_lengths_from_polygons(polygon, polygon_offsets, 1, &small, 1, of_masks,
+                                            &runs));
+  CHECK(runs.offsets[1] == 5 && runs.counts[0] == 6 && runs.counts[1] == 2);
+  SUCCEEDS(vecdet_run_lengths_from_boxes(polygon_box, 1, &small, 1, of_masks, &runs));
+  CHECK(runs.offsets[1] == 5 && runs.counts[0] == 6 && runs.counts[1] == 2);
+  FAILS("runs.offsets is null",
+        vecdet_mask_areas(&(vecdet_run_lengths){1, &small, NULL, NULL}, &pixel_count));
+  FAILS("workspace is null", vecdet_run_lengths_from_boxes(polygon_box, 1, &small, 1, NULL, &runs));
+  vecdet_workspace_free(of_strings);
   vecdet_workspace_free(of_masks);
   const float bins[] = {0.5f, 1};
   SUCCEEDS(vecdet_distribution_focal_loss(logits, 2, 2, 2, bins, NULL, 1, &loss));

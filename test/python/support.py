@@ -67,6 +67,20 @@ class Remote:
 LEVELS, SSD_LEVELS = [(2, 4)], [(38, 38), (19, 19), (10, 10), (5, 5), (3, 3), (1, 1)]
 
 
+def run_length_calls():
+    runs = vecdet.RunLengths(np.array([[4, 5], [4, 5]]), np.array([0, 3, 4]),
+                             np.array([3, 4, 13, 20], np.uint32))
+    boxes = np.array([[1.0, 1, 3, 3]])
+    return {
+        "encode_masks": {"masks": np.ones((2, 4, 5), np.uint8)}, "decode_masks": {"runs": runs},
+        "mask_areas": {"runs": runs}, "mask_boxes": {"runs": runs},
+        "mask_iou": {"a": runs, "b": runs}, "merge_masks": {"runs": runs},
+        "run_lengths_to_strings": {"runs": runs},
+        "run_lengths_from_strings": {"strings": [b"13"], "size": (2, 2)},
+        "run_lengths_from_polygons": {"polygons": [boxes[0].repeat(2)], "size": (4, 4)},
+        "run_lengths_from_boxes": {"boxes": boxes, "size": (4, 4)}}
+
+
 def calls():
     """A call of each function of the package: its arguments without defaults."""
     boxes, others = some_boxes(8), some_boxes(8)
@@ -109,6 +123,7 @@ def calls():
         "ctc_greedy": {"inputs": bins}, "ctc_beams": {"inputs": bins},
         "masks_from_prototypes": {"prototypes": maps[0], "coefficients": logits, "boxes": boxes,
                                   "size": (16, 16)},
+        **run_length_calls(),
         "paste_masks": {"maps": np.full((8, 2, 2), 0.9), "boxes": boxes, "size": (16, 16)},
         "nms": {"boxes": boxes, "scores": scores, "iou_threshold": 0.5},
         "batched_nms": {"boxes": boxes, "scores": scores, "idxs": labels, "iou_threshold": 0.5},

@@ -135,6 +135,12 @@ typedef enum vecdet_mask_rule {
   VECDET_MASK_RULE_CROPPED  ///< cropped only (process_mask): masks have the size of the prototypes
 } vecdet_mask_rule;
 
+/// Which pixels merged masks have.
+typedef enum vecdet_mask_merging {
+  VECDET_MASK_MERGING_ANY,   ///< those of any mask: the union
+  VECDET_MASK_MERGING_EVERY  ///< those of every mask: the intersection
+} vecdet_mask_merging;
+
 /// The meaning of a box's four numbers.
 typedef enum vecdet_nms_format {
   VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered

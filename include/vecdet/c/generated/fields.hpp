@@ -288,6 +288,9 @@ struct fields_of<vecdet_paste_masks_params> {
 };
 
 template <>
+inline constexpr int enumerators<vecdet_mask_merging> = 2;
+
+template <>
 inline constexpr int enumerators<vecdet_nms_format> = 3;
 
 template <>

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masks and pictures to run lengths. Pixels that differ from the one before them begin a run. No
+// picture is transposed: between two rows, the bits that differ are changes of their columns, which
+// a counting sort brings into the order of columns.
+#pragma once
+
+#include <vecdet/detail/check.hpp>
+#include <vecdet/impl/byte_picture_checks.hpp>
+#include <vecdet/impl/check_offsets.hpp>
+#include <vecdet/impl/mask_checks.hpp>
+#include <vecdet/impl/run_lengths_checks.hpp>
+#include <vecdet/impl/workspace.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+#include <vecdet/run_lengths.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// Bits [64 k, 64 k + 64) of a line of `size` bits; 0 beyond its end. Nothing is read beyond the
+/// line's bytes.
+inline std::uint64_t line_word(const std::uint8_t* line, index_t size, index_t k) noexcept {
+  const index_t left = size - 64 * k;
+  std::uint64_t word = 0;
+  if (left >= 64) {
+    std::memcpy(&word, line + 8 * k, 8);
+  } else if (left > 0) {
+    std::memcpy(&word, line + 8 * k, static_cast<std::size_t>((left + 7) / 8));
+    word &= (std::uint64_t{1} << left) - 1;
+  }
+  return word;
+}
+
+inline index_t count_bits(std::uint64_t word) noexcept {
+  word -= (word >> 1) & 0x5555555555555555u;
+  word = (word & 0x3333333333333333u) + ((word >> 2) & 0x3333333333333333u);
+  word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+  return static_cast<index_t>((word * 0x0101010101010101u) >> 56);
+}
+
+/// Calls use(i) for each bit i of a word, ascending.
+template <class Use>
+void for_each_bit(std::uint64_t word, const Use& use) {
+  for (; word != 0; word &= word - 1) use(index_t{__builtin_ctzll(word)});
+}
+
+/// Writes `count` bytes, `stride` apart, as a line of bits: 1 for those that are not 0.
+inline void pack_line(const std::uint8_t* bytes, index_t stride, index_t count,
+                      std::uint8_t* line) noexcept {
+  constexpr std::uint64_t low = 0x7f7f7f7f7f7f7f7fu;
+  index_t i = 0;
+  for (; stride == 1 && i + 8 <= count; i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + i, 8);
+    const std::uint64_t ones = ((((word & low) + low) | word) & ~low) >> 7;
+    line[i / 8] = static_cast<std::uint8_t>((ones * 0x0102040810204080u) >> 56);
+  }
+  for (; i < count; i += 8) {
+    unsigned byte = 0;
+    for (index_t k = 0; k < std::min(count - i, index_t{8}); ++k)
+      byte |= static_cast<unsigned>(bytes[(i + k) * stride] != 0) << k;
+    line[i / 8] = static_cast<std::uint8_t>(byte);
+  }
+}
+
+/// The changes of a mask whose lines are rows: calls visit(word, x, y), where bit i of the word
+/// says whether pixel (x + i, y) differs from the one before it. Rows ascend, and words in a row.
+template <class Visit>
+void visit_rows(const encoded_mask& m, const Visit& visit) {
+  const index_t width = m.x2 - m.x1, rows = m.y2 - m.y1, words = (width + 63) / 64;
+  if (width == 0 || rows == 0) return;
+  const bool has_top = m.y1 == 0, has_bottom = m.y2 == m.picture.height;
+  const std::uint8_t* const bottom = m.bits + (rows - 1) * m.line_bytes;
+  if (has_top || has_bottom) {
+    // The pixel before the first of a column is the last of the column to its left. The column at
+    // the right of the rectangle begins after the rectangle's last one.
+    const index_t columns = std::min(width + 1, m.picture.width - m.x1);
+    std::uint64_t last = 0;
+    for (index_t k = 0; 64 * k < columns; ++k) {
+      const std::uint64_t first = has_top ? line_word(m.bits, width, k) : 0;
+      const std::uint64_t below = has_bottom ? line_word(bottom, width, k) : 0;
+      std::uint64_t changes = first ^ (below << 1 | last);
+      last = below >> 63;
+      if (columns - 64 * k < 64) changes &= (std::uint64_t{1} << (columns - 64 * k)) - 1;
+      visit(changes, m.x1 + 64 * k, index_t{0});
+    }
+  }
+  if (!has_top)
+    for (index_t k = 0; k < words; ++k) visit(line_word(m.bits, width, k), m.x1 + 64 * k, m.y1);
+  for (index_t y = 1; y < rows; ++y) {
+    const std::uint8_t* const row = m.bits + y * m.line_bytes;
+    const std::uint8_t* const above = row - m.line_bytes;
+    for (index_t k = 0; k < words; ++k)
+      visit(line_word(row, width, k) ^ line_word(above, width, k), m.x1 + 64 * k, m.y1 + y);
+  }
+  if (!has_bottom)
+    for (index_t k = 0; k < words; ++k) visit(line_word(bottom, width, k), m.x1 + 64 * k, m.y2);
+}
+
+/// The same for a picture whose lines are columns: columns ascend, and words in a column.
+template <class Visit>
+void visit_columns(const encoded_mask& m, const Visit& visit) {
+  std::uint64_t last = 0;
+  for (index_t x = 0; x < m.picture.width; ++x)
+    for (index_t k = 0; 64 * k < m.picture.height; ++k) {
+      const std::uint64_t word = line_word(m.bits + x * m.line_bytes, m.picture.height, k);
+      std::uint64_t changes = word ^ (word << 1 | last);
+      const index_t left = m.picture.height - 64 * k;
+      if (left < 64) changes &= (std::uint64_t{1} << left) - 1;
+      last = (word >> (std::min(left, index_t{64}) - 1)) & 1;
+      visit(changes, x, 64 * k);
+    }
+}
+
+/// A call of encode_masks whose arguments have been checked.
+class encode_masks_call {
+ public:
+  encode_masks_call(run_lengths_buffers& buffers, index_t count, bool has_columns)
+      : buffers_(buffers),
+        count_(count),
+        has_columns_(has_columns),
+        masks_(grown(buffers.masks, count)) {}
+
+  /// The masks, to be filled before run().
+  encoded_mask* masks() const noexcept { return masks_; }
+
+  /// @param pack pack(i) makes the bits of mask i if it has none
+  /// @param bytes of all pixels
+  template <class Pack>
+  run_lengths_view run(const Pack& pack, index_t bytes, threading policy) {
+    constexpr index_t least_cost = 1 << 16;  // bytes: some ten microseconds
+    const chunking chunks = chunks_of_cost(count_, bytes, least_cost);
+    index_t* const offsets = grown(buffers_.offsets, count_ + 1);
+    grid_size* const sizes = grown(buffers_.sizes, count_);
+    offsets[0] = 0;
+    for_each_chunk(policy, chunks, [&](index_t, index_t first, index_t last) {
+      for (index_t i = first; i < last; ++i) {
+        pack(i);
+        index_t changes = 0;
+        visit(masks_[i], [&](std::uint64_t word, index_t, index_t) {
+          if (word != 0) changes += count_bits(word);
+        });
+        offsets[i + 1] = changes + 1;
+      }
+    });
+    index_t most_columns = 0;
+    for (index_t i = 0; i < count_; ++i) {
+      offsets[i + 1] += offsets[i];
+      sizes[i] = masks_[i].picture;
+      most_columns = std::max(most_columns, masks_[i].x2 - masks_[i].x1 + 1);
+    }
+    std::uint32_t* const counts = grown(buffers_.counts, offsets[count_]);
+    slot_pool slots(std::min(usable_threads(policy), std::max(chunks.count, index_t{1})));
+    const index_t lines = has_columns_ ? 0 : lines_for<index_t>(most_columns);
+    cache_line* const scratch = grown_scratch(buffers_.scratch, slots.count() * lines);
+    for_each_chunk(policy, chunks, [&](index_t, index_t first, index_t last) {
+      const index_t slot = slots.take();
+      for (index_t i = first; i < last; ++i)
+        write(masks_[i], offsets[i + 1] - offsets[i], counts + offsets[i],
+              reinterpret_cast<index_t*>(scratch + slot * lines));
+      slots.give_back(slot);
+    });
+    return {{sizes, count_}, {offsets, count_ + 1}, {counts, offsets[count_]}};
+  }
+
+ private:
+  template <class Visit>
+  void visit(const encoded_mask& mask, const Visit& use) const {
+    if (has_columns_)
+      visit_columns(mask, use);
+    else
+      visit_rows(mask, use);
+  }
+
+  /// Writes the positions of all changes, and then their differences.
+  void write(const encoded_mask& mask, index_t size, std::uint32_t* counts,
+             index_t* columns) const {
+    const index_t height = mask.picture.height;
+    if (has_columns_) {
+      index_t written = 0;
+      visit_columns(mask, [&](std::uint64_t word, index_t x, index_t y) {
+        for_each_bit(word, [&](index_t bit) {
+          counts[written++] = static_cast<std::uint32_t>(x * height + y + bit);
+        });
+      });
+    } else if (size > 1) {
+      // First the number of changes of each column, then where the column's next one is written.
+      const index_t width = mask.x2 - mask.x1 + 1;
+      std::fill_n(columns, width, index_t{0});
+      visit_rows(mask, [&](std::uint64_t word, index_t x, index_t) {
+        for_each_bit(word, [&](index_t bit) { ++columns[x - mask.x1 + bit]; });
+      });
+      index_t next = 0;
+      for (index_t x = 0; x < width; ++x) {
+        const index_t own = columns[x];
+        columns[x] = next;
+        next += own;
+      }
+      visit_rows(mask, [&](std::uint64_t word, index_t x, index_t y) {
+        for_each_bit(word, [&](index_t bit) {
+          counts[columns[x - mask.x1 + bit]++] = static_cast<std::uint32_t>((x + bit) * height + y);
+        });
+      });
+    }
+    std::uint32_t before = 0;
+    for (index_t k = 0; k + 1 < size; ++k) {
+      const std::uint32_t position = counts[k];
+      counts[k] = position - before;
+      before = position;
+    }
+    counts[size - 1] = static_cast<std::uint32_t>(pixels_of(mask.picture)) - before;
+  }
+
+  run_lengths_buffers& buffers_;
+  index_t count_;
+  bool has_columns_;
+  encoded_mask* masks_;
+};
+
+/// Room for the packed bits of all masks.
+inline std::uint8_t* packed_bits(run_lengths_buffers& buffers, index_t bytes) {
+  return reinterpret_cast<std::uint8_t*>(
+      grown_scratch(buffers.packed, lines_for<std::uint8_t>(bytes)));
+}
+
+/// Checks the rectangles of masks in their pictures.
+inline void check_rectangles(const char* function, const masks_view& masks,
+                             const vector_view<const grid_size>& sizes) {
+  const index_t count = masks.size();
+  check(masks.kind == mask_pixels::bits || masks.kind == mask_pixels::bytes, function, "masks.kind",
+        static_cast<int>(masks.kind), "a mask_pixels");
+  check_run_pictures(function, sizes, count);
+  if (count == 0 && masks.offsets.empty()) return;
+  check_size(function, "masks.offsets.size()", masks.offsets.size(), count + 1,
+             "one more than there are masks");
+  check_offsets(function, "masks.offsets", masks.offsets, masks.pixels.size(),
+                "the number of bytes");
+  for (index_t i = 0; i < count; ++i) {
+    const grid_size& size = sizes[sizes.size() == 1 ? 0 : i];
+    const index_t* const box = masks.boxes[i];
+    const auto is_side = [](index_t from, index_t to, index_t most) {
+      return from >= 0 && from <= to && to <= most;
+    };
+    if (!is_side(box[0], box[2], size.width) || !is_side(box[1], box[3], size.height)) {
+      std::string text;
+      for (int k = 0; k < 4; ++k) text += (k > 0 ? " " : "") + std::to_string(box[k]);
+      throw_invalid_argument(function, element("masks.boxes", i), text,
+                             "a rectangle of whole pixels in the picture of " + size_text(size));
+    }
+    const index_t bytes = (box[3] - box[1]) * masks.row_bytes(i);
+    if (masks.offsets[i + 1] - masks.offsets[i] != bytes)
+      throw_invalid_argument(function, "the number of bytes of " + element("masks", i),
+                             masks.offsets[i + 1] - masks.offsets[i],
+                             std::to_string(bytes) + ", those of its rectangle");
+  }
+}
+
+}  // namespace detail
+
+inline run_lengths_view encode_masks(const masks_view& masks, vector_view<const grid_size> sizes,
+                                     run_lengths_workspace& workspace, threading policy) {
+  constexpr const char* function = "encode_masks";
+  detail::check_rectangles(function, masks, sizes);
+  const bool is_packed = masks.kind == mask_pixels::bits;
+  const index_t count = masks.size();
+  const profile::scope timing([&] {
+    return detail::run_lengths_problem(function, is_packed ? "bits" : "bytes", count,
+                                       detail::largest_of(sizes), masks.pixels.size(),
+                                       policy.threads());
+  });
+  auto& buffers = detail::workspace_access::buffers(workspace);
+  detail::encode_masks_call call(buffers, count, false);
+  index_t bytes = 0;
+  for (index_t i = 0; i < count; ++i) {
+    const index_t* const box = masks.boxes[i];
+    const index_t line_bytes = (box[2] - box[0] + 7) / 8;
+    call.masks()[i] = {
+        sizes[sizes.size() == 1 ? 0 : i], box[0], box[1], box[2], box[3], nullptr, line_bytes};
+    if (is_packed) call.masks()[i].bits = masks.pixels.data() + masks.offsets[i];
+    bytes += line_bytes * (box[3] - box[1]);
+  }
+  std::uint8_t* packed = is_packed ? nullptr : detail::packed_bits(buffers, bytes);
+  if (!is_packed)
+    for (index_t i = 0; i < count; ++i) {
+      const detail::encoded_mask& mask = call.masks()[i];
+      call.masks()[i].bits = packed;
+      packed += mask.line_bytes * (mask.y2 - mask.y1);
+    }
+  const auto pack = [&](index_t i) {
+    if (is_packed) return;
+    const detail::encoded_mask& mask = call.masks()[i];
+    const index_t width = mask.x2 - mask.x1;
+    for (index_t y = 0; y < mask.y2 - mask.y1; ++y)
+      detail::pack_line(masks.pixels.data() + masks.offsets[i] + y * width, 1, width,
+                        const_cast<std::uint8_t*>(mask.bits) + y * mask.line_bytes);
+  };
+  return call.run(pack, is_packed ? bytes : 8 * bytes, policy);
+}
+
+inline run_lengths_view encode_masks(const byte_pictures<const std::uint8_t>& pictures,
+                                     run_lengths_workspace& workspace, threading policy) {
+  constexpr const char* function = "encode_masks";
+  detail::check_pictures(function, pictures);
+  const index_t count = pictures.count;
+  const grid_size size = pictures.size;
+  // Columns whose bytes follow each other are in the order of the counts as they are.
+  const bool has_columns = pictures.row_stride == 1 && pictures.column_stride != 1;
+  const profile::scope timing([&] {
+    return detail::run_lengths_problem(function, has_columns ? "columns" : "rows", count, size,
+                                       count * detail::pixels_of(size), policy.threads());
+  });
+  auto& buffers = detail::workspace_access::buffers(workspace);
+  detail::encode_masks_call call(buffers, count, has_columns);
+  const index_t lines = has_columns ? size.width : size.height;
+  const index_t length = has_columns ? size.height : size.width;
+  const index_t line_bytes = (length + 7) / 8;
+  std::uint8_t* const packed = detail::packed_bits(buffers, count * lines * line_bytes);
+  for (index_t i = 0; i < count; ++i)
+    call.masks()[i] = {size,      0, 0, size.width, size.height, packed + i * lines * line_bytes,
+                       line_bytes};
+  const index_t line_stride = has_columns ? pictures.column_stride : pictures.row_stride;
+  const index_t stride = has_columns ? pictures.row_stride : pictures.column_stride;
+  const auto pack = [&](index_t i) {
+    const std::uint8_t* const picture = pictures.data + i * pictures.stride;
+    for (index_t k = 0; k < lines; ++k)
+      detail::pack_line(picture + k * line_stride, stride, length,
+                        packed + (i * lines + k) * line_bytes);
+  };
+  return call.run(pack, count * detail::pixels_of(size), policy);
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

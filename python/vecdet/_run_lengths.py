@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Masks as COCO's run lengths."""
+
+from __future__ import annotations
+
+from ctypes import byref, c_void_p, memmove, string_at
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+
+import numpy as np
+
+from . import _c
+from ._arrays import (address, as_array, box_rows, choice, empty, float64, int64, integers,
+                      optional, uint8, wrong_shape, wrong_type)
+from ._c import mask_merging, mask_pixels
+from ._library import check, library
+from ._masks import Masks, copied_masks, pictures_of, workspace
+from ._messages import found
+from ._packed import doubles, offsets_of
+from ._parameters import listed
+
+__all__ = ["RunLengths", "decode_masks", "encode_masks", "mask_areas", "mask_boxes", "mask_iou",
+           "merge_masks", "run_lengths_from_boxes", "run_lengths_from_polygons",
+           "run_lengths_from_strings", "run_lengths_to_strings"]
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+_uint32 = np.dtype(np.uint32)
+
+
+class RunLengths(NamedTuple):
+    """The masks of N objects in whole pictures, as COCO's run lengths. The pixels of a picture are
+    counted column by column, from the top of each: how many do not belong to the object, how many
+    then do, and so on."""
+
+    sizes: NDArray[np.int64]
+    """[N, 2]: (height, width) of each picture."""
+    offsets: NDArray[np.int64]
+    """[N + 1]: where the counts of each mask begin."""
+    counts: NDArray[np.uint32]
+    """Of all masks. Those of a mask add up to the pixels of its picture, less than 2^32."""
+
+    def of(self, index: int) -> NDArray[np.uint32]:
+        """The counts of one mask."""
+        return self.counts[self.offsets[:-1][index]:self.offsets[1:][index]]
+
+    def full(self) -> NDArray[np.bool_]:
+        """All masks as pictures, which must have one size: [N, height, width]."""
+        height, width = self.sizes[0].tolist() if len(self.sizes) else (0, 0)
+        pictures = empty((len(self.sizes), height, width), uint8)
+        decode_into("RunLengths.full", self, pictures)
+        return pictures.view(np.bool_)
+
+
+def _copied(runs: Any) -> RunLengths:
+    """The run lengths in memory of their own."""
+    def array(start: int | None, shape: Any, dtype: Any) -> Any:
+        own = empty(shape, dtype)
+        if start and own.size:
+            memmove(address(own), start, own.nbytes)
+        return own
+
+    offsets = array(runs.offsets, runs.count + 1, int64)
+    return RunLengths(array(runs.sizes, (runs.count, 2), int64), offsets,
+                      array(runs.counts, offsets.item(runs.count), _uint32))
+
+
+def _given(function: str, argument: str, runs: Any) -> tuple[Any, Any]:
+    """The struct of run lengths, and what keeps its memory."""
+    try:
+        sizes, offsets, counts = runs
+    except Exception as error:
+        raise TypeError(found(function, argument, runs) + ", expected a RunLengths") from error
+    sizes = integers(function, argument + ".sizes", sizes)
+    if sizes.ndim != 2 or sizes.shape[1] != 2:
+        if sizes.size:
+            raise wrong_shape(function, argument + ".sizes", sizes, "[N, 2]")
+        sizes = sizes.reshape(0, 2)
+    count = len(sizes)
+    offsets = integers(function, argument + ".offsets", offsets, count + 1)
+    if not (type(counts) is np.ndarray and counts.dtype is _uint32
+            and counts.flags.c_contiguous):
+        counts = as_counts(function, argument + ".counts", counts)
+    if offsets.item(count) != counts.size:
+        raise ValueError(f"vecdet.{function}: {argument}.offsets[{count}] is "
+                         f"{offsets.item(count)}, expected {counts.size}, the number of counts")
+    return _c.run_lengths(count, address(sizes), address(offsets), address(counts)), (
+        sizes, offsets, counts)
+
+
+def as_counts(function: str, argument: str, counts: Any) -> NDArray[np.uint32]:
+    """Counts of any integers as uint32."""
+    own = integers(function, argument, counts)
+    if own.ndim != 1:
+        raise wrong_shape(function, argument, own, "[counts]")
+    if own.size and not 0 <= int(own.min()) <= int(own.max()) < 2**32:
+        wrong = own.min() if own.min() < 0 else own.max()
+        raise ValueError(f"vecdet.{function}: {argument} has {wrong}, expected counts of 0 to "
+                         "2^32 - 1")
+    return own.astype(_uint32)
+
+
+def pixel_bytes(function: str, argument: str, value: Any) -> NDArray[np.uint8]:
+    """Pictures of truth values or integers as bytes: not 0 where a pixel belongs to the object."""
+    array = as_array(function, argument, value)
+    if array.dtype == np.bool_:
+        return array.view(uint8)
+    if array.dtype.kind not in "iu" and array.size:
+        raise wrong_type(function, argument, value, array, "truth values or integers")
+    return array if array.dtype == uint8 else (array != 0).view(uint8)
+
+
+def _strided(pictures: NDArray[np.uint8]) -> Any:
+    """The struct of pictures [N, height, width] in any memory order."""
+    return byref(_c.byte_pictures(*pictures.shape, *pictures.strides))
+
+
+def encode_pictures(function: str, pictures: NDArray[np.uint8]) -> RunLengths:
+    """The run lengths of bytes [N, height, width] in any memory order."""
+    made = _c.run_lengths()
+    check(library.vecdet_encode_pictures(_strided(pictures), address(pictures),
+                                         workspace().address, byref(made)), function)
+    return _copied(made)
+
+
+def decode_into(function: str, runs: Any, pictures: NDArray[np.uint8]) -> None:
+    """Writes masks into bytes [N, height, width] in any memory order."""
+    own, memory = _given(function, "runs", runs)
+    check(library.vecdet_decode_pictures(byref(own), _strided(pictures), address(pictures)),
+          function)
+
+
+def encode_masks(masks: Masks | ArrayLike, size: Sequence[Any] | None = None) -> RunLengths:
+    """The run lengths of masks.
+
+    Args:
+        masks: Masks, as ``masks_from_prototypes`` and ``paste_masks`` return them; or pictures
+            [N, height, width] or [height, width] of truth values or integers, where numbers other
+            than 0 are pixels of the object. Arrays in any memory order are not copied.
+        size: for Masks only: (height, width) of the picture, or one for each mask.
+
+    >>> encode_masks([[[0, 1], [1, 1]]]).counts.tolist()
+    [1, 3]
+    """
+    function = "encode_masks"
+    if not isinstance(masks, Masks):
+        if size is not None:
+            raise TypeError(found(function, "size", size) + ", expected None for pictures, which "
+                            "have a size")
+        pictures = pixel_bytes(function, "masks", masks)
+        if pictures.ndim not in (2, 3):
+            raise wrong_shape(function, "masks", pictures, "[N, height, width] or [height, width]")
+        return encode_pictures(function, pictures if pictures.ndim == 3 else pictures[None])
+    boxes = box_rows(function, "masks.boxes", integers(function, "masks.boxes", masks.boxes))
+    offsets = integers(function, "masks.offsets", masks.offsets, len(boxes) + 1)
+    pixels = np.ascontiguousarray(pixel_bytes(function, "masks.pixels", masks.pixels))
+    if offsets.item(len(boxes)) != pixels.size:
+        raise ValueError(f"vecdet.{function}: masks.offsets[{len(boxes)}] is "
+                         f"{offsets.item(len(boxes))}, expected {pixels.size}, the number of bytes")
+    sizes, size_count = pictures_of(function, size)
+    made = _c.run_lengths()
+    check(library.vecdet_encode_masks(
+        byref(_c.masks(len(boxes), address(boxes), address(offsets), address(pixels),
+                       choice(mask_pixels, function, "masks.kind", masks.kind))),
+        sizes, size_count, workspace().address, byref(made)), function)
+    return _copied(made)
+
+
+def decode_masks(runs: RunLengths, pixels: str = "bits") -> Masks:
+    """The masks as rectangles that are whole pictures. ``runs.full()`` returns pictures.
+
+    Args:
+        runs: the masks.
+        pixels: how the result is stored: "bits" or "bytes".
+
+    >>> decode_masks(encode_masks([[[0, 1], [1, 1]]])).pixels.tolist()
+    [2, 3]
+    """
+    function = "decode_masks"
+    own, memory = _given(function, "runs", runs)
+    made = _c.masks()
+    check(library.vecdet_decode_masks(byref(own), choice(mask_pixels, function, "pixels", pixels),
+                                      workspace().address, byref(made)), function)
+    return copied_masks(made)
+
+
+def mask_areas(runs: RunLengths) -> NDArray[np.int64]:
+    """The number of pixels of each object: [N].
+
+    >>> mask_areas(encode_masks([[[0, 1], [1, 1]]])).tolist()
+    [3]
+    """
+    own, memory = _given("mask_areas", "runs", runs)
+    areas = empty(own.count, int64)
+    check(library.vecdet_mask_areas(byref(own), address(areas)), "mask_areas")
+    return areas
+
+
+def mask_boxes(runs: RunLengths) -> NDArray[np.int64]:
+    """The smallest rectangle of whole pixels that contains each object: [N, 4], x1, y1, x2, y2; 0
+    if the object has no pixels.
+
+    >>> mask_boxes(encode_masks([[[0, 1], [0, 1]]])).tolist()
+    [[1, 0, 2, 2]]
+    """
+    own, memory = _given("mask_boxes", "runs", runs)
+    boxes = empty((own.count, 4), int64)
+    check(library.vecdet_mask_boxes(byref(own), address(boxes)), "mask_boxes")
+    return boxes
+
+
+def mask_iou(a: RunLengths, b: RunLengths, is_crowd: ArrayLike | None = None
+             ) -> NDArray[np.float64]:
+    """The IoU of each mask of ``a`` and each of ``b``: [N, M], 0 without common pixels.
+
+    Args:
+        a: N masks.
+        b: M masks in pictures of the same size.
+        is_crowd: [M]: truth values or integers. The overlap with a crowd is the share of the mask
+            of ``a`` that lies in it. None: there are no crowds.
+
+    >>> mask_iou(encode_masks([[[0, 1]]]), encode_masks([[[1, 1]]])).tolist()
+    [[0.5]]
+    """
+    function = "mask_iou"
+    own, memory = _given(function, "a", a)
+    other, others = _given(function, "b", b)
+    crowds = None
+    if is_crowd is not None:
+        crowds = np.ascontiguousarray(pixel_bytes(function, "is_crowd", is_crowd))
+        if crowds.size != other.count or crowds.ndim != 1 and crowds.size:
+            raise wrong_shape(function, "is_crowd", crowds, f"[{other.count}]")
+    ious = empty((own.count, other.count), float64)
+    check(library.vecdet_mask_iou(byref(own), byref(other), optional(crowds), 0, address(ious)),
+          function)
+    return ious
+
+
+def merge_masks(runs: RunLengths, merging: str = "any") -> RunLengths:
+    """The union or intersection of masks in pictures of one size, as one mask.
+
+    Args:
+        runs: one or more masks.
+        merging: which pixels the result has: "any" (those of any mask: the union) or "every" (those
+            of every mask: the intersection).
+
+    >>> merge_masks(encode_masks([[[1, 0]], [[0, 1]]])).counts.tolist()
+    [0, 2]
+    """
+    function = "merge_masks"
+    own, memory = _given(function, "runs", runs)
+    made = _c.run_lengths()
+    check(library.vecdet_merge_masks(byref(own), choice(mask_merging, function, "merging", merging),
+                                     workspace().address, byref(made)), function)
+    return _copied(made)
+
+
+def run_lengths_to_strings(runs: RunLengths) -> list[bytes]:
+    """COCO's compressed strings.
+
+    >>> run_lengths_to_strings(encode_masks([[[0, 1], [1, 1]]]))
+    [b'13']
+    """
+    function = "run_lengths_to_strings"
+    own, memory = _given(function, "runs", runs)
+    text, begins = c_void_p(), c_void_p()
+    check(library.vecdet_run_lengths_to_strings(byref(own), workspace().address, byref(text),
+                                                byref(begins)), function)
+    offsets = np.frombuffer(string_at(begins, 8 * (own.count + 1)), int64).tolist()
+    joined = string_at(text, offsets[-1]) if offsets[-1] else b""
+    return [joined[begin:end] for begin, end in zip(offsets, offsets[1:])]
+
+
+def run_lengths_from_strings(strings: Sequence[bytes | str], size: Sequence[Any]) -> RunLengths:
+    """The run lengths in compressed strings.
+
+    Args:
+        strings: of bytes or text.
+        size: (height, width) of the picture, or one for each string.
+
+    >>> run_lengths_from_strings([b"13"], (2, 2)).counts.tolist()
+    [1, 3]
+    """
+    function = "run_lengths_from_strings"
+    given: list[bytes] = []
+    for one in listed(function, "strings", strings):
+        if isinstance(one, str):
+            one = one.encode()
+        if not isinstance(one, bytes):
+            raise TypeError(found(function, f"strings[{len(given)}]", one)
+                            + ", expected bytes or text")
+        given.append(one)
+    sizes, count = pictures_of(function, size) if given or len(size) else (b"", 0)
+    if count == 1:
+        sizes, count = sizes * len(given), len(given)
+    if count != len(given):
+        raise ValueError(f"vecdet.{function}: size has {count} rows, expected {len(given)}, the "
+                         "number of strings")
+    offsets = np.array(offsets_of(given), int64)
+    made = _c.run_lengths()
+    check(library.vecdet_run_lengths_from_strings(b"".join(given), address(offsets), sizes, count,
+                                                  workspace().address, byref(made)), function)
+    return _copied(made)
+
+
+def run_lengths_from_polygons(polygons: Sequence[Any], size: Sequence[Any]) -> RunLengths:
+    """The masks of polygons, exactly as COCO's mask API draws them.
+
+    Args:
+        polygons: for each, [points, 2] or a flat list x, y, x, y, ...: three points or more, in
+            pixels, at most 2^27 in magnitude.
+        size: (height, width) of the picture, or one for each polygon.
+
+    >>> run_lengths_from_polygons([[1, 1, 3, 1, 3, 3, 1, 3]], (4, 4)).counts.tolist()
+    [5, 2, 2, 2, 5]
+    """
+    function = "run_lengths_from_polygons"
+    points, offsets = [], [0]
+    for k, polygon in enumerate(listed(function, "polygons", polygons)):
+        own = doubles(function, f"polygons[{k}]", polygon)
+        if own.size % 2 or not (own.ndim == 1 or own.ndim == 2 and own.shape[1] == 2):
+            raise wrong_shape(function, f"polygons[{k}]", own,
+                              "[points, 2], or a flat list of x and y")
+        points.append(own.ravel())
+        offsets.append(offsets[-1] + own.size // 2)
+    sizes, size_count = pictures_of(function, size)
+    numbers = np.concatenate(points) if points else empty(0, float64)
+    begins = np.array(offsets, int64)
+    made = _c.run_lengths()
+    check(library.vecdet_run_lengths_from_polygons(
+        address(numbers), address(begins), len(points), sizes, size_count, workspace().address,
+        byref(made)), function)
+    return _copied(made)
+
+
+def run_lengths_from_boxes(boxes: ArrayLike, size: Sequence[Any]) -> RunLengths:
+    """The masks of boxes: those of the polygons of their corners.
+
+    Args:
+        boxes: [N, 4], x1, y1, x2, y2 in pixels, at most 2^27 in magnitude.
+        size: (height, width) of the picture, or one for each box.
+
+    >>> run_lengths_from_boxes([[1, 1, 3, 3]], (4, 4)).counts.tolist()
+    [5, 2, 2, 2, 5]
+    """
+    function = "run_lengths_from_boxes"
+    corners = box_rows(function, "boxes", doubles(function, "boxes", boxes))
+    sizes, size_count = pictures_of(function, size)
+    made = _c.run_lengths()
+    check(library.vecdet_run_lengths_from_boxes(address(corners), len(corners), sizes, size_count,
+                                                workspace().address, byref(made)), function)
+    return _copied(made)
