@@ -101,6 +101,13 @@ def is_direct_3x3(module: nn.Module) -> bool:
     return inputs == outputs in (4, 8) or inputs % 16 == 0 and outputs % 16 == 0
 
 
+def _is_autocast_enabled() -> bool:
+    try:
+        return torch.is_autocast_enabled("cpu")
+    except TypeError:  # PyTorch before 2.4
+        return torch.is_autocast_cpu_enabled()
+
+
 def _is_direct_faster(input: Tensor, weight: Tensor, module: nn.Conv2d) -> bool:
     """Whether grouped_conv3x3 is expected to take less time than PyTorch: docs/pytorch.md says what
     was measured."""
@@ -121,7 +128,7 @@ def _fits_direct(module: nn.Module, input: Any) -> bool:
                                                       module.in_channels // module.groups, 3, 3)
             and input.shape[1] == module.in_channels and input.numel() > 0
             and (bias is None or bias.shape == (module.out_channels,))
-            and not torch.is_autocast_cpu_enabled() and _is_direct_faster(input, weight, module)
+            and not _is_autocast_enabled() and _is_direct_faster(input, weight, module)
             and not any(map(is_transformed, given)))
 
 
