@@ -5,10 +5,11 @@
 namespace vecdet::test {
 namespace {
 
-/// The groups and the stride of a recorded variant; groups of four channels without one.
+/// The groups of a recorded variant; without one, groups of four channels if there can be some.
 grouped_conv3x3_params params_of(const problem& p) {
   grouped_conv3x3_params params;
-  params.groups = p.shape[1] % 4 == 0 && p.shape[1] > 0 ? p.shape[1] / 4 : 1;
+  const bool has_fours = p.shape[1] == p.shape[4] && p.shape[1] % 4 == 0 && p.shape[1] > 0;
+  params.groups = has_fours ? p.shape[1] / 4 : 1;
   for (const char* prefix : {"groups", "nhwc_groups", "stride2_groups", "nhwc_stride2_groups"})
     params.groups = number_after<index_t>(prefix, p.variant, params.groups);
   return params;
