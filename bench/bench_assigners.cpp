@@ -47,7 +47,7 @@ const bool registered = [] {
          boxes, data.matches.data(), data.targets.data());
       },
       &assigner_scene::targets);
-  constexpr index_t fewer = 100;
+  static constexpr index_t fewer = 100;
   register_with_plain(
       "assign_sim_ota/candidates10/f32/100x8400", {fewer, 8400 * 80 * 4.0},
       [] { return std::make_shared<assigner_scene>(pyramid_of(640, 3), fewer, 640, true); },

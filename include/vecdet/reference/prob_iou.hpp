@@ -23,11 +23,11 @@ struct covariance {
   long double det() const { return a * b - c * c; }
 };
 
-inline covariance covariance_of(const rotated_box& box) {
-  const long double p = static_cast<long double>(box.w) * box.w / 12;
-  const long double q = static_cast<long double>(box.h) * box.h / 12;
+inline covariance covariance_of(const rotated_box& rotated) {
+  const long double p = static_cast<long double>(rotated.w) * rotated.w / 12;
+  const long double q = static_cast<long double>(rotated.h) * rotated.h / 12;
   // A unit vector as exactly as the type allows.
-  const long double x = box.cosine, y = box.sine, length = x * x + y * y;
+  const long double x = rotated.cosine, y = rotated.sine, length = x * x + y * y;
   return {(p * x * x + q * y * y) / length, (p * y * y + q * x * x) / length,
           (p - q) * x * y / length};
 }
