@@ -300,7 +300,8 @@ VECDET_NOINLINE inline index_t cheapest_box(const sim_ota_args& args, const assi
     if (pairs.size == 0) return;
     pairs.compute(args.iou_weight);
     for (int k = 0; k < pairs.size; ++k) {
-      if (!(pairs.cost[k] < lowest)) continue;
+      // Costs may be infinite: the first box then is as good as any.
+      if (!(pairs.cost[k] < lowest || (best < 0 && pairs.cost[k] == lowest))) continue;
       lowest = pairs.cost[k];
       best = pairs.waiting[k];
     }
