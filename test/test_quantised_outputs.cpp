@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised outputs: every result and every error equals that of the function in float on the
-// dequantised tensor, bit for bit, in every layout and with every option; thresholds at and between
-// the numbers of all integers; and every documented error.
+// Quantised outputs: every result equals that of the function in float on the dequantised tensor,
+// bit for bit, in every layout and with every option, and the same inputs are errors; thresholds at
+// and between the numbers of all integers; and every documented error.
 #include "support/class_lists.hpp"
 #include "support/isa.hpp"
 #include "support/random.hpp"
@@ -139,9 +139,9 @@ constexpr float fraction = 1.0f / 255;
 std::vector<yolo_postprocess_params> all_models() {
   auto rows = yolo_postprocess_params::v8();
   rows.layout = yolo_layout::rows;
-  std::vector<yolo_postprocess_params> models{
-      yolo_postprocess_params::v5(), yolo_postprocess_params::v8(), yolo_postprocess_params::v10(),
-      yolo_postprocess_params::rt_detr(), rows};
+  std::vector<yolo_postprocess_params> models{yolo_postprocess_params::v5(),
+                                              yolo_postprocess_params::v8(),
+                                              yolo_postprocess_params::rt_detr(), rows};
   for (auto& params : models) {
     params.extras = 0;
     params.normalised = true;
@@ -150,10 +150,8 @@ std::vector<yolo_postprocess_params> all_models() {
 }
 
 index_t numbers_of(const yolo_postprocess_params& params, index_t classes) {
-  return 4 + std::max(params.extras, index_t{0}) +
-         (params.scores == yolo_scores::score_and_class ? 2
-          : params.scores == yolo_scores::objectness    ? 1 + classes
-                                                        : classes);
+  return 4 + std::max(params.extras, index_t{0}) + index_t{params.rotated} +
+         (params.scores == yolo_scores::objectness ? 1 + classes : classes);
 }
 
 std::vector<letterbox_transform> transforms_of(index_t images) {
@@ -245,6 +243,36 @@ index_t check_yolo(const yolo_postprocess_params& params, const yolo_shape& shap
             transforms, params, workspace, policy);
       },
       expected);
+  // Coordinates of the other type of integers: the same differences from the zero point.
+  using other = std::conditional_t<std::is_signed<T>::value, std::uint8_t, std::int8_t>;
+  constexpr int moved = least_of<other> - least_of<T>;
+  quantised_tensor<other> other_boxes(boxes.rows, boxes.cols, boxes.scale, boxes.zero_point + moved,
+                                      2, 3);
+  other_boxes.fill([&](index_t i, index_t j) { return boxes.quantised().stored()(i, j) + moved; });
+  check_same(
+      [&](threading policy) {
+        return postprocess_yolo(
+            separate_yolo_outputs{other_boxes.quantised(), scores.quantised(), shape.images},
+            transforms, params, workspace, policy);
+      },
+      expected);
+  // Coordinates in bfloat16, which rounds them.
+  std::vector<bfloat16> rounded;
+  for (index_t i = 0; i < boxes.rows; ++i)
+    for (index_t j = 0; j < boxes.cols; ++j) {
+      rounded.push_back(bfloat16(boxes.dequantised()(i, j)));
+      const index_t row = by_rows ? i : i / 4 * numbers + i % 4;
+      both.floats[static_cast<std::size_t>(both.shift + row * (both.cols + both.gap) + j)] =
+          static_cast<float>(rounded.back());
+    }
+  check_same(
+      [&](threading policy) {
+        return postprocess_yolo(separate_yolo_outputs{matrix_view<const bfloat16>(
+                                                          rounded.data(), boxes.rows, boxes.cols),
+                                                      scores.quantised(), shape.images},
+                                transforms, params, workspace, policy);
+      },
+      expected);
   return count;
 }
 
@@ -298,14 +326,12 @@ TEST_CASE("quantised postprocess_yolo: options") {
   std::uint64_t seed = 1000;
   index_t found = 0;
   for (auto params : all_models()) {
-    if (params.scores != yolo_scores::score_and_class) {
-      params.multi_label = true;
-      found += check_both(params, {2, 300, 20}, 0, 0.2, seed += 2);
-      found += check_both(params, {1, 9000, 20}, 0, 0.1, seed += 2);
-      params.max_candidates = 100;
-      found += check_both(params, {2, 3000, 20}, 0, 0.9, seed += 2);
-      params.multi_label = false;
-    }
+    params.multi_label = true;
+    found += check_both(params, {2, 300, 20}, 0, 0.2, seed += 2);
+    found += check_both(params, {1, 9000, 20}, 0, 0.1, seed += 2);
+    params.max_candidates = 100;
+    found += check_both(params, {2, 3000, 20}, 0, 0.9, seed += 2);
+    params.multi_label = false;
     params.max_candidates = 70;
     params.results = box_format::cxcywh;
     found += check_both(params, {2, 12000, 5}, 0, 0.9, seed += 2);
@@ -330,7 +356,7 @@ TEST_CASE("quantised postprocess_yolo: numbers that are no probabilities give th
   for (auto params : all_models()) {
     params.extras = yolo_postprocess_params::unknown_extras;
     for (const bool is_multi : {false, true}) {
-      params.multi_label = is_multi && params.scores != yolo_scores::score_and_class;
+      params.multi_label = is_multi;
       for (const double threshold : {0.01, 0.5, 0.9})
         for (const int zero : {0, 1, 3, 200})
           for (const index_t boxes : {1, 20, 64, 300}) {
@@ -371,7 +397,7 @@ TEST_CASE("quantised postprocess_yolo: wanted classes, thresholds and groups of 
         const class_lists lists(0, classes, generator);
         lists.give(params);
         params.suppresses = true;
-        params.multi_label = params.scores != yolo_scores::score_and_class && generator.chance(0.4);
+        params.multi_label = generator.chance(0.4);
         params.max_candidates = generator.chance(0.3) ? 40 : 30000;
         params.extras = generator.chance(0.5) ? 0 : yolo_postprocess_params::unknown_extras;
         found +=
@@ -495,16 +521,23 @@ TEST_CASE("quantised postprocess_detr: softmax and sigmoid, with and without opt
                                           image_size::height_width(480, 600));
       yolo_postprocess_workspace workspace, other_workspace;
       const vector_view<const image_size> all_sizes(sizes);
+      const auto expected = [&] {
+        return postprocess_detr(detr_outputs<float>{logits.dequantised(), packed}, all_sizes,
+                                params, other_workspace);
+      };
       found += check_same(
           [&](threading policy) {
             return postprocess_detr(
                 quantised_detr_outputs<std::int8_t>{logits.quantised(), boxes.quantised()},
                 all_sizes, params, workspace, policy);
           },
-          [&] {
-            return postprocess_detr(detr_outputs<float>{logits.dequantised(), packed}, all_sizes,
-                                    params, other_workspace);
-          });
+          expected);
+      check_same(
+          [&](threading policy) {
+            return postprocess_detr(quantised_detr_outputs{logits.quantised(), boxes.dequantised()},
+                                    all_sizes, params, workspace, policy);
+          },
+          expected);
     }
   }
   CHECK(found > 10000);
@@ -615,6 +648,65 @@ TEST_CASE("quantised_matrix: numbers and errors") {
                          std::invalid_argument);
 }
 
+TEST_CASE("quantised_matrix: zero points of every type of integers") {
+  const std::vector<std::int8_t> stored(4);
+  const matrix_view<const std::int8_t> view(stored.data(), 2, 2);
+  const auto throws = [&](auto zero, const char* message) {
+    CHECK_THROWS_WITH_AS((quantised_matrix<std::int8_t>{view, 0.1, zero}),
+                         doctest::Contains(message), std::invalid_argument);
+  };
+  throws(~std::uint64_t{0}, "zero_point is 18446744073709551615, expected -128 to 127");
+  throws(std::uint64_t{0} - 128, "zero_point is 18446744073709551488, expected -128 to 127");
+  throws(std::uint8_t{200}, "zero_point is 200, expected -128 to 127");
+  CHECK(quantised_matrix<std::int8_t>(view, 0.1, std::int8_t{-128}).zero_point() == -128);
+  CHECK(quantised_matrix<std::int8_t>(view, 0.1, std::uint64_t{127}).zero_point() == 127);
+}
+
+TEST_CASE("quantised postprocess_yolo: scores and classes as floats beside quantised boxes") {
+  random_generator generator(17);
+  auto params = yolo_postprocess_params::v10();
+  quantised_tensor<std::uint8_t> boxes(90, 4, 2.5f, 3, 1, 5);
+  boxes.fill_at_random(generator, 1);
+  std::vector<float> scores(90 * 2), joint(90 * 6);
+  for (index_t i = 0; i < 90; ++i) {
+    scores[static_cast<std::size_t>(2 * i)] = static_cast<float>(generator.uniform());
+    scores[static_cast<std::size_t>(2 * i + 1)] = static_cast<float>(generator.below(80));
+    for (index_t k = 0; k < 6; ++k)
+      joint[static_cast<std::size_t>(6 * i + k)] =
+          k < 4 ? boxes.dequantised()(i, k) : scores[static_cast<std::size_t>(2 * i + k - 4)];
+  }
+  yolo_postprocess_workspace workspace, other_workspace;
+  const auto transforms = transforms_of(2);
+  CHECK(check_same(
+            [&](threading policy) {
+              return postprocess_yolo(
+                  separate_yolo_outputs{boxes.quantised(),
+                                        matrix_view<const float>(scores.data(), 90, 2), 2},
+                  transforms, params, workspace, policy);
+            },
+            [&] {
+              return postprocess_yolo(
+                  yolo_outputs<float>{matrix_view<const float>(joint.data(), 90, 6), 2}, transforms,
+                  params, other_workspace);
+            }) > 50);
+}
+
+TEST_CASE("quantised postprocess_yolo: rotated boxes") {
+  // Angles share the scale of the scores, in [0, 1].
+  auto params = yolo_postprocess_params::v8_obb();
+  std::uint64_t seed = 5000;
+  index_t found = 0;
+  for (const auto results : {rotated_format::cxcywhr, rotated_format::xyxyxyxy}) {
+    params.rotated_results = results;
+    for (const index_t boxes : {1, 64, 300})
+      for (const bool is_multi : {false, true}) {
+        params.multi_label = is_multi;
+        found += check_both(params, {2, boxes, 5}, 0, 0.1, seed += 2);
+      }
+  }
+  CHECK(found > 1000);
+}
+
 TEST_CASE("quantised outputs: errors of shapes and parameters") {
   const std::vector<std::uint8_t> bytes(2000);
   const auto matrix = [&](index_t rows, index_t cols) {
@@ -648,8 +740,24 @@ TEST_CASE("quantised outputs: errors of shapes and parameters") {
          "outputs.scores.rows() is 7, expected the numbers of a box times the number of images");
   throws([&] { return separate(matrix(60, 4), matrix(60, 1), 2, yolo_postprocess_params::v5()); },
          "the numbers of a box in outputs.boxes and scores is 5, expected 4, 1 for the objectness");
-  throws([&] { return separate(matrix(60, 4), matrix(60, 3), 2, yolo_postprocess_params::v10()); },
-         "the numbers of a box in outputs.boxes and scores is 7, expected 4 + score + class");
+  throws(
+      [&] { return separate(matrix(60, 4), matrix(60, 2), 2, yolo_postprocess_params::v10()); },
+      "postprocess_yolo: outputs.scores is quantised, expected floats: models with a class index "
+      "per box give it as a float tensor");
+  throws(
+      [&] {
+        return postprocess_yolo(quantised_yolo_outputs{matrix(60, 7)}, {},
+                                yolo_postprocess_params::v26_obb(), workspace);
+      },
+      "postprocess_yolo: outputs.numbers is quantised, expected floats: models with a class index");
+  const std::vector<float> floats(180);
+  throws(
+      [&] {
+        return postprocess_yolo(
+            separate_yolo_outputs{matrix(60, 4), matrix_view<const float>(floats.data(), 60, 3)},
+            {}, yolo_postprocess_params::v10(), workspace);
+      },
+      "the numbers of a box in outputs.boxes and scores is 7, expected 4 + score + class");
   throws(
       [&] {
         return postprocess_yolo(quantised_yolo_outputs{matrix(4, 10)}, {}, channels, workspace);

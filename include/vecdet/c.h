@@ -851,7 +851,8 @@ vecdet_status vecdet_filter_topk_of_matrix(const vecdet_matrix* logits, double s
 /// vecdet_postprocess_yolo() of matrices that may be quantised. If `coordinates` is not null, it
 /// has the coordinates (images x 4 x boxes, or images x boxes x 4), and `numbers` all that follows
 /// them; the two may have different types. A single matrix of quantised coordinates in pixels and
-/// scores has no scale that suits both: its coordinates are fractions (params->normalised).
+/// scores has no scale that suits both: its coordinates are fractions (params->normalised). Models
+/// with a class index per box give it as a float tensor: quantised `numbers` are then an error.
 vecdet_status vecdet_postprocess_yolo_of_matrices(const vecdet_matrix* coordinates, const
     vecdet_matrix* numbers, int64_t images, const vecdet_letterbox_transform* transforms, const
     vecdet_yolo_postprocess_params* params, vecdet_workspace* workspace, float* boxes, float*

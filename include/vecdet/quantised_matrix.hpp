@@ -25,11 +25,12 @@ class quantised_matrix {
                 "quantised numbers are std::int8_t or std::uint8_t");
 
  public:
-  /// The scale must be a floating-point number and the zero point an integer, so that they cannot
-  /// be exchanged.
+  /// The scale must be a floating-point number and the zero point an integer other than bool, so
+  /// that they cannot be exchanged.
   template <class Scale, class ZeroPoint,
             std::enable_if_t<std::is_floating_point<Scale>::value, int> = 0,
-            detail::require_sizes<ZeroPoint> = 0>
+            detail::require_sizes<ZeroPoint> = 0,
+            std::enable_if_t<!std::is_same<ZeroPoint, bool>::value, int> = 0>
   quantised_matrix(const matrix_view<const T>& stored, Scale scale, ZeroPoint zero_point)
       : stored_(stored),
         scale_(detail::rounded(static_cast<float>(scale))),
@@ -38,8 +39,11 @@ class quantised_matrix {
     detail::check(detail::is_within(static_cast<double>(scale_), 0x1p-126, 0x1p120),
                   "quantised_matrix", "scale", static_cast<double>(scale),
                   "a positive number from 2^-126 to 2^120");
+    // A great unsigned number would be negative as index_t. The plus prints characters as numbers.
     const auto zero = static_cast<index_t>(zero_point);
-    detail::check(zero >= least && zero <= most, "quantised_matrix", "zero_point", zero,
+    const bool is_exact = zero >= 0 || std::is_signed<ZeroPoint>::value;
+    detail::check(is_exact && zero >= least && zero <= most, "quantised_matrix", "zero_point",
+                  +zero_point,
                   least < 0 ? "-128 to 127, because the numbers are int8"
                             : "0 to 255, because the numbers are uint8");
   }

@@ -506,7 +506,8 @@ def postprocess_yolo(
     have the values of ultralytics' predictor.
 
     Args:
-        output: float32 or bfloat16 (float64 and float16 are converted to float32), or Quantised.
+        output: float32 or bfloat16 (float64 and float16 are converted to float32), or Quantised,
+            except for models that give a class per box, because its index is no quantised number.
             Scores are probabilities, as models export them.
         model: one of
 

@@ -73,6 +73,7 @@ _SAID: Any = [(re.compile(function), re.compile(pattern), text) for function, pa
     ("postprocess_yolo",
      r"(number \d+ of box \d+ of image \d+) of outputs\.boxes and scores is (.*)",
      r"(boxes and output) is \2 at \1"),
+    ("postprocess_yolo", r"outputs\.(numbers|scores) is", "output is"),
     ("postprocess_yolo", r"outputs\.numbers\.cols\(\) is", "output.shape[2] is"),
     ("postprocess_yolo", r"outputs\.numbers\.rows\(\) / outputs\.images is", "output.shape[1] is"),
     ("postprocess_yolo", "boxes of an image is", "output.shape[1] x output.shape[2] is"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ctypes import c_float
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -44,9 +45,12 @@ def is_quantised(function: str, argument: str, value: Any) -> bool:
     """Whether a value is Quantised; refuses an array of int8 or uint8 without a scale."""
     if isinstance(value, Quantised):
         return True
-    if getattr(value, "dtype", None) in _QUANTISED:
-        raise TypeError(f"vecdet.{function}: {argument}.dtype is {value.dtype}, expected float32, "
-                        f"float64 or bfloat16, or vecdet.Quantised({argument}, scale, zero_point)")
+    if not isinstance(value, (list, tuple)):
+        dtype = as_array(function, argument, value).dtype  # also of tensors and buffers
+        if dtype in _QUANTISED:
+            raise TypeError(f"vecdet.{function}: {argument}.dtype is {dtype}, expected float32, "
+                            "float64 or bfloat16, or "
+                            f"vecdet.Quantised({argument}, scale, zero_point)")
     return False
 
 
@@ -66,7 +70,15 @@ class MaybeQuantised:
         self.array = contiguous(array)
         self._type = _QUANTISED[self.array.dtype]
         self._scale = number(function, f"{argument}.scale", value.scale)
+        if not 2.0 ** -126 <= c_float(self._scale).value <= 2.0 ** 120:
+            raise ValueError(f"vecdet.{function}: {argument}.scale is {self._scale:g}, expected a "
+                             "positive number from 2^-126 to 2^120")
         self._zero_point = integer(function, f"{argument}.zero_point", value.zero_point)
+        range_ = np.iinfo(self.array.dtype)
+        if not range_.min <= self._zero_point <= range_.max:
+            raise ValueError(f"vecdet.{function}: {argument}.zero_point is {self._zero_point}, "
+                             f"expected {range_.min} to {range_.max}, because the numbers are "
+                             f"{self.array.dtype}")
 
     def matrix(self, rows: int, cols: int) -> bytes:
         return _pack_matrix(self._type, address(self.array), rows, cols, cols, self._scale,

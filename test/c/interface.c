@@ -517,9 +517,13 @@ static void test_quantised_outputs(void) {
   FAILS("zero_point is 128, expected -128 to 127",
         vecdet_postprocess_yolo_of_matrices(&coordinates, &numbers, 1, NULL, &params, NULL, found,
                                             found_scores, labels, sources, NULL, offsets));
+  numbers.zero_point = 0;
+  const vecdet_yolo_postprocess_params scored = vecdet_yolo_postprocess_params_v10();
+  FAILS("outputs.scores is quantised, expected floats: models with a class index per box",
+        vecdet_postprocess_yolo_of_matrices(&coordinates, &numbers, 1, NULL, &scored, NULL, found,
+                                            found_scores, labels, sources, NULL, offsets));
   numbers.type = VECDET_FLOAT64;
   numbers.scale = 0;
-  numbers.zero_point = 0;
   FAILS("numbers.type is 1, expected VECDET_FLOAT32, VECDET_BFLOAT16, VECDET_INT8 or VECDET_UINT8",
         vecdet_postprocess_yolo_of_matrices(&coordinates, &numbers, 1, NULL, &params, NULL, found,
                                             found_scores, labels, sources, NULL, offsets));

@@ -43,9 +43,7 @@ struct quantised_yolo_calls {
       params.extras = 0;
     }
     index_t columns(const problem& p) const {
-      return params.scores == yolo_scores::score_and_class ? 6
-             : params.scores == yolo_scores::objectness    ? 5 + p.shape[2]
-                                                           : 4 + p.shape[2];
+      return (params.scores == yolo_scores::objectness ? 5 : 4) + p.shape[2];
     }
     /// Numbers [first, last) of each box. In training one box in 17 has a score above the
     /// threshold.
@@ -69,7 +67,7 @@ struct quantised_yolo_calls {
       });
     }
   };
-  output channels, objectness, score_and_class, rows;
+  output channels, objectness, rows;
   placed<letterbox_transform> transforms;
   placed_class_lists lists;
   yolo_postprocess_workspace workspace;
@@ -80,7 +78,6 @@ struct quantised_yolo_calls {
   quantised_yolo_calls(operands& make, const problem& p)
       : channels(make, yolo_postprocess_params::v8(), p),
         objectness(make, yolo_postprocess_params::v5(), p),
-        score_and_class(make, yolo_postprocess_params::v10(), p),
         rows(make, yolo_postprocess_params::rt_detr(), p),
         transforms(make.copy(std::vector<letterbox_transform>(
             static_cast<std::size_t>(p.shape[0]),
@@ -91,14 +88,12 @@ struct quantised_yolo_calls {
   void list(call_list& c) {
     add(c, "channels", channels);
     add(c, "objectness", objectness);
-    add(c, "score_and_class", score_and_class);
     add(c, "rows", rows);
   }
   void add(call_list& c, const std::string& variant, const output& of) {
     add(c, variant, of, of.params, reads(of.numbers, transforms), false);
     add(c, variant + "/separate", of, of.params, reads(of.coordinates, of.scores, transforms),
         true);
-    if (of.params.scores == yolo_scores::score_and_class) return;
     yolo_postprocess_params params = of.params;
     params.multi_label = true;
     lists.give_limits(params);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised outputs for any shape, integers, scale and options: bit-identical to the functions in
-// float on the dequantised numbers, errors included.
+// Quantised outputs for any shape, integers, scale and options, in one tensor and in two: results
+// are bit-identical to those of the functions in float on the dequantised numbers, and the same
+// inputs are errors.
 #include "class_lists.hpp"
 
 #include <cstdint>
@@ -97,39 +98,58 @@ void compare(const char* what, const Quantised& quantised, const Float& dequanti
   });
 }
 
-template <class T>
+template <class T, class Other>
 void yolo(fuzz::input& in) {
   yolo_postprocess_params params =
       in.one_of({yolo_postprocess_params::v8(), yolo_postprocess_params::v5(),
-                 yolo_postprocess_params::v10(), yolo_postprocess_params::rt_detr()});
+                 yolo_postprocess_params::rt_detr()});
   if (params.scores == yolo_scores::classes)
     params.layout = in.one_of({yolo_layout::channels, yolo_layout::rows});
-  const bool is_scored = params.scores == yolo_scores::score_and_class;
   params.score_threshold = in.one_of({0.25, 0.0, 1.0, in.tame(0, 1), 64.0 / 255, -0.5});
-  params.multi_label = !is_scored && in.flag();
+  params.multi_label = in.flag();
   params.suppresses = in.flag();
   params.normalised = in.flag();
   params.max_candidates = in.one_of<index_t>({30000, 0, 1, in.integer(0, 300)});
   params.extras = in.one_of<index_t>({0, yolo_postprocess_params::unknown_extras, 6});
   const index_t images = in.integer(0, 3), boxes = in.integer(0, 700), classes = in.integer(1, 40);
-  const fuzz::class_lists lists(in, 0, is_scored ? 0 : classes);
+  const fuzz::class_lists lists(in, 0, classes);
   lists.give_limits(params);
   if (params.suppresses) params.class_groups = lists.groups;
-  const index_t numbers = 4 + (params.scores == yolo_scores::objectness ? 1 : 0) +
-                          (is_scored ? 2 : classes) + std::max(params.extras, index_t{0});
+  const index_t numbers = 4 + (params.scores == yolo_scores::objectness ? 1 : 0) + classes +
+                          std::max(params.extras, index_t{0});
   const bool by_rows = params.layout == yolo_layout::rows;
   const both_matrices<T> output(in, images * (by_rows ? boxes : numbers), by_rows ? numbers : boxes,
                                 1.0 / 255);
+  const std::vector<letterbox_transform> transforms(
+      in.flag() ? static_cast<std::size_t>(images) : 0,
+      letterbox_transform::centred(image_size::height_width(300, 400),
+                                   image_size::height_width(640, 640)));
   yolo_postprocess_workspace workspace, float_workspace;
   compare(
       "a quantised output",
       [&](outcome& to, threading policy) {
         add_detections(to, postprocess_yolo(quantised_yolo_outputs<T>{output.quantised(), images},
-                                            {}, params, workspace, policy));
+                                            transforms, params, workspace, policy));
       },
       [&](outcome& to) {
-        add_detections(to, postprocess_yolo(yolo_outputs<float>{output.floats(), images}, {},
-                                            params, float_workspace));
+        add_detections(to, postprocess_yolo(yolo_outputs<float>{output.floats(), images},
+                                            transforms, params, float_workspace));
+      });
+  // Coordinates of another type and scale than the scores.
+  const auto rows_of = [&](index_t count) { return images * (by_rows ? boxes : count); };
+  const both_matrices<Other> coordinates(in, rows_of(4), by_rows ? 4 : boxes, 2.5);
+  const both_matrices<T> scores(in, rows_of(numbers - 4), by_rows ? numbers - 4 : boxes, 1.0 / 255);
+  compare(
+      "a quantised output in two tensors",
+      [&](outcome& to, threading policy) {
+        add_detections(to, postprocess_yolo(separate_yolo_outputs{coordinates.quantised(),
+                                                                  scores.quantised(), images},
+                                            transforms, params, workspace, policy));
+      },
+      [&](outcome& to) {
+        add_detections(to, postprocess_yolo(
+                               separate_yolo_outputs{coordinates.floats(), scores.floats(), images},
+                               transforms, params, float_workspace));
       });
 }
 
@@ -187,7 +207,7 @@ void topk(fuzz::input& in) {
       });
 }
 
-template <class T>
+template <class T, class Other>
 void any_function(fuzz::input& in) {
   switch (in.byte() % 4) {
     case 0:
@@ -195,12 +215,13 @@ void any_function(fuzz::input& in) {
     case 1:
       return topk<T>(in);
     default:
-      return yolo<T>(in);
+      return yolo<T, Other>(in);
   }
 }
 
 }  // namespace
 
 void fuzz::target(input& in) {
-  in.flag() ? any_function<std::int8_t>(in) : any_function<std::uint8_t>(in);
+  in.flag() ? any_function<std::int8_t, std::uint8_t>(in)
+            : any_function<std::uint8_t, std::int8_t>(in);
 }

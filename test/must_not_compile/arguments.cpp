@@ -46,6 +46,7 @@ void quantised(filter_topk_workspace& topk, yolo_postprocess_workspace& yolo) {
   const vector_view<const image_size> sizes;
   // Wrong (quantised_matrix): quantised_matrix<std::int8_t> exchanged(integers(), 3, 1);
   const quantised_matrix<std::int8_t> x(integers(), 0.5, 3);
+  // Wrong (quantised_matrix): quantised_matrix<std::int8_t> logical(integers(), 0.5, true);
   // Wrong (integers need a scale: quantised_matrix): filter_topk(integers(), 0.5, 9, topk);
   filter_topk(x, 0.5, 9, topk);
   // Wrong (integers need a scale): postprocess_yolo(yolo_outputs<std::int8_t>{}, {}, v8, yolo);
@@ -55,7 +56,9 @@ void quantised(filter_topk_workspace& topk, yolo_postprocess_workspace& yolo) {
   // Wrong (quantised_matrix): quantised_yolo_outputs<std::int8_t> unscaled{integers()};
   quantised_yolo_outputs<std::int8_t> scaled{x};
   // Wrong (std::int8_t or std::uint8_t): quantised_matrix<short> wide({}, 0.5, 3);
+  // Wrong (integers need a scale: quantised_matrix): separate_yolo_outputs raw{integers(), x};
   separate_yolo_outputs<quantised_matrix<std::int8_t>> separate{x, x};
+  // Wrong (integers need a scale: quantised_matrix): separate_yolo_outputs raw{x, integers()};
   postprocess_yolo(separate, {}, v8, yolo);
   postprocess_yolo(scaled, {}, v8, yolo);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantised outputs against the same functions on the dequantised arrays, bit for bit, and every
 error of their arguments."""
+import array as arrays
 import unittest
 
 import numpy as np
@@ -35,7 +36,7 @@ class Results(unittest.TestCase):
         for dtype in np.int8, np.uint8:
             for model, shape, options in (
                     ("yolov8", (2, 4 + 20, 300), {}), ("yolov8", (1, 4 + 3 + 6, 99), {"extras": 6}),
-                    ("yolov5", (2, 300, 5 + 20), {}), ("yolov10", (2, 300, 6), {}),
+                    ("yolov5", (2, 300, 5 + 20), {}), ("yolov8-obb", (2, 4 + 20 + 1, 300), {}),
                     ("rt-detr", (2, 300, 4 + 20), {"max_detections": 7})):
                 output = some_quantised(shape, dtype)
                 for lists in {}, {"classes": [0, 1], "score_threshold": 0.1}:
@@ -48,7 +49,7 @@ class Results(unittest.TestCase):
     def test_separate_boxes(self):
         transforms = [vecdet.LetterboxTransform.centred((300, 500), (640, 640))] * 2
         for model, axis, numbers in (("yolo11", 1, 20), ("yolov5", 2, 21), ("rt-detr", 2, 20),
-                                     ("yolov10", 2, 2)):
+                                     ("yolo11-obb", 1, 21)):
             shapes = [[2, count, 300] if axis == 1 else [2, 300, count] for count in (4, numbers)]
             boxes = some_quantised(shapes[0], np.uint8, 2.5, 3, 1)
             scores = some_quantised(shapes[1], np.int8)
@@ -60,6 +61,21 @@ class Results(unittest.TestCase):
                                        (float_scores, boxes), (float_scores, float_boxes)):
                 self.same(vecdet.postprocess_yolo(given, model, transforms, boxes=coordinates),
                           expected)
+
+    def test_classes_are_floats(self):
+        for model, numbers in ("yolov10", 2), ("yolo26-obb", 3):
+            boxes = some_quantised((2, 300, 4), np.uint8, 2.5, 3, 1)
+            scores = np.float32(generator.random((2, 300, numbers)))
+            scores[:, :, 1] = generator.integers(0, 80, (2, 300))
+            joined = np.concatenate([dequantised(boxes), scores], 2)
+            expected = vecdet.postprocess_yolo(joined, model)
+            self.assertGreater(len(expected[1].scores), 5)
+            self.same(vecdet.postprocess_yolo(scores, model, boxes=boxes), expected)
+            for output, options in ((some_quantised((2, 300, 4 + numbers)), {}),
+                                    (some_quantised((2, 300, numbers)), {"boxes": boxes})):
+                with self.assertRaisesRegex(ValueError, "postprocess_yolo: output is quantised, "
+                                            "expected floats: models with a class index per box"):
+                    vecdet.postprocess_yolo(output, model, **options)
 
     def test_fractions_of_a_letterboxed_input(self):
         """Transforms divided by the input's size take fractions of the input."""
@@ -122,18 +138,28 @@ class Errors(unittest.TestCase):
             with self.assertRaisesRegex(TypeError,
                                         "postprocess_detr: boxes." + text.format("boxes")):
                 vecdet.postprocess_detr(np.zeros((1, 6, 3)), array[:, :, :4], [(9, 9)])
+        for value in memoryview(np.zeros((1, 6, 40), np.int8)), arrays.array("b", [0] * 240):
+            self.fails(TypeError, "output.dtype is int8, .* or vecdet.Quantised\\(output, ", value,
+                       "yolov8")
+            with self.assertRaisesRegex(TypeError, "logits.dtype is int8, .* or vecdet.Quantised"):
+                vecdet.filter_topk(value, 0.5, 3)
         self.fails(TypeError, "output.dtype is int16, expected float32", np.zeros((1, 6, 40), "h"),
                    "yolov8")
 
     def test_scale_and_zero_point(self):
         array = np.zeros((1, 6, 40), np.int8)
         for scale in 0, -1.0, np.nan, np.inf, 1e-40:
-            self.fails(ValueError, "postprocess_yolo: scale is .*, expected a positive number",
+            self.fails(ValueError,
+                       "postprocess_yolo: output.scale is .*, expected a positive number",
                        Quantised(array, scale, 0), "yolov8")
+            self.fails(ValueError,
+                       "postprocess_yolo: boxes.scale is .*, expected a positive number",
+                       Quantised(array[:, 4:], 0.5, 0), "yolov8",
+                       boxes=Quantised(array[:, :4], scale, 0))
         for zero_point in -129, 128:
-            self.fails(ValueError, f"zero_point is {zero_point}, expected -128 to 127",
+            self.fails(ValueError, f"output.zero_point is {zero_point}, expected -128 to 127",
                        Quantised(array, 0.5, zero_point), "yolov8")
-        self.fails(ValueError, "zero_point is -1, expected 0 to 255",
+        self.fails(ValueError, "output.zero_point is -1, expected 0 to 255",
                    Quantised(array.astype(np.uint8), 0.5, -1), "yolov8")
         self.fails(TypeError, "output.scale is None, expected a number",
                    Quantised(array, None, 0), "yolov8")

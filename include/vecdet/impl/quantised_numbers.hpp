@@ -25,6 +25,14 @@ constexpr bool is_quantised = false;
 template <class T>
 constexpr bool is_quantised<quantised_matrix<T>> = true;
 
+/// Whether the elements of a matrix_view or a quantised_matrix are floats, bfloat16, or integers
+/// with a scale.
+template <class Matrix>
+constexpr bool has_numbers = is_quantised<Matrix>;
+template <class T>
+constexpr bool has_numbers<matrix_view<T>> =
+    std::is_same<value_of<T>, float>::value || std::is_same<value_of<T>, bfloat16>::value;
+
 template <class T>
 value_of<T> number_in_matrix(const matrix_view<T>&);
 /// The type of the numbers of a matrix_view, without const.

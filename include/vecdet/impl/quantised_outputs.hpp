@@ -27,8 +27,8 @@ yolo_detections_view postprocess_yolo(const separate_yolo_outputs<Boxes, Scores>
                                       params, detail::workspace_access::buffers(workspace), policy);
 }
 
-template <class T>
-yolo_detections_view postprocess_detr(const quantised_detr_outputs<T>& outputs,
+template <class T, class Boxes>
+yolo_detections_view postprocess_detr(const quantised_detr_outputs<T, Boxes>& outputs,
                                       vector_view<const image_size> image_sizes,
                                       const detr_postprocess_params& params,
                                       yolo_postprocess_workspace& workspace, threading policy) {

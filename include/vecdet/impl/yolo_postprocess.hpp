@@ -385,6 +385,9 @@ class yolo_call {
           "rows if params.scores is objectness or score_and_class");
     check(!p.multi_label || !scored(), function, "params.multi_label", "true",
           "false if params.scores is score_and_class");
+    if constexpr (is_quantised<Scores>)
+      check(!scored(), function, separate_ ? "outputs.scores" : "outputs.numbers", "quantised",
+            "floats: models with a class index per box give it as a float tensor");
     if (!p.rotated) return;
     check(p.boxes == box_format::cxcywh, function, "params.boxes", static_cast<int>(p.boxes),
           "cxcywh if params.rotated is set");

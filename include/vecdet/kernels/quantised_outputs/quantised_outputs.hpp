@@ -86,6 +86,7 @@ class byte_search {
   }
 
   VECDET_NOINLINE void take(const uint8_t* bytes, int size, index_t element) {
+    if (lowest_ > 255) return;  // none passes, but lowest_row() holds 255
     const byte_row flip = all_bytes(args_.flip);
     for (int i = 0; i < size; i += lanes) {
       uint64_t bits = at_least_bits(load_row(bytes + i) ^ flip, lowest_row());
@@ -150,13 +151,14 @@ class byte_tile {
  public:
   static constexpr index_t most_boxes = 8448;  // as in yolo_tile
 
-  /// `flip` is that of quantised_search_args; only ranks above `rank` are found.
+  /// `flip` is that of quantised_search_args.
   byte_tile(uint8_t flip, index_t classes)
       : flip_(flip),
         class_bytes_(classes > 65536 ? 3
                      : classes > 256 ? 2
                                      : 1) {}
 
+  /// Only ranks above `rank` are found.
   VECDET_INLINE void start(index_t boxes, int rank) {
     size_ = boxes;
     start_ = static_cast<uint8_t>(rank);
