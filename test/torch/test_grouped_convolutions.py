@@ -97,7 +97,7 @@ class GroupedConvolutions(unittest.TestCase):
 
             for a, b in zip(second(lambda *of: vecdet.torch.ops.grouped_conv3x3(*of, 2, stride)),
                             second(lambda *of: functional.conv2d(*of, stride, 1, groups=2))):
-                torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4 * float(b.abs().max()))
+                torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4 * float(b.detach().abs().max()))
 
     def test_same_bits_for_any_number_of_threads(self):
         given, threads, results = operands(10, 4, 4, size=(60, 61)), torch.get_num_threads(), []
@@ -157,7 +157,7 @@ class Modules(unittest.TestCase):
         self.assertEqual(list(ours.state_dict()), keys)
         for each in (ours, copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
             names, found = operators_of(lambda: each(x))
-            self.assertEqual(names.count(OURS), 2)  # groups of 4 and 8 channels
+            self.assertEqual(names.count(OURS), 3)  # the last one is left to torch
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
         vecdet.torch.restore(ours)
         self.assertEqual([type(each) for each in ours], [type(each) for each in network])
@@ -174,8 +174,8 @@ class Modules(unittest.TestCase):
 
         names, found = step(True)
         _, expected = step(False)
-        self.assertEqual(names.count(OURS), 7)
-        self.assertEqual(names.count(OURS + "_grad"), 7)
+        self.assertEqual(names.count(OURS), 9)
+        self.assertEqual(names.count(OURS + "_grad"), 9)
         for name, grad in found.items():
             difference = float((grad - expected[name]).norm())
             self.assertLessEqual(difference, 1e-3 * float(expected[name].norm()) + 1e-6, name)
@@ -228,7 +228,8 @@ class Modules(unittest.TestCase):
             if accelerated:
                 vecdet.torch.accelerate_convolutions(network)
             with FlopCounterMode(display=False) as mode:
-                network(torch.randn(2, 32, 24, 20, requires_grad=True)).sum().backward()
+                # Only forward: of groups, PyTorch counts the weights' gradient as that of one group.
+                network(torch.randn(2, 32, 24, 20))
             counts.append(mode.get_total_flops())
         self.assertEqual(counts[0], counts[1])
 

@@ -103,12 +103,20 @@ def is_direct_3x3(module: nn.Module) -> bool:
     return inputs == outputs in (4, 8) or inputs % 16 == 0 and outputs % 16 == 0
 
 
+def _is_autocast_enabled() -> bool:
+    try:
+        return torch.is_autocast_enabled("cpu")
+    except TypeError:  # PyTorch before 2.4
+        return torch.is_autocast_cpu_enabled()
+
+
 def _is_direct_faster(input: Tensor, weight: Tensor, module: nn.Conv2d) -> bool:
-    """Whether grouped_conv3x3 is expected to take less time than PyTorch: docs/pytorch.md says what
-    was measured."""
+    """Whether grouped_conv3x3 takes less time than PyTorch: docs/pytorch.md has the measurements.
+    """
+    inputs, is_strided = weight.shape[1], module.stride == (2, 2)
     if module.groups > 1:
-        return weight.shape[1] in (4, 8)
-    return weight.shape[1] >= 64 and input.is_contiguous()
+        return inputs <= 8 or inputs <= 32 and (is_strided or not input.is_contiguous())
+    return 32 <= inputs <= 128 and weight.shape[0] <= 256
 
 
 def _fits_direct(module: nn.Module, input: Any) -> bool:
@@ -123,7 +131,7 @@ def _fits_direct(module: nn.Module, input: Any) -> bool:
                                                       module.in_channels // module.groups, 3, 3)
             and input.shape[1] == module.in_channels and input.numel() > 0
             and (bias is None or bias.shape == (module.out_channels,))
-            and not torch.is_autocast_cpu_enabled() and _is_direct_faster(input, weight, module)
+            and not _is_autocast_enabled() and _is_direct_faster(input, weight, module)
             and not any(map(is_transformed, given)))
 
 
