@@ -181,6 +181,8 @@ class grouped_conv3x3_call {
   }
 
   const float* arranged() {
+    // Without source channels, the caller's weights may be null.
+    if (args_.group_sources == 0) return nullptr;
     const bool is_nhwc = shape_.weights.layout() == feature_layout::nhwc;
     const index_t inputs = shape_.group_inputs();
     const index_t output_step = 9 * inputs, input_step = is_nhwc ? 1 : 9;
