@@ -7,7 +7,8 @@
 // row on, source channels, and source columns. Its bits thus depend neither on the tiles nor on the
 // width of vectors.
 //
-// Bound: with 4 channels a group, 36 multiply-adds and some 14 shuffles per 16 outputs.
+// Bound: with 4 channels a group, stride 1 and AVX-512, 36 multiply-adds and some 14 shuffles per
+// 16 outputs.
 #pragma once
 
 #include <vecdet/args/grouped_conv3x3.hpp>
