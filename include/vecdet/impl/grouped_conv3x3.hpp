@@ -109,7 +109,8 @@ class grouped_conv3x3_call {
     divide(args_.chunks(), target.height(), target.width());
     args_.weights = arranged();
     const index_t items = target.images() * args_.tiles.in_image() * args_.blocks();
-    const index_t size = args_.chunks() * source_size() + target_size();
+    const index_t size =
+        args_.chunks() * source_size() + grouped_target_size(1, args_.tiles.columns);
     run_pieces(items, size, [&](index_t first, index_t last, float* scratch) {
       kernels_.run(args_, first, last, scratch);
     });
@@ -141,15 +142,15 @@ class grouped_conv3x3_call {
     grad.sums = reinterpret_cast<double*>(
         grown_scratch(buffers_.sums, lines_for<double>(sums + bias_sums)));
     grad.bias_sums = grad.bias == nullptr ? nullptr : grad.sums + sums;
-    run_pieces(grad.parts * items, source_size() + target_size(),
-               [&](index_t first, index_t last, float* scratch) {
-                 while (first < last) {
-                   const index_t part = first / items, begin = first % items;
-                   const index_t end = std::min(items, begin + last - first);
-                   kernels_.add_products(args_, grad, part, begin, end, scratch);
-                   first += end - begin;
-                 }
-               });
+    const index_t size = source_size() + grouped_target_size(args_.tiles.rows, args_.tiles.columns);
+    run_pieces(grad.parts * items, size, [&](index_t first, index_t last, float* scratch) {
+      while (first < last) {
+        const index_t part = first / items, begin = first % items;
+        const index_t end = std::min(items, begin + last - first);
+        kernels_.add_products(args_, grad, part, begin, end, scratch);
+        first += end - begin;
+      }
+    });
     run_pieces(blocks, 0, [&](index_t first, index_t last, float*) {
       kernels_.finish(args_, grad, first, last);
     });
@@ -159,7 +160,6 @@ class grouped_conv3x3_call {
   index_t source_size() const {
     return grouped_source_size(args_.steps, args_.tiles.rows, args_.tiles.columns);
   }
-  index_t target_size() const { return grouped_target_size(args_.tiles.rows, args_.tiles.columns); }
 
   /// Chooses tiles of the target so that the sources of a tile, in this number of chunks, stay in
   /// the second-level cache. A tile has up to 8 x 48 targets: more rows would read fewer sources
