@@ -544,18 +544,20 @@ TEST_CASE("grouped convolution: errors name what is wrong, and nothing is writte
   rejects(forward(view(x, 1, 7, 3, 5), weights, output, two),
           "input.channels() is 7, expected a multiple of params.groups");
   rejects(forward(input, view(w, 8, 3, 3, 3), output, two),
-          "weights.channels() is 3, expected 4, the input's channels of a group");
+          "weights.channels() is 3, expected 4, the channels of a group of input");
   rejects(forward(input, view(w, 8, 4, 2, 3), output, two), "weights.height() is 2, expected 3");
   rejects(forward(input, view(w, 8, 4, 3, 1), output, two), "weights.width() is 1, expected 3");
   rejects(forward(view(x, 1, 4, 3, 5), view(w, 4, 2, 3, 3), view(y, 1, 4, 3, 5), two),
-          "params.groups is 2, expected 1, or groups with 4 or 8 input and output channels");
+          "params.groups is 2, expected 1, or groups with 4 or 8 input and output channels, or "
+          "multiples of 16; a group has 2 and 2 channels");
   rejects(forward(input, weights, view(y, 2, 8, 3, 5), two),
-          "output.images() is 2, expected 1, as of the input");
-  rejects(forward(input, weights, view(y, 1, 9, 3, 5), two), "output.channels() is 9, expected 8");
+          "output.images() is 2, expected 1, as of input");
+  rejects(forward(input, weights, view(y, 1, 9, 3, 5), two),
+          "output.channels() is 9, expected 8, the number of output channels of weights");
   rejects(forward(input, weights, view(y, 1, 8, 3, 5), with(2, 2)),
-          "output.height() is 3, expected 2");
+          "output.height() is 3, expected 2, the height of input by the stride, rounded up");
   rejects(forward(input, weights, view(y, 1, 8, 2, 5), with(2, 2)),
-          "output.width() is 5, expected 3");
+          "output.width() is 5, expected 3, the width of input by the stride, rounded up");
   rejects(forward(input, weights, output, two, 7),
           "bias.size() is 7, expected 0 or 8, the number of output channels of the weights");
   rejects(forward(view(y, 1, 8, 3, 5), weights, output, two),
@@ -572,7 +574,8 @@ TEST_CASE("grouped convolution: errors name what is wrong, and nothing is writte
         grouped_conv3x3_input_grad(view(x, 1, 8, 3, 4), weights, view(gx, 1, 8, 3, 5), two,
                                    workspace);
       },
-      "vecdet::grouped_conv3x3_input_grad: upstream.width() is 4, expected 5");
+      "vecdet::grouped_conv3x3_input_grad: upstream.width() is 4, expected 5, the width of grad by "
+      "the stride, rounded up");
   rejects(
       [&] {
         grouped_conv3x3_input_grad(view(gx, 1, 8, 3, 5), weights, view(gx, 1, 8, 3, 5), two,

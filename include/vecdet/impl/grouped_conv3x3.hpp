@@ -37,11 +37,12 @@ struct grouped_call_shape {
 
   void check_arguments() const {
     const auto check_number = [&](const char* argument, const char* member, index_t value,
-                                  index_t expected, const char* meaning) {
+                                  index_t expected, const char* meaning = "", const char* of = "",
+                                  const char* rest = "") {
       // Texts are made only for errors: a call allocates no memory.
       if (value != expected)
         check_member(false, function, argument, member, value,
-                     (std::to_string(expected) + meaning).c_str());
+                     (std::to_string(expected) + meaning + of + rest).c_str());
     };
     check_member(params.groups >= 1, function, "params", "groups", params.groups, "1 or more");
     check_member(params.stride == 1 || params.stride == 2, function, "params", "stride",
@@ -51,23 +52,26 @@ struct grouped_call_shape {
     check_member(input.channels() % params.groups == 0, function, input_name, "channels()",
                  input.channels(), "a multiple of params.groups");
     check_number(weights_name, "channels()", weights.channels(), input.channels() / params.groups,
-                 ", the input's channels of a group");
-    check_number(weights_name, "height()", weights.height(), 3, "");
-    check_number(weights_name, "width()", weights.width(), 3, "");
+                 ", the channels of a group of ", input_name);
+    check_number(weights_name, "height()", weights.height(), 3);
+    check_number(weights_name, "width()", weights.width(), 3);
     const index_t inputs = group_inputs(), outputs = group_outputs();
     const bool is_narrow = inputs == outputs && (inputs == 4 || inputs == 8);
     const bool is_wide = inputs % grouped_lanes == 0 && outputs % grouped_lanes == 0;
-    check_member(params.groups == 1 || is_narrow || is_wide, function, "params", "groups",
-                 params.groups,
-                 "1, or groups with 4 or 8 input and output channels, or multiples of 16");
-    check_number(output_name, "images()", output.images(), input.images(), ", as of the input");
+    if (params.groups != 1 && !is_narrow && !is_wide)
+      check_member(false, function, "params", "groups", params.groups,
+                   ("1, or groups with 4 or 8 input and output channels, or multiples of 16; "
+                    "a group has " +
+                    std::to_string(inputs) + " and " + std::to_string(outputs) + " channels")
+                       .c_str());
+    check_number(output_name, "images()", output.images(), input.images(), ", as of ", input_name);
     check_number(output_name, "channels()", output.channels(), weights.images(),
-                 ", the number of output channels of the weights");
+                 ", the number of output channels of ", weights_name);
     const auto size = [&](index_t side) { return (side + params.stride - 1) / params.stride; };
-    check_number(output_name, "height()", output.height(), size(input.height()),
-                 ", the input's height by the stride, rounded up");
-    check_number(output_name, "width()", output.width(), size(input.width()),
-                 ", the input's width by the stride, rounded up");
+    check_number(output_name, "height()", output.height(), size(input.height()), ", the height of ",
+                 input_name, " by the stride, rounded up");
+    check_number(output_name, "width()", output.width(), size(input.width()), ", the width of ",
+                 input_name, " by the stride, rounded up");
   }
 };
 
