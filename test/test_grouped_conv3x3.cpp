@@ -339,12 +339,12 @@ TEST_CASE("grouped convolution: numbers that are rounded up throughout come near
     fill(input_grad.upstream, 1);
     fill(input_grad.weights, little);
     input_grad.weights[8] = 1;
-    // Two whole tiles.
-    grouped_problem weight_grad = problem_of({1, 1, 1}, 2, 8 * stride, 48 * stride, stride);
+    // Four tiles of 8 x 48, of which the first one has the 1: larger tiles would break the bound.
+    grouped_problem weight_grad = problem_of({1, 1, 1}, 1, 16 * stride, 96 * stride, stride);
     weight_grad.make(1);
     fill(weight_grad.input, 1);
     fill(weight_grad.upstream, little);
-    weight_grad.upstream[0] = weight_grad.upstream[8 * 48] = 1;
+    weight_grad.upstream[0] = 1;
     for_each_isa([&](isa) {
       const double of_output = errors_of(output, output.run()).output;
       CHECK(of_output > 0.997);
@@ -353,7 +353,7 @@ TEST_CASE("grouped convolution: numbers that are rounded up throughout come near
       CHECK(of_input_grad > (stride == 1 ? 0.997 : 0.44));
       CHECK(of_input_grad <= 1);
       const double of_weight_grad = errors_of(weight_grad, weight_grad.run()).weight_grad;
-      CHECK(of_weight_grad > 0.987);
+      CHECK(of_weight_grad > 0.986);
       CHECK(of_weight_grad <= 1);
     });
   }
