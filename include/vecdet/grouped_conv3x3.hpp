@@ -11,7 +11,8 @@
 //   input, its gradient     images x channels x height x width of float, NCHW or NHWC
 //   output, its gradient    images x output channels x output height x output width, either layout;
 //                           sizes are ceil(height / stride) and ceil(width / stride)
-//   weights, their gradient output channels x I x 3 x 3, either layout
+//   weights, their gradient output channels x I x 3 x 3, either layout: images() are the output
+//                           channels, and channels() is I
 //   bias, its gradient      one number per output channel; empty: none
 //
 // It is a family of its own beside conv3x3.hpp, because that computes by minimal filtering, which
@@ -28,15 +29,19 @@
 // input, is at most (N + 2) 2^-24 M for N up to 4,000. For the gradients of weights and bias, M is
 // the sum of the magnitudes of all products, or of all gradients of the output; products of up to
 // 384 neighbouring locations are summed in float, and their sums in double. The error is at most
-// 387 2^-24 M for weights and 2^-23 M for the bias.
+// 387 2^-24 M for weights and 2^-23 M for the bias. The baseline has no fused multiply-add and
+// rounds each product, too, but the bounds hold.
 //
-// A NaN or an infinity of the input affects the outputs of its group that read it, and an infinite
-// weight those of its output channel, also at the map's border, because zeros around the map take
-// part in the sums. The gradient of the input likewise. In the gradient of the weights, a NaN or an
-// infinity affects the weights of its channel: nine for each channel of the group.
+// A NaN or an infinity of the input affects the outputs of its group that read it, and one of the
+// weights affects all outputs of its channel, also at the map's border, because zeros around the
+// map take part in the sums. The gradient of the input likewise, except that with stride 2, a
+// weight affects the gradients of the inputs that its tap can read: those at (y, x) for which y + i
+// and x + j are odd. In the gradient of the weights, an input affects the weights of the taps by
+// which outputs read it; a gradient of the output affects all weights of its channel, and its bias.
 //
 // Results are bit-identical on any number of threads, in every layout, and on AVX2 and AVX-512:
-// each sum is one chain of multiply-adds in a fixed order.
+// outputs and the gradient of the input are one chain of multiply-adds each; the gradients of
+// weights and bias add sums of fixed tiles in order.
 //
 // Every function throws std::invalid_argument, and writes nothing, if shapes differ, a parameter or
 // the kind of groups is none of those above, or an output shares memory with an input or another

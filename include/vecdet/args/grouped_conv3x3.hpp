@@ -108,7 +108,7 @@ constexpr index_t grouped_reach(grouped_steps steps, index_t targets) noexcept {
                                        : targets / 2 + 1;
 }
 
-/// The scratch memory of a tile: the sources of a block, and one block of targets.
+/// The scratch memory of a tile: the sources of a block, and rows of one block of targets.
 constexpr index_t grouped_source_size(grouped_steps steps, index_t rows, index_t columns) noexcept {
   return grouped_reach(steps, rows) * grouped_reach(steps, columns) * grouped_lanes;
 }
@@ -121,8 +121,8 @@ struct grouped_conv3x3_kernels {
   void (*arrange)(const grouped_conv3x3_args&, const grouped_weights_args&, index_t first,
                   index_t last);
   /// Computes items [first, last), where item i is block i % blocks of tile i / blocks. `scratch`
-  /// has chunks() * grouped_source_size() + grouped_target_size() numbers, and is aligned to cache
-  /// lines.
+  /// has chunks() * grouped_source_size() numbers and the grouped_target_size() of one row, and is
+  /// aligned to cache lines.
   void (*run)(const grouped_conv3x3_args&, index_t first, index_t last, float* scratch);
   /// Adds the products of items [first, last) of all tiles of a part to its sums, where item i is
   /// chunk i % chunks of block i / chunks. `scratch` has grouped_source_size() +

@@ -37,11 +37,12 @@ struct grouped_call_shape {
 
   void check_arguments() const {
     const auto check_number = [&](const char* argument, const char* member, index_t value,
-                                  index_t expected, const char* meaning) {
+                                  index_t expected, const char* meaning = "", const char* of = "",
+                                  const char* rest = "") {
       // Texts are made only for errors: a call allocates no memory.
       if (value != expected)
         check_member(false, function, argument, member, value,
-                     (std::to_string(expected) + meaning).c_str());
+                     (std::to_string(expected) + meaning + of + rest).c_str());
     };
     check_member(params.groups >= 1, function, "params", "groups", params.groups, "1 or more");
     check_member(params.stride == 1 || params.stride == 2, function, "params", "stride",
@@ -51,23 +52,26 @@ struct grouped_call_shape {
     check_member(input.channels() % params.groups == 0, function, input_name, "channels()",
                  input.channels(), "a multiple of params.groups");
     check_number(weights_name, "channels()", weights.channels(), input.channels() / params.groups,
-                 ", the input's channels of a group");
-    check_number(weights_name, "height()", weights.height(), 3, "");
-    check_number(weights_name, "width()", weights.width(), 3, "");
+                 ", the channels of a group of ", input_name);
+    check_number(weights_name, "height()", weights.height(), 3);
+    check_number(weights_name, "width()", weights.width(), 3);
     const index_t inputs = group_inputs(), outputs = group_outputs();
     const bool is_narrow = inputs == outputs && (inputs == 4 || inputs == 8);
     const bool is_wide = inputs % grouped_lanes == 0 && outputs % grouped_lanes == 0;
-    check_member(params.groups == 1 || is_narrow || is_wide, function, "params", "groups",
-                 params.groups,
-                 "1, or groups with 4 or 8 input and output channels, or multiples of 16");
-    check_number(output_name, "images()", output.images(), input.images(), ", as of the input");
+    if (params.groups != 1 && !is_narrow && !is_wide)
+      check_member(false, function, "params", "groups", params.groups,
+                   ("1, or groups with 4 or 8 input and output channels, or multiples of 16; "
+                    "a group has " +
+                    std::to_string(inputs) + " and " + std::to_string(outputs) + " channels")
+                       .c_str());
+    check_number(output_name, "images()", output.images(), input.images(), ", as of ", input_name);
     check_number(output_name, "channels()", output.channels(), weights.images(),
-                 ", the number of output channels of the weights");
+                 ", the number of output channels of ", weights_name);
     const auto size = [&](index_t side) { return (side + params.stride - 1) / params.stride; };
-    check_number(output_name, "height()", output.height(), size(input.height()),
-                 ", the input's height by the stride, rounded up");
-    check_number(output_name, "width()", output.width(), size(input.width()),
-                 ", the input's width by the stride, rounded up");
+    check_number(output_name, "height()", output.height(), size(input.height()), ", the height of ",
+                 input_name, " by the stride, rounded up");
+    check_number(output_name, "width()", output.width(), size(input.width()), ", the width of ",
+                 input_name, " by the stride, rounded up");
   }
 };
 
@@ -109,7 +113,8 @@ class grouped_conv3x3_call {
     divide(args_.chunks(), target.height(), target.width());
     args_.weights = arranged();
     const index_t items = target.images() * args_.tiles.in_image() * args_.blocks();
-    const index_t size = args_.chunks() * source_size() + target_size();
+    const index_t size =
+        args_.chunks() * source_size() + grouped_target_size(1, args_.tiles.columns);
     run_pieces(items, size, [&](index_t first, index_t last, float* scratch) {
       kernels_.run(args_, first, last, scratch);
     });
@@ -141,15 +146,15 @@ class grouped_conv3x3_call {
     grad.sums = reinterpret_cast<double*>(
         grown_scratch(buffers_.sums, lines_for<double>(sums + bias_sums)));
     grad.bias_sums = grad.bias == nullptr ? nullptr : grad.sums + sums;
-    run_pieces(grad.parts * items, source_size() + target_size(),
-               [&](index_t first, index_t last, float* scratch) {
-                 while (first < last) {
-                   const index_t part = first / items, begin = first % items;
-                   const index_t end = std::min(items, begin + last - first);
-                   kernels_.add_products(args_, grad, part, begin, end, scratch);
-                   first += end - begin;
-                 }
-               });
+    const index_t size = source_size() + grouped_target_size(args_.tiles.rows, args_.tiles.columns);
+    run_pieces(grad.parts * items, size, [&](index_t first, index_t last, float* scratch) {
+      while (first < last) {
+        const index_t part = first / items, begin = first % items;
+        const index_t end = std::min(items, begin + last - first);
+        kernels_.add_products(args_, grad, part, begin, end, scratch);
+        first += end - begin;
+      }
+    });
     run_pieces(blocks, 0, [&](index_t first, index_t last, float*) {
       kernels_.finish(args_, grad, first, last);
     });
@@ -159,7 +164,6 @@ class grouped_conv3x3_call {
   index_t source_size() const {
     return grouped_source_size(args_.steps, args_.tiles.rows, args_.tiles.columns);
   }
-  index_t target_size() const { return grouped_target_size(args_.tiles.rows, args_.tiles.columns); }
 
   /// Chooses tiles of the target so that the sources of a tile, in this number of chunks, stay in
   /// the second-level cache. A tile has up to 8 x 48 targets: more rows would read fewer sources
@@ -181,6 +185,8 @@ class grouped_conv3x3_call {
   }
 
   const float* arranged() {
+    // Without source channels, the caller's weights may be null.
+    if (args_.group_sources == 0) return nullptr;
     const bool is_nhwc = shape_.weights.layout() == feature_layout::nhwc;
     const index_t inputs = shape_.group_inputs();
     const index_t output_step = 9 * inputs, input_step = is_nhwc ? 1 : 9;

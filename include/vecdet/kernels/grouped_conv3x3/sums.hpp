@@ -7,7 +7,8 @@
 // row on, source channels, and source columns. Its bits thus depend neither on the tiles nor on the
 // width of vectors.
 //
-// Bound: with 4 channels a group, 36 multiply-adds and some 14 shuffles per 16 outputs.
+// Bound: with 4 channels a group, stride 1 and AVX-512, 36 multiply-adds and some 14 shuffles per
+// 16 outputs.
 #pragma once
 
 #include <vecdet/args/grouped_conv3x3.hpp>
@@ -120,11 +121,12 @@ void run_block(const detail::grouped_conv3x3_args& a, index_t block, const group
   const bool is_direct = channels == row_lanes && a.target.channel == 1;
   for (index_t y = 0; y < targets.rows; ++y) {
     rows.count = 0;
-    // Source rows from the first one that the target reads on.
+    // Source rows from the first one that the target reads on; none without source channels,
+    // because their weights may be null.
     const int o = static_cast<int>(y), first_row = static_cast<int>(first_source<Steps>(y));
     for (int r = first_row; r < first_row + 3; ++r)
       for (int i = 0; i < 3; ++i)
-        if (target_of<Steps>(r, i) == o) {
+        if (a.group_sources > 0 && target_of<Steps>(r, i) == o) {
           rows.sources[rows.count] = source + r * source_row;
           rows.weights[rows.count++] = weights + i * a.group_sources * 3 * row_lanes;
         }

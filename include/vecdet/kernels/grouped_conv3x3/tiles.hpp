@@ -49,7 +49,7 @@ inline void gather_area(const detail::grouped_map<const float>& map, const group
   for (index_t r = 0; r < area.rows; ++r) {
     float* const row = to + r * area.columns * row_lanes;
     const index_t y = area.y + r;
-    if (y < 0 || y >= map.height) {
+    if (channels == 0 || y < 0 || y >= map.height) {
       clear_channel_rows(row, 0, area.columns);
       continue;
     }
