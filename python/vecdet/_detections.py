@@ -382,13 +382,14 @@ def _yolo_call(shape: tuple[int, ...], argument: str, model: str, results: str |
     or None."""
     function = "postprocess_yolo"
     params = getattr(library, f"vecdet_yolo_postprocess_params_{_preset_of(model)}")()
-    if params.rotated and results in (None, *_ROTATED):
+    if params.rotated and (results is None or isinstance(results, str) and results in _ROTATED):
         turned = _ROTATED[results or "cxcywhr"]
         params.rotated_results = rotated_format.index(results or "cxcywhr")
     else:
         turned = 0
         formats = (*box_format, *_ROTATED) if params.rotated else box_format
-        params.results = choice(formats, function, "results", results or "xyxy")
+        params.results = choice(formats, function, "results",
+                                "xyxy" if results is None else results)
     names = ("score_threshold", "iou_threshold", "max_detections", "max_candidates", "multi_label",
              "class_agnostic", *CLASS_LISTS)
     if not params.suppresses:

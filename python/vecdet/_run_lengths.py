@@ -227,9 +227,10 @@ def mask_iou(a: RunLengths, b: RunLengths, is_crowd: ArrayLike | None = None
     other, others = _given(function, "b", b)
     crowds = None
     if is_crowd is not None:
-        crowds = np.ascontiguousarray(pixel_bytes(function, "is_crowd", is_crowd))
+        crowds = pixel_bytes(function, "is_crowd", is_crowd)
         if crowds.size != other.count or crowds.ndim != 1 and crowds.size:
             raise wrong_shape(function, "is_crowd", crowds, f"[{other.count}]")
+        crowds = np.ascontiguousarray(crowds)
     ious = empty((own.count, other.count), float64)
     check(library.vecdet_mask_iou(byref(own), byref(other), optional(crowds), 0, address(ious)),
           function)

@@ -155,6 +155,7 @@ def calls():
                            "points": points, "level_sizes": LEVELS, "strides": [16],
                            "boxes": boxes[:2], "classes": [0, 0]},
         "sample_balanced": {"labels": [labels]}, "count_foreground": {"labels": labels},
+        "grouped_conv3x3": {"input": maps, "weight": generator.random((4, 4, 3, 3))},
         "roi_align": {"input": maps, "boxes": rois, "output_size": 1},
         "roi_align_grad": {"grad": maps[:, :, :1, :1].repeat(2, 0), "boxes": rois,
                            "input_shape": (1, 4, 4, 4)},

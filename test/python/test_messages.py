@@ -22,12 +22,14 @@ from vecdet._messages import found
 from support import Remote, calls, generator, some_boxes
 
 MESSAGE = re.compile(r"vecdet\.(?P<function>[\w.]+): (?P<argument>\w+)(?:\[[\d, ]+\])*"
+                     r"(?:\.(?:sizes|offsets|counts)(?:\[\d+\])?)?"  # of run lengths
                      r"(?:\.shape(?:\[-?\d\])?|\.dtype)? (?:is|has) (?P<value>.+?), expected .+",
                      re.DOTALL)
 CPP = re.compile(r"::|\w\(\)|params\.|truth\.|layers\[|std::|enumerators|null")  # names of C++
 
 
-COMPUTED = r"at -?\w|a score of |the sum "  # from several numbers of an array
+# From several numbers of an array, or characters of a text.
+COMPUTED = r"at -?\w|a score of |the sum |text |the count |\d+ points"
 ARRAYS = np.ndarray, list, tuple, memoryview, bytearray, range
 
 

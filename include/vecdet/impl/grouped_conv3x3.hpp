@@ -31,7 +31,7 @@ struct grouped_call_shape {
   feature_view<const float> input, output, weights;
   grouped_conv3x3_params params;
 
-  index_t groups() const { return params.groups; }
+  index_t group_count() const { return params.groups; }
   index_t group_inputs() const { return weights.channels(); }
   index_t group_outputs() const { return weights.images() / params.groups; }
 
@@ -96,7 +96,7 @@ class grouped_conv3x3_call {
     args_.targets = is_input_grad ? shape.input.channels() : shape.output.channels();
     args_.group_sources = is_input_grad ? shape.group_outputs() : shape.group_inputs();
     args_.group_targets = is_input_grad ? shape.group_inputs() : shape.group_outputs();
-    args_.is_grouped = shape.groups() > 1;
+    args_.is_grouped = shape.group_count() > 1;
     args_.steps = shape.params.stride == 1 ? grouped_steps::one
                   : is_input_grad          ? grouped_steps::two_back
                                            : grouped_steps::two;
@@ -120,7 +120,8 @@ class grouped_conv3x3_call {
     });
   }
 
-  void weight_grad(const feature_view<float>& weight_grad, const vector_view<float>& bias_grad) {
+  void run_weight_grad(const feature_view<float>& weight_grad,
+                       const vector_view<float>& bias_grad) {
     if (weight_grad.size() == 0 && bias_grad.empty()) return;
     const profile::scope timing([&] { return problem(); });
     const bool is_nhwc = weight_grad.layout() == feature_layout::nhwc;
@@ -299,7 +300,8 @@ inline void grouped_conv3x3_weight_grad(feature_view<const float> input,
   detail::check_apart(function, "bias_grad", bias_grad, "input", input);
   detail::check_apart(function, "bias_grad", bias_grad, "upstream", upstream);
   detail::check_apart(function, "weight_grad", weight_grad, "bias_grad", bias_grad);
-  detail::grouped_conv3x3_call(shape, false, workspace, policy).weight_grad(weight_grad, bias_grad);
+  detail::grouped_conv3x3_call(shape, false, workspace, policy)
+      .run_weight_grad(weight_grad, bias_grad);
 }
 
 }  // namespace VECDET_ABI
