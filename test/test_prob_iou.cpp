@@ -232,6 +232,54 @@ TEST_CASE_TEMPLATE("ProbIoU: hill climbing finds no error beyond the bound", T, 
   CHECK(worst <= bound<T>);
 }
 
+TEST_CASE_TEMPLATE("ProbIoU: hill climbing among small boxes", T, float, double) {
+  // In float, boxes of less than 0.06 square pixels are computed in double; in double, they have a
+  // bound of their own. Climb on both sides.
+  const std::vector<T> known_a{0, 0, T(0.02), T(0.02), 1};
+  const std::vector<T> known_b{T(0.0561628491), T(0.0874684528), T(0.022), T(0.0181818176), 1};
+  for_each_isa([&](isa) { check_against_reference(known_a, known_b, ultralytics); });
+  const auto bound_of = [](const std::vector<T>& x, const std::vector<T>& y) {
+    const bool is_small = std::min(x[2] * x[3], y[2] * y[3]) < T(0.06);
+    return is_small ? std::max(bound<T>, 1e-10) : bound<T>;
+  };
+  double worst = 0;  // in bounds
+  for (std::uint64_t seed = 1; seed <= 90; ++seed) {
+    random_generator generator(seed);
+    const double middle = std::sqrt(12 * 0.005), low[] = {0.01, 0.5 * middle, middle};
+    const double high[] = {0.05, 1.5 * middle, 2 * middle};
+    const double ratio = seed % 2 == 0 ? 40 : 2;
+    auto a =
+        some_boxes<T>(1, seed, 0.1, low[seed % 3], high[seed % 3] * std::sqrt(ratio), ratio, 180);
+    auto b = seed % 5 == 0 ? some_boxes<T>(1, seed + 1000, 0.1, 0.01, 3, 2, 180) : a;
+    const auto is_allowed = [](const std::vector<T>& box) {
+      return box[2] > 0 && box[3] > 0 && box[2] <= 40 * box[3] && box[3] <= 40 * box[2];
+    };
+    const auto error = [&] {
+      T out;
+      elementwise_prob_iou(rows_of(a), rows_of(b), torchvision, vector_view<T>(&out, 1),
+                           threading::sequential);
+      return std::abs(static_cast<double>(out) - exact_pair(a, b, torchvision)) / bound_of(a, b);
+    };
+    double best = error();
+    for (int step = 0; step < 600; ++step) {
+      const auto old_a = a, old_b = b;
+      std::vector<T>& changed = generator.chance(0.5) ? a : b;
+      const auto k = static_cast<std::size_t>(generator.below(5));
+      const double size = k == 4 ? 90 : 1;
+      changed[k] +=
+          static_cast<T>(size * generator.uniform(-1, 1) * std::pow(10, generator.uniform(-7, -1)));
+      const double now = is_allowed(a) && is_allowed(b) ? error() : 0;
+      if (now > best)
+        best = now;
+      else
+        a = old_a, b = old_b;
+    }
+    worst = std::max(worst, best);
+  }
+  MESSAGE("largest error found, in bounds: " << worst);
+  CHECK(worst <= 1);
+}
+
 TEST_CASE_TEMPLATE("ProbIoU: no area, tiny, huge, NaN", T, float, double) {
   const T nan = std::numeric_limits<T>::quiet_NaN(), infinite = std::numeric_limits<T>::infinity();
   for_each_isa([&](isa) {

@@ -203,6 +203,18 @@ TEST_CASE_TEMPLATE("ProbIoU loss: equal boxes, far boxes, no area, NaN", T, floa
         CHECK(std::all_of(grad.begin(), grad.end(), [](T g) { return std::isfinite(g); }));
         if (a == b) CHECK(std::all_of(grad.begin(), grad.end(), [](T g) { return g == 0; }));
       }
+    // Long sides without area.
+    for (const T side : {T(1e6), T(1e10), T(1e15)}) {
+      const std::vector<T> a{0, 0, side, 0, 0}, b{side, side, side, T(1e-3), 0},
+          c{0, 0, side, side, 1};
+      for (const auto& x : {a, b, c})
+        for (const auto& y : {a, b, c}) {
+          std::vector<T> grad(5, nan);
+          CHECK(std::isfinite(
+              prob_iou_loss_and_grad(rows_of(x), rows_of(y), ultralytics, rows_of(grad))));
+          CHECK(std::all_of(grad.begin(), grad.end(), [](T g) { return std::isfinite(g); }));
+        }
+    }
     for (std::size_t k = 0; k < 5; ++k) {
       auto bad = boxes[0];
       bad[k] = nan;

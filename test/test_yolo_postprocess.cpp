@@ -277,6 +277,17 @@ TEST_CASE("postprocess_yolo: rotated boxes by hand; wrong presets") {
   };
   // The angle is no score.
   fails(yolo_postprocess_params::v8(), "number 6 of box 0 of image 0 of outputs.numbers is -0.25");
+  fails(yolo_postprocess_params::v8(), "for angles, use the preset of rotated boxes, v8_obb()");
+  tensor[12] = 1.5f;
+  fails(yolo_postprocess_params::v8_obb(), "is it one of masks or key points");
+  tensor[12] = .9f;
+  const std::vector<float> ends(3 * 7);
+  CHECK_THROWS_WITH_AS(
+      postprocess_yolo(yolo_outputs<float>{{ends.data(), 3, 7}, 1}, {},
+                       yolo_postprocess_params::v10(), workspace),
+      doctest::Contains("outputs.numbers.cols() is 7, expected 6 if rotated boxes, "
+                        "whose preset is v26_obb(), are not meant"),
+      std::invalid_argument);
   fails(yolo_postprocess_params::v26_obb(),
         "outputs.numbers.cols() is 3, expected 4 + score + class + angle");
   params.class_count = 3;

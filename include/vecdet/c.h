@@ -1249,8 +1249,8 @@ typedef enum vecdet_nms_order {
 
 /// Parameters of vecdet_nms(), vecdet_batched_nms(), vecdet_rotated_nms() and
 /// vecdet_prob_iou_nms(). Going down the scores, a box is kept unless a kept box of its class and
-/// image overlaps it by more than the threshold. The defaults are those of torchvision's NMS with a
-/// threshold of 0.5.
+/// image overlaps it by more than the threshold. In vecdet_prob_iou_nms(), any better box
+/// suppresses, kept or not. The defaults are those of torchvision's NMS with a threshold of 0.5.
 typedef struct vecdet_nms_params {
   double iou_threshold;  ///< in [0, 1]; default 0.5
   int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
@@ -1353,7 +1353,9 @@ vecdet_status vecdet_rotated_nms(vecdet_dtype type, const void* boxes, const voi
     vecdet_nms_params* params, vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count);
 
 /// NMS of rotated boxes by their ProbIoU in ultralytics' rule, where suppressed boxes suppress
-/// others, too. Otherwise as vecdet_rotated_nms().
+/// others, too. `params` null: the defaults, which suppress above a threshold of 0.5; pass
+/// vecdet_nms_params_ultralytics_obb() for ultralytics' "at or above". Otherwise as
+/// vecdet_rotated_nms().
 vecdet_status vecdet_prob_iou_nms(vecdet_dtype type, const void* boxes, const void* scores, const
     int64_t* classes, const int64_t* images, int64_t count, vecdet_angle_convention angles, const
     vecdet_nms_params* params, vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count);

@@ -51,7 +51,8 @@ enum class nms_order {
 constexpr index_t no_limit = std::numeric_limits<index_t>::max();
 
 /// Going down the scores, a box is kept unless a kept box of its class and image overlaps it by
-/// more than the threshold. The defaults are those of torchvision's NMS with a threshold of 0.5.
+/// more than the threshold. In prob_iou_nms(), any better box suppresses, kept or not. The defaults
+/// are those of torchvision's NMS with a threshold of 0.5.
 struct nms_params {
   nms_params() = default;
   /// torchvision's NMS: nms(boxes, scores, 0.5).

@@ -21,10 +21,11 @@
 //
 // Results are within 1e-5 of the exact value of the formula in float and within 1e-12 in double,
 // for sides in a ratio of at most 40 : 1, wherever the boxes are; the bounds grow with the ratio.
-// ultralytics' own operations in float lose three digits near 1. NaN is the result if one of the
-// numbers of a box is not finite, a side is negative, or an angle exceeds 1e6 degrees or radians in
-// magnitude. Floats of any size are computed without overflow; doubles overflow for sides of 1e38
-// and more.
+// In double, the bound is 1e-10 if a box has less than 0.06 square pixels. ultralytics' own
+// operations in float lose three digits near 1. NaN is the result if one of the numbers of a box is
+// not finite, a side is negative, or an angle exceeds 1e6 degrees or radians in magnitude. Floats
+// of any size are computed without overflow, and those of less than 0.06 square pixels in double;
+// doubles overflow for sides of 1e38 and more.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ or the output
 // shares memory with an input.

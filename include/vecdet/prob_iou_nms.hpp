@@ -11,7 +11,8 @@
 // a number suppresses nothing and is kept; a box without area has a ProbIoU (prob_iou.hpp).
 // drop_degenerate drops both.
 //
-// Boxes of less than 0.06 square pixels are compared with all others.
+// Boxes of less than 0.06 square pixels are compared with all others, and so are all boxes if the
+// threshold is at most 1e-4. Doubles of sides of 1e38 and more overflow (prob_iou.hpp).
 //
 // Boxes (cxcywhr) and scores are float or double, at most 2^32 - 1 of them.
 //

@@ -350,6 +350,8 @@ _PRESETS = {"yolov5": "v5", "yolov7": "v5", "yolox": "v5", "yolov8": "v8", "yolo
 # The formats of rotated boxes that results may have, with their numbers.
 _ROTATED = {"cxcywhr": 5, "xyxyxyxy": 8}
 
+# As in C++: the scores if a detector's last one of 80 is taken for an angle.
+_UPRIGHT_COCO_SCORES = 79
 # What the numbers of extras are of which vecdet_yolo_likely_extras knows.
 _EXTRAS = {1: "rotated boxes", 32: "masks", 51: "key points"}
 
@@ -420,7 +422,12 @@ def _yolo_call(shape: tuple[int, ...], argument: str, model: str, results: str |
         numbers = cols if params.layout == _c.YOLO_ROWS else rows
         found = numbers - 4 - params.scores
         usual = library.vecdet_yolo_likely_extras(found)
-        if usual and not params.rotated and _PRESETS[model] != "rt_detr":
+        if params.rotated:
+            if found - 1 == _UPRIGHT_COCO_SCORES:
+                doubt = (f"vecdet.{function}: {argument} has {numbers} numbers per box, as upright "
+                         f"boxes of COCO's 80 classes, for which model='yolov8' is right; "
+                         f"class_count={found - 1} says that the last number is an angle")
+        elif usual and _PRESETS[model] != "rt_detr":
             others = found - usual
             right = f"extras={usual}"
             if usual == 1 and _PRESETS[model] == "v8":
@@ -454,6 +461,8 @@ def _check_yolo_shape(shape: tuple[int, ...], argument: str, params: Any,
     names += " + angle" * params.rotated
     expected = f"[images, boxes, {names}]" if by_rows else f"[images, {names}, boxes]"
     if is_scored and not extras and not params.rotated:
+        if len(shape) == 3 and shape[2] == 7:
+            expected += "; 7 are those of rotated boxes, model='yolo26-obb'"
         expected += ", or 6 + extras with extras="
     if len(shape) == 3 and not is_scored:
         expected += (", and more boxes than numbers per box: is it transposed? If not, pass "
@@ -570,7 +579,8 @@ def postprocess_yolo(
 
     Warns:
         UserWarning: neither ``extras`` nor ``class_count`` is given, and there are 16, 33, 52 or
-            112 scores per box, which probably are those of a model with extras.
+            112 scores per box, which probably are those of a model with extras, or 79 scores of a
+            model of rotated boxes, which probably are a detector's of upright ones.
 
     >>> output = np.zeros((1, 4 + 2, 8400), np.float32)  # YOLOv8 with two classes
     >>> output[0, :, 7] = 100, 50, 20, 10, 0.1, 0.9

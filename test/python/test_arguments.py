@@ -770,7 +770,8 @@ class YoloExtras(unittest.TestCase):
         for call, text in (
                 (lambda: yolo(output, "yolov8"), "number 6 of box 0 of image 0"),
                 (lambda: yolo(output, "yolo26-obb"), r"expected \[images, boxes, 6 \+ angle\]"),
-                (lambda: yolo(ends, "yolo26"), r"expected \[images, boxes, 6\]"),
+                (lambda: yolo(ends, "yolo26"),
+                 r"expected \[images, boxes, 6\]; 7 are those of rotated boxes, model='yolo26-obb'"),
                 (lambda: yolo(output.transpose(0, 2, 1), "yolov8-obb"),
                  r"expected \[images, 4 \+ classes \+ angle, boxes\], and more boxes"),
                 (lambda: yolo(output, "yolov8-obb", class_count=3), "with class_count=3"),
@@ -784,6 +785,13 @@ class YoloExtras(unittest.TestCase):
                  "expected the same scale for both axes")):
             with self.assertRaisesRegex(ValueError, text):
                 call()
+        upright = self.output(84)
+        with self.assertWarnsRegex(UserWarning, "upright boxes of COCO.*model='yolov8' is right"):
+            yolo(upright, "yolo11-obb")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            yolo(upright, "yolo11-obb", class_count=79)
+            yolo(self.output(83), "yolo11-obb")
         for image in yolo(output, "yolov8-obb", extras=0):
             self.assertEqual(image.boxes.shape[1], 5)
 

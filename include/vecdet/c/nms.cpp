@@ -100,7 +100,9 @@ VECDET_C vecdet_status vecdet_rotated_nms(vecdet_dtype type, const void* boxes, 
 }
 
 /// NMS of rotated boxes by their ProbIoU in ultralytics' rule, where suppressed boxes suppress
-/// others, too. Otherwise as vecdet_rotated_nms().
+/// others, too. `params` null: the defaults, which suppress above a threshold of 0.5; pass
+/// vecdet_nms_params_ultralytics_obb() for ultralytics' "at or above". Otherwise as
+/// vecdet_rotated_nms().
 VECDET_C vecdet_status vecdet_prob_iou_nms(vecdet_dtype type, const void* boxes, const void* scores,
                                            const int64_t* classes, const int64_t* images,
                                            int64_t count, vecdet_angle_convention angles,

@@ -81,6 +81,10 @@ inline index_t likely_extras(index_t scores) {
   return scores == 1 + 51 ? 51 : 0;
 }
 
+/// The number of scores if a detector of COCO's 80 classes is taken for one of rotated boxes, whose
+/// last number is the angle.
+constexpr index_t upright_coco_scores = 79;
+
 /// Whether a score is neither a probability nor NaN.
 inline bool is_outside(float x) {
   return is_above(least_probability, x) || is_above(x, greatest_probability);
@@ -131,7 +135,10 @@ class yolo_call {
                        : "outputs.numbers.rows() / outputs.images",
             numbers,
             scored() ? params_.rotated ? "4 + score + class + angle"
-                                       : "4 + score + class + params.extras"
+                       : numbers == 7
+                           ? "6 if rotated boxes, whose preset is v26_obb(), are not meant; "
+                             "4 + score + class + params.extras"
+                           : "4 + score + class + params.extras"
             : params_.rotated
                 ? "4, 1 for the objectness if any, at least 1 class, and the angle"
                 : "4, 1 for the objectness if any, at least 1 class, and params.extras");
@@ -282,8 +289,13 @@ class yolo_call {
                     std::to_string(image) +
                     (separate_ ? " of outputs.boxes and scores" : " of outputs.numbers"),
                 x,
-                "probabilities, not logits; for mask coefficients, key points or angles after the "
-                "scores, pass extras=<the number of them>");
+                params_.rotated
+                    ? "probabilities, not logits; a model of rotated boxes has only the angle "
+                      "after "
+                      "its scores: is it one of masks or key points, whose preset has no obb?"
+                    : "probabilities, not logits; for mask coefficients or key points after the "
+                      "scores, pass extras=<the number of them>; for angles, use the preset of "
+                      "rotated boxes, v8_obb() or 'yolov8-obb'");
         }
   }
 
@@ -302,14 +314,30 @@ class yolo_call {
       }
   }
 
-  /// With VECDET_CHECK=1, reports a number of scores that models with extras seem to have, unless
-  /// the number of extras or of classes is given.
+  /// With VECDET_CHECK=1, reports a number of scores that other models seem to have, unless the
+  /// number of extras or of classes is given.
   void look_at_numbers() const {
-    const index_t likely = likely_extras(classes_);
-    if (!is_unknown() || params_.class_count != 0 || scored() || params_.rotated || likely == 0 ||
-        !checks_input())
-      return;
+    if (!is_unknown() || params_.class_count != 0 || scored() || !checks_input()) return;
     const std::string scores = std::to_string(classes_);
+    if (params_.rotated) {
+      if (classes_ == upright_coco_scores)
+        report_input(function, "params.rotated",
+                     "set, and the boxes have " + scores +
+                         " scores and a last number, as those of "
+                         "upright boxes of COCO's 80 classes; use v8() or 'yolov8', or pass "
+                         "class_count=" +
+                         scores + " if the last number is an angle");
+      return;
+    }
+    const index_t likely = likely_extras(classes_);
+    if (likely == 0) return;
+    if (likely == 1 && !by_rows_ && params_.scores == yolo_scores::classes)
+      return report_input(function, "params.rotated",
+                          "not set, and the boxes have " + scores +
+                              " scores, as rotated boxes of "
+                              "DOTA's 15 classes seem to have; use v8_obb() or 'yolov8-obb', or "
+                              "pass class_count=" +
+                              scores + " if all are scores");
     report_input(function, "params.extras",
                  "not given, and the boxes have " + scores + " scores, as those of models with " +
                      std::to_string(likely) + " extras seem to have; pass extras=" +

@@ -222,8 +222,8 @@ typedef struct vecdet_paste_masks_params {
 
 /// Parameters of vecdet_nms(), vecdet_batched_nms(), vecdet_rotated_nms() and
 /// vecdet_prob_iou_nms(). Going down the scores, a box is kept unless a kept box of its class and
-/// image overlaps it by more than the threshold. The defaults are those of torchvision's NMS with a
-/// threshold of 0.5.
+/// image overlaps it by more than the threshold. In vecdet_prob_iou_nms(), any better box
+/// suppresses, kept or not. The defaults are those of torchvision's NMS with a threshold of 0.5.
 typedef struct vecdet_nms_params {
   double iou_threshold;  ///< in [0, 1]; default 0.5
   int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0

@@ -127,18 +127,17 @@ double prob_iou_loss_rows(const prob_iou_loss_args<T>& args, index_t first, inde
       weight = load_pack<N>(weights);
     }
     row.loss = vanishing_product(row.loss, weight);
-    alignas(64) double numbers[5][row_lanes];
+    alignas(64) T numbers[5][row_lanes];
     if constexpr (Grad) {
       row.grad[4] = row.grad[4] * per_angle;
       const real factor = vanishing_product(scale, weight);
       VECDET_NO_UNROLL
-      for (int k = 0; k < 5; ++k) store_pack<N>(numbers[k], vanishing_product(row.grad[k], factor));
+      for (int k = 0; k < 5; ++k) store_rounded(numbers[k], vanishing_product(row.grad[k], factor));
       for (int j = 0; j < size; ++j)
-        for (int k = 0; k < 5; ++k)
-          args.grad[(i + j) * args.grad_stride + k] = static_cast<T>(numbers[k][j]);
+        for (int k = 0; k < 5; ++k) args.grad[(i + j) * args.grad_stride + k] = numbers[k][j];
     } else if (args.output == loss_output::loss) {
-      store_pack<N>(numbers[0], vanishing_product(row.loss, scale));
-      for (int j = 0; j < size; ++j) args.loss[i + j] = static_cast<T>(numbers[0][j]);
+      store_rounded(numbers[0], vanishing_product(row.loss, scale));
+      for (int j = 0; j < size; ++j) args.loss[i + j] = numbers[0][j];
     }
     const auto is_given = load_pack<N>(lane_numbers<double>) < real(static_cast<double>(size));
     sums.add(select(is_given, row.loss, real(0.0)));

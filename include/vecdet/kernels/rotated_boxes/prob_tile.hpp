@@ -29,7 +29,7 @@ struct prob_tile {
   alignas(64) Real along_x[Capacity], along_y[Capacity], across_x[Capacity], across_y[Capacity];
   alignas(64) Real excess_x[Capacity], excess_y[Capacity], root[Capacity];
   alignas(64) Real reach_x[Capacity], reach_y[Capacity];
-  bool extreme[Capacity];  // products may overflow in float
+  bool extreme[Capacity];  // products may overflow in float, or eps outweighs them
   bool has_extreme;
 
   /// Loads consecutive boxes.
@@ -71,8 +71,10 @@ struct prob_tile {
       store_rounded(reach_x + i, deviation(c, s));
       store_rounded(reach_y + i, deviation(s, c));
       if constexpr (std::is_same<T, float>::value) {
-        // The product of two determinants is below 2^127 for sides up to 2^16.
-        const std::uint32_t bits = to_bits(max(row.w, row.h) > real(0x1p16)) |
+        // The product of two determinants is below 2^127 for sides up to 2^16. Where g is small,
+        // numbers close to eps are subtracted.
+        const std::uint32_t bits = to_bits((g > zero) & (g < least_root)) |
+                                   to_bits(max(row.w, row.h) > real(0x1p16)) |
                                    to_bits(max(abs(row.x), abs(row.y)) > real(0x1p30));
         for (int j = 0; j < row_lanes; ++j) extreme[i + j] = (bits >> j & 1) != 0;
         has_extreme = has_extreme || bits != 0;
