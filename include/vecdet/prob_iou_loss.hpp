@@ -15,7 +15,8 @@
 // one times the size that it refers to (a side of the box for lengths, 1 for radians), besides the
 // rounding to float. Sums are accumulated in double. A pair with a box that is not a number, as
 // prob_iou.hpp defines it, has a loss and gradients of NaN. Boxes without area are data: losses and
-// gradients are finite for sides and coordinates up to 1e15. A weight of 0 gives 0 even if the loss is infinite, as in smooth_l1.hpp.
+// gradients are finite for sides and coordinates up to 1e15. A weight of 0 gives 0 even if the loss
+// is infinite, as in smooth_l1.hpp.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, an output
 // shares memory with an input in a way not allowed below, or params.scale is not a finite float

@@ -60,6 +60,7 @@ _SAID: Any = [(re.compile(function), re.compile(pattern), text) for function, pa
     ("run_lengths_from_polygons", r"points\[\d+\] is (.*)", r"polygons has the coordinate \1"),
     ("run_lengths_from_polygons", r"the number of points of polygon\[(\d+)\] is (.*)",
      r"polygons[\1] has \2 points"),
+    ("", r"the sum of the counts of (\w+\[\d+\]) is (.*)", r"\1 has the sum of counts \2"),
     ("run_lengths_from_strings", r"the count at strings\.text\[(\d+)\] is (.*)",
      r"strings has the count \2 at character \1"),
     ("run_lengths_from_strings", r"strings\.text\[(\d+)\] is (.*)",
