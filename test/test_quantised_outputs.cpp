@@ -757,7 +757,7 @@ TEST_CASE("quantised outputs: errors of shapes and parameters") {
             separate_yolo_outputs{matrix(60, 4), matrix_view<const float>(floats.data(), 60, 3)},
             {}, yolo_postprocess_params::v10(), workspace);
       },
-      "the numbers of a box in outputs.boxes and scores is 7, expected 4 + score + class");
+      "the numbers of a box in outputs.boxes and scores is 7, expected 6 if rotated boxes");
   throws(
       [&] {
         return postprocess_yolo(quantised_yolo_outputs{matrix(4, 10)}, {}, channels, workspace);

@@ -222,8 +222,21 @@ TEST_CASE("replay: operations are known unless they depend on the data") {
             e.variant != "list") ||
            e.function == "regression_loss" || e.function == "regression_loss_and_grad";
   };
-  const std::set<std::string> without_floats{"split_detections", "join_detections", "split_boxes",
-                                             "join_boxes", "letterbox"};
+  const std::set<std::string> without_floats{"split_detections",
+                                             "join_detections",
+                                             "split_boxes",
+                                             "join_boxes",
+                                             "letterbox",
+                                             "encode_masks",
+                                             "decode_masks",
+                                             "mask_areas",
+                                             "mask_boxes",
+                                             "mask_iou",
+                                             "merge_masks",
+                                             "run_lengths_to_strings",
+                                             "run_lengths_from_strings",
+                                             "run_lengths_from_polygons",
+                                             "run_lengths_from_boxes"};
   for (const profile::entry& e : recorded_calls().entries) {
     if (e.implementation.empty()) continue;
     CAPTURE(e.name);
@@ -448,6 +461,7 @@ TEST_CASE("projection: scopes inside a replayed problem are part of it") {
       continue;
     }
     replayed.insert(problem.name);
+    CAPTURE(problem.name);
     CHECK(problem.calls == 1);
     observed += problem.observed_ns;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalogue.hpp"
+#include <vecdet/reference/run_lengths.hpp>
 #include <vecdet/run_lengths.hpp>
 
 #include <string>
@@ -31,21 +32,34 @@ std::vector<std::uint8_t> discs(index_t count, const grid_size& size) {
   return pixels;
 }
 
-/// Run lengths in placed memory.
+/// Run lengths in placed memory, and their strings.
 struct placed_runs {
   placed<grid_size> sizes;
   placed<index_t> offsets;
   placed<std::uint32_t> counts;
+  placed<char> text;
+  placed<index_t> text_offsets;
 
+  // By the reference, because the profiler would record calls of the functions.
   placed_runs(operands& make, index_t count, const grid_size& size) {
     const std::vector<std::uint8_t> pixels = discs(count, size);
-    run_lengths_workspace workspace;
-    const run_lengths_view runs =
-        encode_masks({pixels.data(), count, size, size.height * size.width, size.width, 1},
-                     workspace, threading::sequential);
-    sizes = make.copy(std::vector<grid_size>(runs.sizes.begin(), runs.sizes.end()));
-    offsets = make.copy(std::vector<index_t>(runs.offsets.begin(), runs.offsets.end()));
-    counts = make.copy(std::vector<std::uint32_t>(runs.counts.begin(), runs.counts.end()));
+    std::vector<index_t> begins{0}, text_begins{0};
+    std::vector<std::uint32_t> all;
+    std::string strings;
+    for (index_t i = 0; i < count; ++i) {
+      const std::uint8_t* const picture = pixels.data() + i * size.height * size.width;
+      const std::vector<std::uint32_t> own = reference::run_lengths(
+          size, [&](index_t x, index_t y) { return picture[y * size.width + x] != 0; });
+      all.insert(all.end(), own.begin(), own.end());
+      strings += reference::run_length_string(own);
+      begins.push_back(static_cast<index_t>(all.size()));
+      text_begins.push_back(static_cast<index_t>(strings.size()));
+    }
+    sizes = make.copy(std::vector<grid_size>(static_cast<std::size_t>(count), size));
+    offsets = make.copy(begins);
+    counts = make.copy(all);
+    text = make.copy(std::vector<char>(strings.begin(), strings.end()));
+    text_offsets = make.copy(text_begins);
   }
   run_lengths_view view() const { return {sizes.in(), offsets.in(), counts.in()}; }
 };
@@ -62,8 +76,6 @@ struct run_lengths_calls {
   placed<index_t> point_offsets;
   placed_boxes<double> rectangles;
   placed_runs runs;
-  placed<char> text;
-  placed<index_t> text_offsets;
   run_lengths_workspace workspace;
   masks_workspace decoding;
 
@@ -100,14 +112,14 @@ struct run_lengths_calls {
     point_offsets = make.copy(polygon_offsets);
     points = make.copy(xy);
     rectangles = make.copy(sides);
-    const masks_view packed =
-        decode_masks(runs.view(), mask_pixels::bits, decoding, threading::sequential);
-    bits = make.copy(std::vector<std::uint8_t>(packed.pixels.begin(), packed.pixels.end()));
-    const run_length_strings strings = run_lengths_to_strings(runs.view(), workspace);
-    text = make.copy(std::vector<char>(strings.text.begin(), strings.text.end()));
-    text_offsets = make.copy(std::vector<index_t>(strings.offsets.begin(), strings.offsets.end()));
-    workspace = {};
-    decoding = {};
+    std::vector<std::uint8_t> packed(static_cast<std::size_t>(bit_offsets.back()));
+    const std::vector<std::uint8_t> bytes = discs(count, size);
+    for (index_t row = 0; row < count * size.height; ++row)
+      for (index_t x = 0; x < size.width; ++x)
+        if (bytes[static_cast<std::size_t>(row * size.width + x)] != 0)
+          packed[static_cast<std::size_t>(row * row_bytes + x / 8)] |=
+              static_cast<std::uint8_t>(1 << x % 8);
+    bits = make.copy(packed);
   }
 
   template <class T>
@@ -165,10 +177,11 @@ struct run_lengths_calls {
       return std::make_tuple(vector_view<const index_t>(strings.offsets),
                              vector_view<const char>(strings.text));
     });
-    c.add("run_lengths_from_strings/", reads(runs.sizes, text, text_offsets), [=](threading) {
-      return parts(
-          run_lengths_from_strings({text_offsets.in(), text.in()}, runs.sizes.in(), workspace));
-    });
+    c.add("run_lengths_from_strings/", reads(runs.sizes, runs.text, runs.text_offsets),
+          [=](threading) {
+            return parts(run_lengths_from_strings({runs.text_offsets.in(), runs.text.in()},
+                                                  runs.sizes.in(), workspace));
+          });
     c.add("run_lengths_from_polygons/", reads(points, point_offsets), [=](threading) {
       return parts(run_lengths_from_polygons(points.in(), point_offsets.in(), one, workspace));
     });

@@ -54,7 +54,7 @@ inline void check_sum(const char* function, const char* list, index_t i, index_t
                       const grid_size& size) {
   if (sum != pixels_of(size))
     throw_invalid_argument(function, "the sum of the counts of " + element(list, i), sum,
-                           std::to_string(pixels_of(size)) + ", the number of pixels");
+                           std::to_string(pixels_of(size)) + ", the number of pixels of its size");
 }
 
 inline void check_runs(const char* function, const char* name, const run_lengths_view& runs) {
