@@ -267,6 +267,14 @@ inline run_lengths_view encode_masks(const masks_view& masks, vector_view<const 
                                      run_lengths_workspace& workspace, threading policy) {
   constexpr const char* function = "encode_masks";
   detail::check_rectangles(function, masks, sizes);
+  auto& buffers = detail::workspace_access::buffers(workspace);
+  const boxes_view<const index_t>& rectangles = masks.boxes;
+  const vector_view<const index_t>& begins = masks.offsets;
+  const vector_view<const std::uint8_t>& pixels = masks.pixels;
+  detail::check_apart_from_results(function, "masks.boxes", rectangles, buffers);
+  detail::check_apart_from_results(function, "masks.offsets", begins, buffers);
+  detail::check_apart_from_results(function, "masks.pixels", pixels, buffers);
+  detail::check_apart_from_results(function, "sizes", sizes, buffers);
   const bool is_packed = masks.kind == mask_pixels::bits;
   const index_t count = masks.size();
   const profile::scope timing([&] {
@@ -274,7 +282,6 @@ inline run_lengths_view encode_masks(const masks_view& masks, vector_view<const 
                                        detail::largest_of(sizes), masks.pixels.size(),
                                        policy.threads());
   });
-  auto& buffers = detail::workspace_access::buffers(workspace);
   detail::encode_masks_call call(buffers, count, false);
   index_t bytes = 0;
   for (index_t i = 0; i < count; ++i) {
@@ -307,6 +314,8 @@ inline run_lengths_view encode_masks(const byte_pictures<const std::uint8_t>& pi
                                      run_lengths_workspace& workspace, threading policy) {
   constexpr const char* function = "encode_masks";
   detail::check_pictures(function, pictures);
+  auto& buffers = detail::workspace_access::buffers(workspace);
+  detail::check_apart_from_results(function, "pictures", detail::range_of(pictures), buffers);
   const index_t count = pictures.count;
   const grid_size size = pictures.size;
   // Columns whose bytes follow each other are in the order of the counts as they are.
@@ -315,7 +324,6 @@ inline run_lengths_view encode_masks(const byte_pictures<const std::uint8_t>& pi
     return detail::run_lengths_problem(function, has_columns ? "columns" : "rows", count, size,
                                        count * detail::pixels_of(size), policy.threads());
   });
-  auto& buffers = detail::workspace_access::buffers(workspace);
   detail::encode_masks_call call(buffers, count, has_columns);
   const index_t lines = has_columns ? size.width : size.height;
   const index_t length = has_columns ? size.height : size.width;
