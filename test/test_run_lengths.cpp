@@ -492,6 +492,36 @@ TEST_CASE("run lengths: pictures without pixels, and very wide ones") {
     CHECK((lists_of(run_lengths_from_strings(strings_of({0, 0, 1}, "0"), both, second)) ==
            counts_list{{}, {0}}));
   }
+  // Pictures without pixels cost no time, and their strides do not matter.
+  constexpr index_t most = (index_t{1} << 32) - 1;
+  constexpr index_t least_stride = std::numeric_limits<index_t>::min();
+  for (const grid_size size : {grid_size{most, 0}, {0, most}})
+    for (const bool has_columns : {false, true}) {
+      const index_t down = has_columns ? 1 : 5, across = has_columns ? 5 : 1;
+      const byte_pictures<const std::uint8_t> pictures{nullptr, 3, size, 7, down, across};
+      const run_lengths_view runs = encode_masks(pictures, workspace);
+      CHECK((lists_of(runs) == counts_list{{0}, {0}, {0}}));
+      masks_workspace decoded;
+      for (const mask_pixels kind : {mask_pixels::bits, mask_pixels::bytes}) {
+        const masks_view found = decode_masks(runs, kind, decoded);
+        CHECK(found.pixels.size() == 0);
+        CHECK((lists_of(encode_masks(found, {&size, 1}, second)) == lists_of(runs)));
+      }
+      decode_masks(runs, byte_pictures<std::uint8_t>{nullptr, 3, size, 7, down, across});
+      if (has_columns) continue;
+      const index_t box[] = {0, 0, 0, 0}, ends[] = {0, 0};
+      const masks_view empty{boxes_view<const index_t>(box, 1), {ends, 2}, {}, mask_pixels::bytes};
+      CHECK((lists_of(encode_masks(empty, {&size, 1}, second)) == counts_list{{0}}));
+    }
+  const std::uint8_t pixel = 3;
+  const byte_pictures<const std::uint8_t> single{&pixel,       1,           {1, 1}, least_stride,
+                                                 least_stride, least_stride};
+  const run_lengths_view one_pixel = encode_masks(single, workspace);
+  CHECK((lists_of(one_pixel) == counts_list{{0, 1}}));
+  std::uint8_t copy = 7;
+  decode_masks(one_pixel, byte_pictures<std::uint8_t>{
+                              &copy, 1, {1, 1}, least_stride, least_stride, least_stride});
+  CHECK(copy == 1);
   const run_lengths_view none = encode_masks(masks_view{}, {}, workspace);
   CHECK((none.size() == 0 && none.offsets.size() == 1));
   CHECK(run_lengths_to_strings(run_lengths_view{}, workspace).text.size() == 0);
