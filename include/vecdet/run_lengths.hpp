@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masks as COCO's run lengths: encoding and decoding, areas, bounding boxes, overlaps, unions and
 // intersections, compressed strings, and polygons. Results equal those of COCO's mask API
-// (github.com/cocodataset/cocoapi), also for polygons.
+// (github.com/cocodataset/cocoapi), also for polygons, for run lengths without a count of 0 but the
+// first. For others, boxes and merged masks here follow from the pixels.
 //
 // Every function throws std::invalid_argument, and writes nothing, if the counts of a mask do not
 // add up to the pixels of its picture, offsets do not ascend from 0 to the number of what they
