@@ -492,6 +492,36 @@ TEST_CASE("run lengths: pictures without pixels, and very wide ones") {
     CHECK((lists_of(run_lengths_from_strings(strings_of({0, 0, 1}, "0"), both, second)) ==
            counts_list{{}, {0}}));
   }
+  // Pictures without pixels cost no time, and their strides do not matter.
+  constexpr index_t most = (index_t{1} << 32) - 1;
+  constexpr index_t least_stride = std::numeric_limits<index_t>::min();
+  for (const grid_size size : {grid_size{most, 0}, {0, most}})
+    for (const bool has_columns : {false, true}) {
+      const index_t down = has_columns ? 1 : 5, across = has_columns ? 5 : 1;
+      const byte_pictures<const std::uint8_t> pictures{nullptr, 3, size, 7, down, across};
+      const run_lengths_view runs = encode_masks(pictures, workspace);
+      CHECK((lists_of(runs) == counts_list{{0}, {0}, {0}}));
+      masks_workspace decoded;
+      for (const mask_pixels kind : {mask_pixels::bits, mask_pixels::bytes}) {
+        const masks_view found = decode_masks(runs, kind, decoded);
+        CHECK(found.pixels.size() == 0);
+        CHECK((lists_of(encode_masks(found, {&size, 1}, second)) == lists_of(runs)));
+      }
+      decode_masks(runs, byte_pictures<std::uint8_t>{nullptr, 3, size, 7, down, across});
+      if (has_columns) continue;
+      const index_t box[] = {0, 0, 0, 0}, ends[] = {0, 0};
+      const masks_view empty{boxes_view<const index_t>(box, 1), {ends, 2}, {}, mask_pixels::bytes};
+      CHECK((lists_of(encode_masks(empty, {&size, 1}, second)) == counts_list{{0}}));
+    }
+  const std::uint8_t pixel = 3;
+  const byte_pictures<const std::uint8_t> single{&pixel,       1,           {1, 1}, least_stride,
+                                                 least_stride, least_stride};
+  const run_lengths_view one_pixel = encode_masks(single, workspace);
+  CHECK((lists_of(one_pixel) == counts_list{{0, 1}}));
+  std::uint8_t copy = 7;
+  decode_masks(one_pixel, byte_pictures<std::uint8_t>{
+                              &copy, 1, {1, 1}, least_stride, least_stride, least_stride});
+  CHECK(copy == 1);
   const run_lengths_view none = encode_masks(masks_view{}, {}, workspace);
   CHECK((none.size() == 0 && none.offsets.size() == 1));
   CHECK(run_lengths_to_strings(run_lengths_view{}, workspace).text.size() == 0);
@@ -501,6 +531,66 @@ TEST_CASE("run lengths: pictures without pixels, and very wide ones") {
   const pictures_of_bytes wide = random_pictures(2, {3, 65536}, random);
   check_encoded([&](threading policy) { return encode_masks(wide.view(), workspace, policy); },
                 wide.counts());
+}
+
+TEST_CASE("run lengths: inputs in results of the same workspace") {
+  const auto fails = refusals();
+  const pictures_of_bytes p{1, {2, 2}, {0, 1, 1, 1}};
+  run_lengths_workspace workspace;
+  const run_lengths_view runs = encode_masks(p.view(), workspace);
+  const owned_runs before(runs);
+  const auto refused = [&](const std::string& input, const auto& call) {
+    fails(input + " is in a result of the workspace, expected memory that the call does not", call);
+    CHECK((lists_of(runs) == lists_of(before.view())));
+  };
+  // So many results that the workspace's memory would move.
+  std::vector<double> points, boxes;
+  std::vector<index_t> offsets{0}, corners, begins{0};
+  for (int i = 0; i < 50; ++i) {
+    points.insert(points.end(), {0, 0, 2, 0, 2, 2});
+    offsets.push_back(offsets.back() + 3);
+    boxes.insert(boxes.end(), {0, 0, 2, 2});
+    corners.insert(corners.end(), {0, 0, 1, 1});
+    begins.push_back(begins.back() + 1);
+  }
+  const std::vector<std::uint8_t> bytes(50, 1);
+  const boxes_view<const index_t> rectangles(corners.data(), 50);
+  const masks_view masks{rectangles, begins, bytes, mask_pixels::bytes};
+  refused("run_lengths_from_polygons: sizes",
+          [&] { run_lengths_from_polygons(points, offsets, runs.sizes, workspace); });
+  refused("run_lengths_from_boxes: sizes",
+          [&] { run_lengths_from_boxes(boxes, runs.sizes, workspace); });
+  refused("encode_masks: sizes", [&] { encode_masks(masks, runs.sizes, workspace); });
+  const run_length_strings strings = run_lengths_to_strings(runs, workspace);
+  refused("run_lengths_from_strings: sizes",
+          [&] { run_lengths_from_strings(strings, runs.sizes, workspace); });
+  refused("encode_masks: pictures", [&] {
+    encode_masks({reinterpret_cast<const std::uint8_t*>(runs.counts.data()), 1, {2, 4}, 8, 4, 1},
+                 workspace);
+  });
+  const index_t box[] = {0, 0, 2, 1};
+  refused("encode_masks: masks.offsets", [&] {
+    encode_masks({{box, 1}, runs.offsets, {bytes.data(), 2}, mask_pixels::bytes}, before.sizes,
+                 workspace);
+  });
+  const std::string text = "13";
+  refused("run_lengths_from_strings: strings.offsets", [&] {
+    run_lengths_from_strings({runs.offsets, {text.data(), 2}}, before.sizes, workspace);
+  });
+  // Strings are other results, and another workspace's run lengths do not change.
+  run_lengths_workspace second;
+  CHECK(run_lengths_from_polygons(points, offsets, runs.sizes, second).size() == 50);
+  CHECK((lists_of(run_lengths_from_strings(strings, before.sizes, workspace)) ==
+         lists_of(before.view())));
+  // Offsets of results that could be those of polygons.
+  owned_runs triangles;
+  triangles.add({1, 3}, {1, 1, 1});
+  run_lengths_workspace third;
+  const run_length_strings three = run_lengths_to_strings(triangles.view(), second);
+  const run_lengths_view own = run_lengths_from_strings(three, triangles.sizes, third);
+  fails("run_lengths_from_polygons: offsets is in a result of the workspace", [&] {
+    run_lengths_from_polygons({points.data(), 6}, own.offsets, triangles.sizes, third);
+  });
 }
 
 TEST_CASE("run lengths: documented errors") {
@@ -588,8 +678,10 @@ TEST_CASE("run lengths: documented errors") {
   const run_lengths_view own = run_lengths_from_strings(
       strings_of({0, 3}, std::string(run_lengths_to_strings(short_runs, workspace).text.data(), 3)),
       {good.sizes.data(), 1}, workspace);
-  fails("merge_masks: runs is a result of the workspace, expected run lengths in memory of their",
-        [&] { merge_masks(own, mask_merging::any, workspace); });
+  fails(
+      "merge_masks: runs.sizes is in a result of the workspace, expected memory that the call does "
+      "not overwrite",
+      [&] { merge_masks(own, mask_merging::any, workspace); });
 
   // Pictures.
   const auto with = [&](const auto& change) {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masks as COCO's run lengths: encoding and decoding, areas, bounding boxes, overlaps, unions and
 // intersections, compressed strings, and polygons. Results equal those of COCO's mask API
-// (github.com/cocodataset/cocoapi), also for polygons.
+// (github.com/cocodataset/cocoapi), also for polygons, for run lengths without a count of 0 but the
+// first. For others, boxes and merged masks here follow from the pixels.
 //
 // Every function throws std::invalid_argument, and writes nothing, if the counts of a mask do not
 // add up to the pixels of its picture, offsets do not ascend from 0 to the number of what they
 // divide, sizes differ in number, a side is negative, a picture has 2^32 pixels or more, or an
 // output shares memory with an input. Results of a workspace are valid until a function that
-// returns the same kind of result uses the workspace again.
+// returns the same kind of result uses the workspace again. Inputs of a function that returns run
+// lengths, such as `sizes`, must not be in earlier run lengths of the same workspace: this is an
+// error, too.
 //
 // Run lengths that the functions return have no count of 0 but the first. A picture without pixels
 // has the one count 0. Results are the same on any number of threads.
@@ -80,8 +83,7 @@ void mask_iou(const run_lengths_view& a, const run_lengths_view& b,
               vector_view<const std::uint8_t> is_crowd, matrix_view<double> ious,
               run_lengths_workspace& workspace, threading policy = threading::parallel);
 
-/// The union or intersection of all masks, of which there is one or more, as one mask. The run
-/// lengths must not be results of the same workspace.
+/// The union or intersection of all masks, of which there is one or more, as one mask.
 /// @throws std::invalid_argument if not all pictures have the same size
 run_lengths_view merge_masks(const run_lengths_view& runs, mask_merging merging,
                              run_lengths_workspace& workspace);

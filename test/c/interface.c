@@ -343,6 +343,12 @@ static void test_losses(void) {
   CHECK(runs.offsets[1] == 5 && runs.counts[0] == 6 && runs.counts[1] == 2);
   FAILS("runs.offsets is null",
         vecdet_mask_areas(&(vecdet_run_lengths){1, &small, NULL, NULL}, &pixel_count));
+  FAILS("runs.count is 9223372036854775807, expected 0 to what memory can hold",
+        vecdet_mask_areas(&(vecdet_run_lengths){INT64_MAX, &small, polygon_offsets, NULL},
+                          &pixel_count));
+  FAILS("count is 9223372036854775807, expected 0 to what memory can hold",
+        vecdet_run_lengths_from_polygons(polygon, polygon_offsets, INT64_MAX, &small, 1, of_masks,
+                                         &runs));
   FAILS("workspace is null", vecdet_run_lengths_from_boxes(polygon_box, 1, &small, 1, NULL, &runs));
   vecdet_workspace_free(of_strings);
   vecdet_workspace_free(of_masks);

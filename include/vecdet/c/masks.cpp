@@ -66,11 +66,14 @@ vecdet_run_lengths c_runs(const run_lengths_view& runs) {
           runs.offsets.data(), runs.counts.data()};
 }
 
+/// Whether memory can hold the offsets of so many masks.
+bool is_count(int64_t count) { return count >= 0 && count < detail::max_elements<index_t>; }
+
 /// `what` is the argument's name.
 run_lengths_view runs_of(const char* function, const char* what, const vecdet_run_lengths* runs) {
   check_pointer(runs, function, what);
-  detail::check_member(runs->count >= 0, function, what, "count", runs->count, "0 or more");
   const index_t last = runs->count;
+  detail::check_member(is_count(last), function, what, "count", last, "0 to what memory can hold");
   if (last == 0) return {};
   detail::check_member(runs->offsets != nullptr, function, what, "offsets", "null",
                        "a valid pointer");
@@ -173,7 +176,8 @@ VECDET_C vecdet_status vecdet_encode_masks(const vecdet_masks* masks, const vecd
     check_pointer(runs, function, "runs");
     const std::vector<grid_size> all = pictures_of(function, sizes, size_count);
     const index_t count = masks->count;
-    detail::check_member(count >= 0, function, "masks", "count", count, "0 or more");
+    detail::check_member(is_count(count), function, "masks", "count", count,
+                         "0 to what memory can hold");
     check_pointer(masks->offsets, function, "masks.offsets");
     const vector_view<const index_t> offsets(masks->offsets, count + 1);
     detail::check_offsets(function, "masks.offsets", offsets, offsets[count],
@@ -316,6 +320,7 @@ VECDET_C vecdet_status vecdet_run_lengths_from_strings(const char* text, const i
   return guarded([&] {
     check_pointer(workspace, function, "workspace");
     check_pointer(runs, function, "runs");
+    detail::check(is_count(count), function, "count", count, "0 to what memory can hold");
     check_pointer(offsets, function, "offsets", count);
     const std::vector<grid_size> all = pictures_of(function, sizes, count);
     run_length_strings strings;
@@ -342,7 +347,7 @@ VECDET_C vecdet_status vecdet_run_lengths_from_polygons(
   return guarded([&] {
     check_pointer(workspace, function, "workspace");
     check_pointer(runs, function, "runs");
-    detail::check(count >= 0, function, "count", count, "0 or more");
+    detail::check(is_count(count), function, "count", count, "0 to what memory can hold");
     check_pointer(offsets, function, "offsets", count);
     const std::vector<grid_size> all = pictures_of(function, sizes, size_count);
     vector_view<const index_t> begins;

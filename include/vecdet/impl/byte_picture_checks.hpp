@@ -51,9 +51,13 @@ void check_pictures(const char* function, const byte_pictures<T>& pictures) {
 /// what lies within it.
 inline void check_no_shared_pixels(const char* function,
                                    const byte_pictures<std::uint8_t>& pictures) {
-  std::pair<index_t, index_t> steps[] = {{std::abs(pictures.stride), pictures.count},
-                                         {std::abs(pictures.row_stride), pictures.size.height},
-                                         {std::abs(pictures.column_stride), pictures.size.width}};
+  // The stride of a single element may be any number, also one that std::abs cannot return.
+  const auto step = [](index_t stride, index_t count) {
+    return std::make_pair(count < 2 ? 0 : std::abs(stride), count);
+  };
+  std::pair<index_t, index_t> steps[] = {step(pictures.stride, pictures.count),
+                                         step(pictures.row_stride, pictures.size.height),
+                                         step(pictures.column_stride, pictures.size.width)};
   std::sort(std::begin(steps), std::end(steps));
   index_t within = 1;
   for (const auto& [stride, count] : steps) {

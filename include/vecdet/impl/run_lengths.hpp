@@ -189,8 +189,12 @@ inline run_lengths_view merge_masks(const run_lengths_view& runs, mask_merging m
                 static_cast<int>(merging), "a mask_merging");
   detail::check_runs(function, "runs", runs);
   detail::check_same_size(function, "runs", runs, runs.sizes[0]);
-  detail::check(runs.offsets.data() != buffers.offsets.data(), function, "runs",
-                "a result of the workspace", "run lengths in memory of their own");
+  const vector_view<const grid_size>& sizes = runs.sizes;
+  const vector_view<const index_t>& offsets_of_runs = runs.offsets;
+  const vector_view<const std::uint32_t>& counts_of_runs = runs.counts;
+  detail::check_apart_from_results(function, "runs.sizes", sizes, buffers);
+  detail::check_apart_from_results(function, "runs.offsets", offsets_of_runs, buffers);
+  detail::check_apart_from_results(function, "runs.counts", counts_of_runs, buffers);
   const profile::scope timing([&] { return detail::run_lengths_problem(function, runs); });
 
   // Begins and ends of runs: the position, and in the lowest bit whether a run begins.

@@ -9,6 +9,7 @@
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/check_offsets.hpp>
 #include <vecdet/impl/chunks.hpp>
+#include <vecdet/impl/run_lengths_buffers.hpp>
 #include <vecdet/profile/problem.hpp>
 #include <vecdet/run_lengths_view.hpp>
 #include <vecdet/views.hpp>
@@ -94,6 +95,19 @@ inline void check_apart_from_runs(const char* function, const char* output,
   check_apart(function, output, out, (own + ".sizes").c_str(), sizes);
   check_apart(function, output, out, (own + ".offsets").c_str(), offsets);
   check_apart(function, output, out, (own + ".counts").c_str(), counts);
+}
+
+/// Checks that an input is not in the workspace's earlier run lengths, which the call overwrites
+/// and whose memory may move when it grows.
+inline void check_apart_from_results(const char* function, const char* input,
+                                     const address_range& in, const run_lengths_buffers& buffers) {
+  const auto range = [](const auto& memory) {
+    return address_range(memory.data(), static_cast<index_t>(memory.size()));
+  };
+  for (const address_range& own :
+       {range(buffers.sizes), range(buffers.offsets), range(buffers.counts)})
+    check(are_apart(in, own), function, input, "in a result of the workspace",
+          "memory that the call does not overwrite");
 }
 
 /// What the profiler knows of a call on run lengths.

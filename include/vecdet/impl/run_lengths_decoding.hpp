@@ -28,6 +28,7 @@ namespace detail {
 template <class Flip>
 void decode_rows(const vector_view<const std::uint32_t>& counts, const grid_size& size,
                  std::uint8_t* rows, index_t row_bytes, index_t row_stride, const Flip& flip) {
+  if (pixels_of(size) == 0) return;
   for (index_t y = 0; y < size.height; ++y)
     std::memset(rows + y * row_stride, 0, static_cast<std::size_t>(row_bytes));
   for_each_run(counts, [&](index_t begin, index_t end) {

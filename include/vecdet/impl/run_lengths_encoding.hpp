@@ -106,6 +106,7 @@ void visit_rows(const encoded_mask& m, const Visit& visit) {
 /// The same for a picture whose lines are columns: columns ascend, and words in a column.
 template <class Visit>
 void visit_columns(const encoded_mask& m, const Visit& visit) {
+  if (pixels_of(m.picture) == 0) return;
   std::uint64_t last = 0;
   for (index_t x = 0; x < m.picture.width; ++x)
     for (index_t k = 0; 64 * k < m.picture.height; ++k) {
@@ -153,7 +154,8 @@ class encode_masks_call {
     for (index_t i = 0; i < count_; ++i) {
       offsets[i + 1] += offsets[i];
       sizes[i] = masks_[i].picture;
-      most_columns = std::max(most_columns, masks_[i].x2 - masks_[i].x1 + 1);
+      if (masks_[i].y1 < masks_[i].y2)
+        most_columns = std::max(most_columns, masks_[i].x2 - masks_[i].x1 + 1);
     }
     std::uint32_t* const counts = grown(buffers_.counts, offsets[count_]);
     slot_pool slots(std::min(usable_threads(policy), std::max(chunks.count, index_t{1})));
@@ -267,6 +269,14 @@ inline run_lengths_view encode_masks(const masks_view& masks, vector_view<const 
                                      run_lengths_workspace& workspace, threading policy) {
   constexpr const char* function = "encode_masks";
   detail::check_rectangles(function, masks, sizes);
+  auto& buffers = detail::workspace_access::buffers(workspace);
+  const boxes_view<const index_t>& rectangles = masks.boxes;
+  const vector_view<const index_t>& begins = masks.offsets;
+  const vector_view<const std::uint8_t>& pixels = masks.pixels;
+  detail::check_apart_from_results(function, "masks.boxes", rectangles, buffers);
+  detail::check_apart_from_results(function, "masks.offsets", begins, buffers);
+  detail::check_apart_from_results(function, "masks.pixels", pixels, buffers);
+  detail::check_apart_from_results(function, "sizes", sizes, buffers);
   const bool is_packed = masks.kind == mask_pixels::bits;
   const index_t count = masks.size();
   const profile::scope timing([&] {
@@ -274,7 +284,6 @@ inline run_lengths_view encode_masks(const masks_view& masks, vector_view<const 
                                        detail::largest_of(sizes), masks.pixels.size(),
                                        policy.threads());
   });
-  auto& buffers = detail::workspace_access::buffers(workspace);
   detail::encode_masks_call call(buffers, count, false);
   index_t bytes = 0;
   for (index_t i = 0; i < count; ++i) {
@@ -296,6 +305,7 @@ inline run_lengths_view encode_masks(const masks_view& masks, vector_view<const 
     if (is_packed) return;
     const detail::encoded_mask& mask = call.masks()[i];
     const index_t width = mask.x2 - mask.x1;
+    if (width == 0) return;
     for (index_t y = 0; y < mask.y2 - mask.y1; ++y)
       detail::pack_line(masks.pixels.data() + masks.offsets[i] + y * width, 1, width,
                         const_cast<std::uint8_t*>(mask.bits) + y * mask.line_bytes);
@@ -307,15 +317,17 @@ inline run_lengths_view encode_masks(const byte_pictures<const std::uint8_t>& pi
                                      run_lengths_workspace& workspace, threading policy) {
   constexpr const char* function = "encode_masks";
   detail::check_pictures(function, pictures);
+  auto& buffers = detail::workspace_access::buffers(workspace);
+  detail::check_apart_from_results(function, "pictures", detail::range_of(pictures), buffers);
   const index_t count = pictures.count;
   const grid_size size = pictures.size;
   // Columns whose bytes follow each other are in the order of the counts as they are.
-  const bool has_columns = pictures.row_stride == 1 && pictures.column_stride != 1;
+  const bool has_columns =
+      pictures.row_stride == 1 && (pictures.column_stride != 1 || size.width == 1);
   const profile::scope timing([&] {
     return detail::run_lengths_problem(function, has_columns ? "columns" : "rows", count, size,
                                        count * detail::pixels_of(size), policy.threads());
   });
-  auto& buffers = detail::workspace_access::buffers(workspace);
   detail::encode_masks_call call(buffers, count, has_columns);
   const index_t lines = has_columns ? size.width : size.height;
   const index_t length = has_columns ? size.height : size.width;
@@ -327,6 +339,7 @@ inline run_lengths_view encode_masks(const byte_pictures<const std::uint8_t>& pi
   const index_t line_stride = has_columns ? pictures.column_stride : pictures.row_stride;
   const index_t stride = has_columns ? pictures.row_stride : pictures.column_stride;
   const auto pack = [&](index_t i) {
+    if (detail::pixels_of(size) == 0) return;
     const std::uint8_t* const picture = pictures.data + i * pictures.stride;
     for (index_t k = 0; k < lines; ++k)
       detail::pack_line(picture + k * line_stride, stride, length,

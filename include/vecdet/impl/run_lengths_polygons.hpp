@@ -165,8 +165,10 @@ inline run_lengths_view run_lengths_from_polygons(vector_view<const double> poin
   for (index_t k = 0; k < points.size(); ++k)
     detail::check_element(detail::is_within(points[k], -most, most), function, "points", k,
                           points[k], "a number of at most 2^27 in magnitude");
-  return detail::encode_edges(function, count, sizes, points.size(),
-                              detail::workspace_access::buffers(workspace),
+  auto& buffers = detail::workspace_access::buffers(workspace);
+  detail::check_apart_from_results(function, "offsets", offsets, buffers);
+  detail::check_apart_from_results(function, "sizes", sizes, buffers);
+  return detail::encode_edges(function, count, sizes, points.size(), buffers,
                               [&](index_t i, const auto& use) {
                                 const auto point = [&](index_t k) {
                                   return detail::fine_point(points[2 * k], points[2 * k + 1]);
@@ -186,8 +188,9 @@ inline run_lengths_view run_lengths_from_boxes(boxes_view<const double> boxes,
     for (index_t k = 0; k < 4; ++k)
       detail::check_element(detail::is_within(boxes(i, k), -most, most), function, "boxes", i,
                             boxes(i, k), "coordinates of at most 2^27 in magnitude");
-  return detail::encode_edges(function, boxes.size(), sizes, 4 * boxes.size(),
-                              detail::workspace_access::buffers(workspace),
+  auto& buffers = detail::workspace_access::buffers(workspace);
+  detail::check_apart_from_results(function, "sizes", sizes, buffers);
+  return detail::encode_edges(function, boxes.size(), sizes, 4 * boxes.size(), buffers,
                               [&](index_t i, const auto& use) {
                                 const detail::fine_point corners[] = {{boxes(i, 0), boxes(i, 1)},
                                                                       {boxes(i, 0), boxes(i, 3)},

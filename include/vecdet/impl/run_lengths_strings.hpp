@@ -101,6 +101,12 @@ inline run_lengths_view run_lengths_from_strings(const run_length_strings& strin
                           "the number of characters");
   detail::check_size(function, "sizes.size()", sizes.size(), count, "the number of strings");
   detail::check_run_pictures(function, sizes, count);
+  auto& buffers = detail::workspace_access::buffers(workspace);
+  const vector_view<const index_t>& begins = strings.offsets;
+  const vector_view<const char>& text = strings.text;
+  detail::check_apart_from_results(function, "strings.offsets", begins, buffers);
+  detail::check_apart_from_results(function, "strings.text", text, buffers);
+  detail::check_apart_from_results(function, "sizes", sizes, buffers);
   index_t all = 0;
   for (index_t i = 0; i < count; ++i) {
     index_t sum = 0;
@@ -114,7 +120,6 @@ inline run_lengths_view run_lengths_from_strings(const run_length_strings& strin
     return detail::run_lengths_problem(function, nullptr, count, detail::largest_of(sizes),
                                        strings.text.size(), 1);
   });
-  auto& buffers = detail::workspace_access::buffers(workspace);
   index_t* const offsets = detail::grown(buffers.offsets, count + 1);
   grid_size* const pictures = detail::grown(buffers.sizes, count);
   std::uint32_t* const counts = detail::grown(buffers.counts, all);
