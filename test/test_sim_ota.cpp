@@ -273,6 +273,20 @@ TEST_CASE("SimOTA: ties are broken by lower index") {
   });
 }
 
+TEST_CASE("SimOTA: costs beyond float's range are ties") {
+  for_each_isa([](isa) {
+    problem p(three_levels(), 2, 1);
+    p.truth = {16, 16, 100, 100, 16, 16, 100, 100};
+    p.classes = {1, 1};
+    for (std::size_t i = 0; i < p.predictions.size(); ++i)
+      p.predictions[i] = i % 4 < 2 ? 1000.0f : 1010.0f;  // apart from both boxes
+    p.params.iou_weight = 3e38;
+    p.check();
+    CHECK(p.foreground == 1);
+    CHECK(std::count(p.matches.begin(), p.matches.end(), 0) == 1);
+  });
+}
+
 TEST_CASE("SimOTA: targets are the IoUs of pairwise_iou") {
   problem p(three_levels(), 30, 3);
   assigner_workspace workspace;
