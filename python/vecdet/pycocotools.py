@@ -3,10 +3,11 @@
 
 A mask is a dictionary of ``size``, [height, width], and ``counts``, COCO's compressed string, bytes
 or text. Masks are arrays [height, width, N] or [height, width] in any memory order; encoding in
-Fortran's order needs no copy. All numbers but 0 are pixels of the object. Unlike in pycocotools, a
-ValueError says which counts do not add up to the size, which strings are cut off, and which
-polygons have fewer than 3 points, numbers that are not finite or numbers above 2^27; masks that are
-merged or compared must have the same size.
+Fortran's order needs no copy. All numbers but 0 are pixels of the object. Results equal those of
+pycocotools for run lengths without a count of 0 but the first; for others, boxes and merged masks
+follow from the pixels. Unlike in pycocotools, a ValueError says which counts do not add up to the
+size, which strings are cut off, and which polygons have fewer than 3 points, numbers that are not
+finite or numbers above 2^27; masks that are merged or compared must have the same size.
 
 >>> mask = encode(np.asfortranarray([[0, 1], [1, 1]], np.uint8))
 >>> mask
@@ -130,15 +131,19 @@ def _boxes_or_runs(argument: str, values: Any) -> Any:
 
 def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
     """The IoU [N, M] of masks or of boxes x, y, width, height. The overlap with a crowd is divided
-    by the area of ``dt``. [] if there are no masks in ``dt`` or ``gt``."""
+    by the area of ``dt``. Fractions of ``pyiscrowd`` are dropped. [] if there are no masks in
+    ``dt`` or ``gt``. The result is in C's order, that of pycocotools in Fortran's."""
     if not len(dt) or not len(gt):
         return []
     rows, columns = _boxes_or_runs("dt", dt), _boxes_or_runs("gt", gt)
     if type(rows) is not type(columns):
         raise TypeError("vecdet.pycocotools.iou: dt and gt are boxes and masks, expected two lists "
                         "of the same kind")
-    crowds = np.ascontiguousarray(_run_lengths.pixel_bytes("pycocotools.iou", "pyiscrowd",
-                                                           pyiscrowd))
+    try:
+        crowds = np.array(pyiscrowd, uint8)
+    except Exception as error:
+        raise TypeError(found("pycocotools.iou", "pyiscrowd", pyiscrowd)
+                        + ", expected truth values or numbers of 0 to 255") from error
     if crowds.shape != (len(gt),):
         raise wrong_shape("pycocotools.iou", "pyiscrowd", crowds, f"[{len(gt)}], one per gt")
     if isinstance(rows, RunLengths):
@@ -155,8 +160,10 @@ def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
 
 def frPyObjects(pyobj: Any, h: Any, w: Any) -> Any:
     """Masks of what COCO's annotations have, in pictures of ``h`` x ``w``: of boxes x, y, width,
-    height; of polygons, flat lists x, y, x, y, ...; or of dictionaries whose counts are lists. Of
-    one of these, or a list of masks of a list or an array [N, 4]."""
+    height; of polygons, flat lists x, y, x, y, ... or arrays [points, 2]; or of dictionaries whose
+    counts are lists. Of one of these, or a list of masks of a list or an array [N, 4]. A polygon
+    with an odd number of values, whose last one pycocotools leaves out, is a ValueError. Counts
+    that are floats, whose fractions pycocotools drops, are a TypeError."""
     function = "pycocotools.frPyObjects"
     if _is_mask(pyobj):
         return _compressed([pyobj])[0]
@@ -168,7 +175,7 @@ def frPyObjects(pyobj: Any, h: Any, w: Any) -> Any:
             return _compressed(pyobj)
         if np.ndim(pyobj[0]) == 0:
             return frPyObjects([pyobj], h, w)[0]
-        if len(pyobj[0]) != 4:
+        if np.ndim(pyobj[0]) > 1 or len(pyobj[0]) != 4:
             return _masks(_run_lengths.run_lengths_from_polygons(pyobj, (h, w)))
     boxes = box_rows(function, "pyobj", doubles(function, "pyobj", pyobj))
     corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1)

@@ -93,6 +93,12 @@ class RunLengths(unittest.TestCase):
             sizes = vecdet.encode_masks(masks, [(50, 40), (60, 41), (51, 40)]).sizes
             self.assertEqual(sizes.tolist(), [[50, 40], [60, 41], [51, 40]])
 
+    def test_counts_in_any_memory(self):
+        counts = np.frombuffer(b"\0" + np.array([1, 3], np.uint32).tobytes(), np.uint32, 2, 1)
+        self.assertFalse(counts.flags.aligned)
+        for given in (counts, np.array([1, 0, 3, 0], np.uint32)[::2], [1, 3]):
+            self.assertEqual(vecdet.mask_areas(([[2, 2]], [0, 2], given)).tolist(), [3])
+
     def test_overlaps_and_merging(self):
         a, b = some_masks(4, 20, 31), some_masks(3, 20, 31)
         runs, others = vecdet.encode_masks(a), vecdet.encode_masks(b)
@@ -131,6 +137,8 @@ class RunLengths(unittest.TestCase):
              lambda: vecdet.mask_areas(([[2, 2]], [0, 1], [2**32]))),
             (ValueError, r"runs.offsets\[1\] is 3, expected 1, the number of counts",
              lambda: vecdet.mask_areas(([[2, 2]], [0, 3], [4]))),
+            (ValueError, r"runs.counts.shape is \[1, 1\], expected \[counts\]",
+             lambda: vecdet.mask_areas(([[2, 2]], [0, 1], np.array([[4]], np.uint32)))),
             (ValueError, r"is_crowd.shape is \[3\], expected \[2\]",
              lambda: vecdet.mask_iou(runs, runs, [0, 0, 0])),
             (ValueError, "expected 2 x 2, the size of all pictures",
@@ -188,6 +196,9 @@ class Pycocotools(unittest.TestCase):
         crowds = [0, 1, 0, 1]
         np.testing.assert_array_equal(coco.iou(encoded, encoded, crowds),
                                       iou_of(masks, masks, crowds))
+        for given in ([0.5, 1.0, 0.0, 7.9], np.array([0.5, 1, 0, 1]), [False, True, False, True]):
+            np.testing.assert_array_equal(coco.iou(encoded, encoded, given),
+                                          iou_of(masks, masks, crowds))
         self.assertEqual(coco.iou([], encoded, crowds), [])
         self.assertEqual(coco.iou(encoded, [], []), [])
 
@@ -212,6 +223,8 @@ class Pycocotools(unittest.TestCase):
         self.assertEqual(masks, [coco.frPyObjects(polygon, 10, 12) for polygon in polygons])
         expected = vecdet.run_lengths_from_polygons(polygons, (10, 12))
         np.testing.assert_array_equal(coco.decode(masks), expected.full().transpose(1, 2, 0))
+        quadrangle = [2.5, 3, 8, 3, 8, 9.2, 1, 7]
+        self.assertEqual(coco.frPyObjects([np.reshape(quadrangle, (4, 2))], 10, 12), masks[1:])
         boxes = [[1, 2, 5, 4], [0, 0, 12, 10]]
         for given in (boxes, np.array(boxes, float)):
             filled = coco.decode(coco.frPyObjects(given, 10, 12))
@@ -238,7 +251,13 @@ class Pycocotools(unittest.TestCase):
              lambda: coco.iou([mask], [[0, 0, 1, 1]], [0])),
             (ValueError, r"pyiscrowd.shape is \[0\], expected \[1\]",
              lambda: coco.iou([mask], [mask], [])),
+            (TypeError, "pyiscrowd is 'no', expected truth values or numbers",
+             lambda: coco.iou([mask], [mask], "no")),
             (ValueError, "3 or more", lambda: coco.frPyObjects([[0, 0]], 4, 4)),
+            (ValueError, r"polygons\[0\].shape is \[7\]",
+             lambda: coco.frPyObjects([[1, 1, 3, 1, 3, 3, 1]], 4, 4)),
+            (TypeError, r"pyobj\[0\]\['counts'\].dtype is float64, expected integers",
+             lambda: coco.frPyObjects({"size": [2, 2], "counts": [1.5, 2.5]}, 2, 2)),
             (TypeError, "pyobj is None, expected boxes, polygons",
              lambda: coco.frPyObjects(None, 4, 4)),
             (ValueError, r"runs\[0\] has the sum of counts 3",
