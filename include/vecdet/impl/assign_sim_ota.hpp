@@ -22,8 +22,8 @@ inline void check_sim_ota(const char* function, const assigner_call& call,
         "2 columns, x and y, without gaps");
   check_size(function, "strides.size()", strides.size(), levels, "the number of levels");
   for (index_t l = 0; l < levels; ++l)
-    check_element(fits_float(strides[l]) && static_cast<float>(strides[l]) > 0, function, "strides", l, strides[l],
-                  "a finite float above 0");
+    check_element(fits_float(strides[l]) && static_cast<float>(strides[l]) > 0, function, "strides",
+                  l, strides[l], "a finite float above 0");
   check_size(function, "predictions.logits.rows()", predictions.logits.rows(), rows,
              "images x points");
   check_size(function, "predictions.objectness.size()", predictions.objectness.size(), rows,
