@@ -174,7 +174,9 @@ class Matching(unittest.TestCase):
             self.assertFalse(bool(ious[image][~chosen].any()))
         regions = [torch.tensor([[0.0, 0, 30, 80]]), torch.zeros(0, 4)]
         found = ours.assign_atss(anchors, [(8, 8)], boxes, regions=regions)
-        ignored = (points[:, 0] < 30) & (matches[0] < 0)
+        covered = torch.minimum(anchors[:, 2:], regions[0][:, 2:]) - anchors[:, :2].clamp(min=0)
+        ignored = (covered.clamp(min=0).prod(1) > 0.5 * 30 * 30) & (matches[0] < 0)
+        self.assertTrue(bool(ignored.any()))
         self.assertTrue(torch.equal(found[0], torch.where(ignored, -2, matches[0])))
         self.assertTrue(torch.equal(found[1], matches[1]))
         plain = ours.assign_fcos(anchors, [(8, 8)], boxes)
