@@ -9,6 +9,7 @@ and vecdet in the same modes. Writes a run file, and from it the tables of docs/
 
 "trace" writes before.json.gz and after.json.gz, what torch.profiler records of two training steps in float32 with kept
 memory, without and with vecdet: for vecdet-profile report (docs/torch_traces.md).
+
 Needs PyTorch, torchvision, onnx and onnxruntime; transformers and SciPy for the DETRs; a compiler for torch.compile.
 bench/peers.sh --networks creates such a root directory and measures there.
 
@@ -27,6 +28,7 @@ network of the others. ONNX Runtime runs in float32 what torch.onnx.export write
 
 import argparse
 import copy
+import dataclasses
 import datetime
 import functools
 import json
@@ -37,6 +39,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from typing import Any, Callable
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "examples" / "torch"))
@@ -51,39 +54,54 @@ IN_README = ("retinanet_resnext50", "ssd300")
 MODES = ("float32", "float32, channels_last", "bfloat16, channels_last")
 
 
-def make_detector(name, yolox):
-    """A model; its parts that a user compiles; a function that accelerates it; its pictures; functions of a model: the
-    losses of a step, and its detections."""
+@dataclasses.dataclass
+class Network:
+    model: Any
+    pictures: Any
+    losses: Callable  # of a model: those of a step, by name
+    detections: Callable  # of a model
+    accelerate: Callable
+    compiled: Callable  # of a model: the parts that a user compiles
+
+
+def make_network(name, yolox):
     import torch
     import vecdet.torch
 
     if name in ("rt_detr_v2", "deformable_detr"):
         import accelerate_detr
 
-        model = accelerate_detr.without_zeros(accelerate_detr.hugging_face(name))
         pictures = torch.rand(2, 3, 640, 640)
         targets = [{"boxes": torch.rand(7, 4) * 0.4 + 0.1, "class_labels": torch.randint(0, 80, (7,))} for _ in range(2)]
-        return (model, lambda model: [model.model], vecdet.torch.accelerate, pictures,
-                lambda model: model(pixel_values=pictures, labels=targets).loss_dict,
-                lambda model: model(pixel_values=pictures))
+        return Network(accelerate_detr.without_zeros(accelerate_detr.hugging_face(name)), pictures,
+                       lambda model: model(pixel_values=pictures, labels=targets).loss_dict,
+                       lambda model: model(pixel_values=pictures),
+                       vecdet.torch.accelerate, lambda model: [model.model])
     if name == "yolox_s":
         sys.path.append(yolox)
         from yolox.models import YOLOPAFPN, YOLOX, YOLOXHead
 
-        model = YOLOX(YOLOPAFPN(0.33, 0.5), YOLOXHead(80, 0.5))
         pictures = torch.rand(2, 3, 640, 640)
         targets = torch.cat([torch.randint(0, 80, (2, 7, 1)), torch.rand(2, 7, 4) * 200 + 100], 2)
-        return (model, lambda model: [model.backbone], vecdet.torch.accelerate_convolutions, pictures,
-                lambda model: {"loss": model(pictures, targets)["total_loss"]}, lambda model: model(pictures))
+        return Network(YOLOX(YOLOPAFPN(0.33, 0.5), YOLOXHead(80, 0.5)), pictures,
+                       lambda model: {"loss": model(pictures, targets)["total_loss"]}, lambda model: model(pictures),
+                       vecdet.torch.accelerate_convolutions, lambda model: [model.backbone])
     import accelerate_detectors
 
     model, pictures, run = accelerate_detectors.make_model(name, argparse.Namespace(size=800, classes=91))
+    accelerate = vecdet.torch.accelerate
     if name == "yolov8s":
-        return model, lambda model: [model], vecdet.torch.accelerate_convolutions, pictures, run, run
-    if name == "faster_rcnn":
-        return (model, lambda model: [model.backbone, model.rpn.head, model.roi_heads.box_head],
-                vecdet.torch.accelerate, pictures, run, run)
-    return model, lambda model: [model.backbone, model.head], vecdet.torch.accelerate, pictures, run, run
+        accelerate = vecdet.torch.accelerate_convolutions
+
+        def compiled(model):
+            return [model]
+    elif name == "faster_rcnn":
+        def compiled(model):
+            return [model.backbone, model.rpn.head, model.roi_heads.box_head]
+    else:
+        def compiled(model):
+            return [model.backbone, model.head]
+    return Network(model, pictures, run, run, accelerate, compiled)
 
 
 def step(mode, losses, model):
@@ -134,6 +152,10 @@ def onnx_runtime(model, pictures):
     return run
 
 
+def message_of(error):
+    return f"{type(error).__name__}: {str(error)[:200].splitlines()[0]}"
+
+
 def alternate(calls, rounds):
     """The shortest time of each call over the rounds, without the first. A call that fails has its error instead."""
     times, errors = {name: [] for name in calls}, {}
@@ -143,7 +165,7 @@ def alternate(calls, rounds):
                 try:
                     elapsed = call()
                 except Exception as error:  # a model that torch.compile, an exporter or bfloat16 does not support
-                    errors[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+                    errors[name] = message_of(error)
                     continue
                 print(f"  round {number}, {name}: {elapsed:.3f} s", file=sys.stderr, flush=True)
                 if number > 0:
@@ -184,33 +206,33 @@ def measure_one(name, memory, rounds, yolox):
     if memory == "kept" and not vecdet.torch.keep_memory():
         raise SystemExit("memory is not kept: malloc is not glibc's")
     torch.manual_seed(0)
-    model, parts, accelerate, pictures, losses, detections = make_detector(name, yolox)
+    network = make_network(name, yolox)
     modes = MODES if memory == "kept" else MODES[:1]
     results = {}
-    for what, time_call in (("training", functools.partial(step, losses=losses)),
-                            ("inference", functools.partial(detect, detections=detections))):
-        calls = {}
+    for what, time_call in (("training", functools.partial(step, losses=network.losses)),
+                            ("inference", functools.partial(detect, detections=network.detections))):
+        calls, failed = {}, {}
         for mode in modes:
             for who in "PyTorch", "vecdet":
-                own = in_mode(copy.deepcopy(model), mode)
+                own = in_mode(copy.deepcopy(network.model), mode)
                 if who == "vecdet":
-                    accelerate(own)
+                    network.accelerate(own)
                 calls[f"{who}, {mode}"] = functools.partial(time_call, mode, model=own)
         if memory == "kept" and what == "inference":
             try:
-                calls["ONNX Runtime"] = onnx_runtime(copy.deepcopy(model), pictures)
+                calls["ONNX Runtime"] = onnx_runtime(copy.deepcopy(network.model), network.pictures)
             except Exception as error:  # a model that cannot be exported
-                results["ONNX Runtime failed"] = str(error).splitlines()[0][:200]
-        results[what] = alternate(calls, rounds)
+                failed["ONNX Runtime"] = message_of(error)
+        results[what] = {**alternate(calls, rounds), **failed}
         if memory == "kept":
             mode = min(modes, key=lambda mode: numbers(results[what]).get(f"PyTorch, {mode}", float("inf")))
-            own = in_mode(copy.deepcopy(model), mode)
-            for part in parts(own):
+            own = in_mode(copy.deepcopy(network.model), mode)
+            for part in network.compiled(own):
                 part.compile()
             results[what].update(alternate(
                 {f"PyTorch, {mode}, torch.compile": functools.partial(time_call, mode, model=own)}, rounds))
     if memory == "kept":
-        results["optimizer"] = alternate(optimizers(model), rounds)
+        results["optimizer"] = alternate(optimizers(network.model), rounds)
     return {"results": results, "torch": torch.__version__, "vecdet": vecdet.torch.__version__, "blas": figures.blas()}
 
 
@@ -243,20 +265,22 @@ def trace(options):
     torch.set_num_threads(1)
     vecdet.torch.keep_memory()
     torch.manual_seed(0)
-    model, _, accelerate, _, losses, _ = make_detector(options.model, options.yolox)
-    for name, own in ("before", model), ("after", accelerate(copy.deepcopy(model))):
+    network = make_network(options.model, options.yolox)
+    for name, own in ("before", network.model), ("after", network.accelerate(copy.deepcopy(network.model))):
+        take_step = functools.partial(step, MODES[0], network.losses, own)
         for _ in range(3):
-            step(MODES[0], losses, own)
-        print(f"{name}: {min(step(MODES[0], losses, own) for _ in range(5)):.3f} s", flush=True)
+            take_step()
+        print(f"{name}: {min(take_step() for _ in range(5)):.3f} s", flush=True)
         schedule = torch.profiler.schedule(wait=0, warmup=1, active=2, repeat=1)
         with torch.profiler.profile(record_shapes=True, schedule=schedule) as recorded:
             for _ in range(3):
-                step(MODES[0], losses, own)
+                take_step()
                 recorded.step()
         recorded.export_chrome_trace(str(options.folder / f"{name}.json.gz"))
 
 
 def numbers(times):
+    """The times without the errors of calls that failed."""
     return {name: value for name, value in times.items() if isinstance(value, float)}
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # vecdet compared with torchvision, torch.compile and ONNX Runtime. Creates a root directory of
-# Debian's newest suite by debootstrap, builds vecdet::torch there, and runs bench/bench_peers.py: functions. With
-# --networks, it runs bench/bench_networks.py instead: whole detectors.
+# Debian's newest suite by debootstrap, builds vecdet::torch there, and runs bench/bench_peers.py, which times
+# functions, or with --networks bench/bench_networks.py, which times whole networks.
 #
 #   peers.sh <root directory> <run file> [options of bench_peers.py]                     needs root and 6 GB
 #   peers.sh --networks <root directory> <run file> [options of bench_networks.py]
