@@ -49,7 +49,6 @@
 #pragma once
 
 #include <vecdet/feature_view.hpp>
-#include <vecdet/grid_size.hpp>
 #include <vecdet/grouped_conv3x3_params.hpp>
 #include <vecdet/impl/grouped_conv3x3_buffers.hpp>
 #include <vecdet/parallel.hpp>

@@ -31,7 +31,6 @@ struct grouped_call_shape {
   feature_view<const float> input, output, weights;
   grouped_conv3x3_params params;
 
-  index_t group_count() const { return params.groups; }
   index_t group_inputs() const { return weights.channels(); }
   index_t group_outputs() const { return weights.images() / params.groups; }
 
@@ -96,7 +95,6 @@ class grouped_conv3x3_call {
     args_.targets = is_input_grad ? shape.input.channels() : shape.output.channels();
     args_.group_sources = is_input_grad ? shape.group_outputs() : shape.group_inputs();
     args_.group_targets = is_input_grad ? shape.group_inputs() : shape.group_outputs();
-    args_.is_grouped = shape.group_count() > 1;
     args_.steps = shape.params.stride == 1 ? grouped_steps::one
                   : is_input_grad          ? grouped_steps::two_back
                                            : grouped_steps::two;
@@ -167,8 +165,9 @@ class grouped_conv3x3_call {
   }
 
   /// Chooses tiles of the target so that the sources of a tile, in this number of chunks, stay in
-  /// the second-level cache. A tile has up to 8 x 48 targets: more rows would read fewer sources
-  /// twice, and fewer rows and columns stay in the first-level cache.
+  /// the second-level cache. A tile has up to 8 x 48 targets: larger tiles would read fewer sources
+  /// twice, and smaller ones would stay in the first-level cache. The documented error of the
+  /// weights' gradient allows no larger ones.
   void divide(index_t chunks, index_t height, index_t width) {
     constexpr index_t most_numbers = 96 * 1024;
     index_t rows = 8, columns = 48;
