@@ -81,25 +81,30 @@ def grouped_conv3x3(input: Tensor, weight: Tensor, bias: Tensor | None = None, g
     return _ops.grouped_conv3x3(input, weight, bias, groups, stride)
 
 
+def _is_padded_3x3(module: nn.Module) -> bool:
+    """Whether the module is an nn.Conv2d, replaced or not, of 3x3 with padding 1 and without
+    dilation."""
+    return (is_own(module, nn.Conv2d) and module.kernel_size == (3, 3)
+            and module.dilation == (1, 1) and module.padding in ((1, 1), "same")
+            and module.padding_mode == "zeros")
+
+
 def is_3x3(module: nn.Module) -> bool:
     """Whether the module is an nn.Conv2d, replaced or not, that conv3x3 can compute."""
-    return (is_own(module, nn.Conv2d) and module.kernel_size == (3, 3)
-            and module.stride == (1, 1) and module.dilation == (1, 1) and module.groups == 1
-            and module.padding in ((1, 1), "same") and module.padding_mode == "zeros")
+    return _is_padded_3x3(module) and module.stride == (1, 1) and module.groups == 1
 
 
 def is_direct_3x3(module: nn.Module) -> bool:
     """Whether the module is an nn.Conv2d, replaced or not, that has several groups or stride 2 and
     that grouped_conv3x3 can compute."""
-    if not (is_own(module, nn.Conv2d) and module.kernel_size == (3, 3)
-            and module.stride in ((1, 1), (2, 2)) and module.dilation == (1, 1)
-            and (module.padding == (1, 1) or module.padding == "same" and module.stride == (1, 1))
-            and module.padding_mode == "zeros"):
+    if not _is_padded_3x3(module) or module.stride not in ((1, 1), (2, 2)):
         return False
-    groups = module.groups
-    inputs, outputs = module.in_channels // groups, module.out_channels // groups
+    groups, is_strided = module.groups, module.stride == (2, 2)
+    if is_strided and module.padding == "same":  # an error in PyTorch
+        return False
     if groups == 1:
-        return module.stride == (2, 2)
+        return is_strided
+    inputs, outputs = module.in_channels // groups, module.out_channels // groups
     return inputs == outputs in (4, 8) or inputs % 16 == 0 and outputs % 16 == 0
 
 
