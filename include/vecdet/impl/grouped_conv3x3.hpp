@@ -9,6 +9,7 @@
 #include <vecdet/grouped_conv3x3.hpp>
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/chunks.hpp>
+#include <vecdet/impl/conv3x3_steps.hpp>
 #include <vecdet/impl/optional_view.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -122,17 +123,16 @@ class grouped_conv3x3_call {
                        const vector_view<float>& bias_grad) {
     if (weight_grad.size() == 0 && bias_grad.empty()) return;
     const profile::scope timing([&] { return problem(); });
-    const bool is_nhwc = weight_grad.layout() == feature_layout::nhwc;
-    const index_t inputs = weight_grad.channels();
+    const conv3x3_steps steps = conv3x3_steps_of(weight_grad);
     args_.source = grouped_map_of(shape_.input);
     divide(1, shape_.output.height(), shape_.output.width());
     grouped_weight_grad grad{};
     grad.upstream = grouped_map_of(shape_.output);
     grad.images = shape_.output.images();
     grad.data = weight_grad.data();
-    grad.target_step = 9 * inputs;
-    grad.source_step = is_nhwc ? 1 : 9;
-    grad.tap_step = is_nhwc ? inputs : 1;
+    grad.target_step = steps.output;
+    grad.source_step = steps.input;
+    grad.tap_step = steps.tap;
     grad.bias = data_or_null(bias_grad);
     const index_t chunks = args_.chunks(), blocks = args_.blocks();
     // As many parts as keep 64 threads busy. Their number depends on sizes alone.
@@ -187,15 +187,13 @@ class grouped_conv3x3_call {
   const float* arranged() {
     // Without source channels, the caller's weights may be null.
     if (args_.group_sources == 0) return nullptr;
-    const bool is_nhwc = shape_.weights.layout() == feature_layout::nhwc;
-    const index_t inputs = shape_.group_inputs();
-    const index_t output_step = 9 * inputs, input_step = is_nhwc ? 1 : 9;
+    const conv3x3_steps steps = conv3x3_steps_of(shape_.weights);
     grouped_weights_args w{};
     w.weights = shape_.weights.data();
-    w.group_step = shape_.group_outputs() * output_step;
-    w.target_step = is_input_grad_ ? input_step : output_step;
-    w.source_step = is_input_grad_ ? output_step : input_step;
-    w.tap_step = is_nhwc ? inputs : 1;
+    w.group_step = shape_.group_outputs() * steps.output;
+    w.target_step = is_input_grad_ ? steps.input : steps.output;
+    w.source_step = is_input_grad_ ? steps.output : steps.input;
+    w.tap_step = steps.tap;
     w.turned = args_.steps == grouped_steps::one && is_input_grad_;
     w.arranged = reinterpret_cast<float*>(
         grown_scratch(buffers_.weights, lines_for<float>(args_.blocks() * args_.block_weights())));
