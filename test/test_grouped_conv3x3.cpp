@@ -539,7 +539,7 @@ TEST_CASE("grouped convolution: errors name what is wrong, and nothing is writte
           "params.groups is 2, expected 1, or groups with 4 or 8 input and output channels, or "
           "multiples of 16; a group has 2 and 2 channels");
   rejects(forward(input, weights, view(y, 2, 8, 3, 5), two),
-          "output.images() is 2, expected 1, as of input");
+          "output.images() is 2, expected 1, the number of images of input");
   rejects(forward(input, weights, view(y, 1, 9, 3, 5), two),
           "output.channels() is 9, expected 8, the number of output channels of weights");
   rejects(forward(input, weights, view(y, 1, 8, 3, 5), with(2, 2)),

@@ -64,7 +64,8 @@ struct grouped_call_shape {
                     "a group has " +
                     std::to_string(inputs) + " and " + std::to_string(outputs) + " channels")
                        .c_str());
-    check_number(output_name, "images()", output.images(), input.images(), ", as of ", input_name);
+    check_number(output_name, "images()", output.images(), input.images(),
+                 ", the number of images of ", input_name);
     check_number(output_name, "channels()", output.channels(), weights.images(),
                  ", the number of output channels of ", weights_name);
     const auto size = [&](index_t side) { return (side + params.stride - 1) / params.stride; };

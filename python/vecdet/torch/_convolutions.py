@@ -64,19 +64,20 @@ def grouped_conv3x3(input: Tensor, weight: Tensor, bias: Tensor | None = None, g
     """The 3x3 convolution with padding 1 in groups of channels, differentiable in its tensors, any
     number of times. Sums are computed directly, in float32. Autocast does not apply.
 
-    Possible are one group with any numbers of channels, groups with 4 or 8 input channels and as
-    many output channels, and groups whose numbers of channels are multiples of 16.
+    There may be one group with any numbers of channels, groups with 4 or 8 input channels and as
+    many output channels, or groups whose numbers of input and output channels are multiples of 16.
 
     Args:
         input: [N, C, H, W] of float32, contiguous or channels_last: neither is copied, and result
             and gradient have the same layout.
         weight: [K, C / groups, 3, 3].
-        bias: [K].
-        groups: both C and K are multiples of it.
-        stride: 1 or 2. The result is [N, K, H / stride, W / stride], rounded up.
+        bias: [K]. Default None: all 0.
+        groups: both C and K are multiples of it. Default 1.
+        stride: 1 or 2. Default 1. The result is [N, K, H / stride, W / stride], rounded up.
 
     Raises:
-        RuntimeError: shapes that differ, other types, and groups and strides that are not possible.
+        RuntimeError: shapes that do not fit each other, other types, groups or strides, or forward
+            mode.
     """
     return _ops.grouped_conv3x3(input, weight, bias, groups, stride)
 
