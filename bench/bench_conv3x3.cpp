@@ -8,9 +8,9 @@
 // multiply-adds, at two vectors per cycle. 10 MB of input are read and 10 MB of output written. 9.4
 // MB of transformed weights are written once, and read once per block of about 45 tiles.
 #include "plain/conv3x3.hpp"
-#include "profile/primitives.hpp"
 #include "support/conv_operands.hpp"
 #include "support/implementations.hpp"
+#include "support/onednn_conv3x3.hpp"
 #include <vecdet/head_levels.hpp>
 
 #include <memory>
@@ -49,27 +49,8 @@ std::string shape_name(const conv_shape& s) {
          std::to_string(s.height) + "x" + std::to_string(s.width) + "x" + std::to_string(s.outputs);
 }
 
-/// The convolution in the form of oneDNN's log.
-profile::onednn_problem onednn_problem_of(const conv_shape& s, const char* propagation,
-                                          const char* algorithm) {
-  const auto axis = [](const char* name, index_t size) {
-    const std::string n = name, number = std::to_string(size);
-    return "i" + n + number + "o" + n + number + "k" + n + "3s" + n + "1d" + n + "0p" + n + "1";
-  };
-  profile::onednn_problem problem;
-  problem.primitive = "convolution";
-  problem.propagation = propagation;
-  problem.auxiliary = std::string("alg:") + algorithm;
-  problem.shapes = "mb" + std::to_string(s.images) + "_ic" + std::to_string(s.inputs) + "oc" +
-                   std::to_string(s.outputs) + "_" + axis("h", s.height) + "_" + axis("w", s.width);
-  if (problem.propagation != "backward_data") {
-    profile::onednn_tensor bias;
-    bias.name = "bia";
-    bias.type = "f32";
-    bias.layout = "a";
-    problem.tensors.push_back(bias);
-  }
-  return problem;
+onednn_conv3x3_sizes sizes_of(const conv_shape& s) {
+  return {s.images, s.inputs, s.outputs, s.height, s.width};
 }
 
 /// oneDNN's primitives with the reorders that PyTorch runs around them: the direct convolution, and
@@ -81,19 +62,12 @@ void register_onednn(const std::string& name, const conv_shape& shape, const cha
   for (const char* algorithm : {"convolution_direct", "convolution_winograd"})
     for (const int threads : {1, all_threads}) {
       const bool is_direct = algorithm == std::string("convolution_direct");
-      register_implementation(name, is_direct ? "onednn" : "onednn_winograd", threads,
-                              work_of(shape), [=](benchmark::State& state) {
-                                profile::set_primitive_threads(threads);
-                                try {
-                                  const auto primitive = profile::make_convolution_within(
-                                      onednn_problem_of(shape, propagation, algorithm),
-                                      {shape.layout == nchw ? "nchw" : "channels_last", type});
-                                  time_calls(state, [&] { primitive.run(); });
-                                } catch (const std::exception& error) {
-                                  state.SkipWithError(error.what());
-                                }
-                                profile::set_primitive_threads(0);
-                              });
+      register_implementation(
+          name, is_direct ? "onednn" : "onednn_winograd", threads, work_of(shape),
+          [=](benchmark::State& state) {
+            time_onednn(state, onednn_conv3x3(sizes_of(shape), propagation, algorithm),
+                        {shape.layout == nchw ? "nchw" : "channels_last", type}, threads);
+          });
       if (all_threads == 1) break;
     }
 }
@@ -221,7 +195,8 @@ void add_levels() {
         std::vector<profile::runnable_primitive> primitives;
         for (const conv_shape& shape : shapes)
           primitives.push_back(profile::make_convolution_within(
-              onednn_problem_of(shape, "forward_training", "convolution_direct"), {"nchw", "f32"}));
+              onednn_conv3x3(sizes_of(shape), "forward_training", "convolution_direct"),
+              {"nchw", "f32"}));
         time_calls(state, [&] {
           for (const auto& primitive : primitives) primitive.run();
         });

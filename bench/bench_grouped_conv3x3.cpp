@@ -8,15 +8,14 @@
 // Bound of 1x128x200x200_g32: 184 million multiply-adds, at two vectors per cycle; 20 MB are read
 // and 20 MB written, which takes longer from memory.
 #include "plain/grouped_conv3x3.hpp"
-#include "profile/primitives.hpp"
 #include "support/implementations.hpp"
+#include "support/onednn_conv3x3.hpp"
 #include "support/scene.hpp"
 #include <vecdet/grouped_conv3x3.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,13 +55,14 @@ struct grouped_operands {
 
   explicit grouped_operands(const grouped_shape& of)
       : shape(of),
-        input(uniform(of.images * of.inputs * of.height * of.width, 1, 1)),
-        weights(uniform(of.outputs * of.group_inputs() * 9, 2,
-                        std::sqrt(6 / (9 * static_cast<double>(of.group_inputs()))))),
-        bias(uniform(of.outputs, 3, 1)),
+        input(uniform_numbers<float>(of.images * of.inputs * of.height * of.width, 1, 1)),
+        weights(
+            uniform_numbers<float>(of.outputs * of.group_inputs() * 9, 2,
+                                   std::sqrt(6 / (9 * static_cast<double>(of.group_inputs()))))),
+        bias(uniform_numbers<float>(of.outputs, 3, 1)),
         output(static_cast<std::size_t>(of.images * of.outputs * of.output_height() *
                                         of.output_width())),
-        upstream(uniform(static_cast<index_t>(output.size()), 4, 1)),
+        upstream(uniform_numbers<float>(static_cast<index_t>(output.size()), 4, 1)),
         input_grad(input.size()),
         weight_grad(weights.size()),
         bias_grad(bias.size()) {
@@ -95,12 +95,6 @@ struct grouped_operands {
   feature_view<float> kernel(float* data) const {
     return {data, shape.outputs, shape.group_inputs(), 3, 3, shape.layout};
   }
-  static std::vector<float> uniform(index_t size, std::uint64_t seed, double most) {
-    random_generator random(seed);
-    std::vector<float> values(static_cast<std::size_t>(size));
-    for (float& v : values) v = static_cast<float>(random.uniform(-most, most));
-    return values;
-  }
 };
 
 /// The operands of the current problem; the previous ones are freed.
@@ -117,35 +111,12 @@ std::shared_ptr<grouped_operands> make_operands(const grouped_shape& shape) {
 /// oneDNN's primitive with the reorders that PyTorch runs around it.
 void register_onednn(const std::string& name, const grouped_shape& s, const char* propagation) {
   if (!profile::why_no_primitives().empty()) return;
-  const auto axis = [&](const std::string& n, index_t input, index_t output) {
-    return "i" + n + std::to_string(input) + "o" + n + std::to_string(output) + "k" + n + "3s" + n +
-           std::to_string(s.stride) + "d" + n + "0p" + n + "1";
-  };
-  profile::onednn_problem problem;
-  problem.primitive = "convolution";
-  problem.propagation = propagation;
-  problem.auxiliary = "alg:convolution_direct";
-  problem.shapes = (s.groups > 1 ? "g" + std::to_string(s.groups) : "") + "mb" +
-                   std::to_string(s.images) + "_ic" + std::to_string(s.inputs) + "oc" +
-                   std::to_string(s.outputs) + "_" + axis("h", s.height, s.output_height()) + "_" +
-                   axis("w", s.width, s.output_width());
-  if (problem.propagation != "backward_data") {
-    profile::onednn_tensor bias;
-    bias.name = "bia";
-    bias.type = "f32";
-    bias.layout = "a";
-    problem.tensors.push_back(bias);
-  }
+  const auto problem =
+      onednn_conv3x3({s.images, s.inputs, s.outputs, s.height, s.width, s.groups, s.stride},
+                     propagation, "convolution_direct");
   const std::string layout = s.layout == nchw ? "nchw" : "channels_last";
   register_implementation(name, "onednn", 1, s.all(), [=](benchmark::State& state) {
-    profile::set_primitive_threads(1);
-    try {
-      const auto primitive = profile::make_convolution_within(problem, {layout, "f32"});
-      time_calls(state, [&] { primitive.run(); });
-    } catch (const std::exception& error) {
-      state.SkipWithError(error.what());
-    }
-    profile::set_primitive_threads(0);
+    time_onednn(state, problem, {layout, "f32"}, 1);
   });
 }
 

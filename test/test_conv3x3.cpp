@@ -30,12 +30,6 @@ constexpr auto f4x4 = conv3x3_tile::f4x4, f2x2 = conv3x3_tile::f2x2;
 using test::same_bits;
 
 template <class T>
-bool same_bits(const conv_results<T>& a, const conv_results<T>& b) {
-  return same_bits(a.output, b.output) && same_bits(a.input_grad, b.input_grad) &&
-         same_bits(a.weight_grad, b.weight_grad) && same_bits(a.bias_grad, b.bias_grad);
-}
-
-template <class T>
 double largest_difference(const std::vector<T>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   double worst = 0;

@@ -58,11 +58,6 @@ conv_problem<float> in_float(const conv_problem<bfloat16>& p) {
   return wide;
 }
 
-bool same_bits(const conv_results<bfloat16>& a, const conv_results<bfloat16>& b) {
-  return test::same_bits(a.output, b.output) && test::same_bits(a.input_grad, b.input_grad) &&
-         test::same_bits(a.weight_grad, b.weight_grad) && test::same_bits(a.bias_grad, b.bias_grad);
-}
-
 /// A NaN's sign and payload depend on the order of operands, which compilers choose.
 template <class T>
 bool same_numbers(const std::vector<T>& a, const std::vector<T>& b) {

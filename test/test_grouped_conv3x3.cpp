@@ -27,16 +27,6 @@ namespace {
 
 constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
 
-template <class T>
-struct grouped_results {
-  std::vector<T> output, input_grad, weight_grad, bias_grad;
-};
-
-bool have_same_bits(const grouped_results<float>& a, const grouped_results<float>& b) {
-  return same_bits(a.output, b.output) && same_bits(a.input_grad, b.input_grad) &&
-         same_bits(a.weight_grad, b.weight_grad) && same_bits(a.bias_grad, b.bias_grad);
-}
-
 /// Data are in NCHW for any layouts of the call.
 struct grouped_problem {
   index_t images, height, width;
@@ -91,7 +81,7 @@ struct grouped_problem {
   }
 
   /// Calls all functions in this problem's layouts. The results are in NCHW.
-  grouped_results<float> run() const {
+  conv_results<float> run() const {
     const auto laid = [&](const std::vector<float>& from, const feature_view<const float>& like,
                           feature_layout from_layout, feature_layout to_layout) {
       return relaid(from, like.images(), like.channels(), like.height(), like.width(), from_layout,
@@ -103,9 +93,8 @@ struct grouped_problem {
     const auto x = laid(input, x_view, nchw, input_layout);
     const auto gy = laid(upstream, y_view, nchw, output_layout);
     const auto w = laid(weights, w_view, nchw, weight_layout);
-    grouped_results<float> r{std::vector<float>(upstream.size(), 7),
-                             std::vector<float>(x.size(), 7), std::vector<float>(w.size(), 7),
-                             std::vector<float>(bias.size(), 7)};
+    conv_results<float> r{std::vector<float>(upstream.size(), 7), std::vector<float>(x.size(), 7),
+                          std::vector<float>(w.size(), 7), std::vector<float>(bias.size(), 7)};
     grouped_conv3x3_workspace workspace;
     grouped_conv3x3(in(x.data(), input_layout), kernel(w.data(), weight_layout),
                     vector_view<const float>(bias), out(r.output.data(), output_layout), params(),
@@ -120,10 +109,9 @@ struct grouped_problem {
             laid(r.weight_grad, w_view, weight_layout, nchw), r.bias_grad};
   }
 
-  grouped_results<double> exact() const {
-    grouped_results<double> r{
-        std::vector<double>(upstream.size()), std::vector<double>(input.size()),
-        std::vector<double>(weights.size()), std::vector<double>(bias.size())};
+  conv_results<double> exact() const {
+    conv_results<double> r{std::vector<double>(upstream.size()), std::vector<double>(input.size()),
+                           std::vector<double>(weights.size()), std::vector<double>(bias.size())};
     const auto x = in(input.data(), nchw), gy = out(upstream.data(), nchw);
     const auto w = kernel(weights.data(), nchw);
     reference::grouped_conv3x3(x, w, vector_view<const float>(bias), params(),
@@ -135,7 +123,7 @@ struct grouped_problem {
   }
 
   /// The sums of magnitudes to which errors are relative.
-  grouped_results<double> sizes() const {
+  conv_results<double> sizes() const {
     grouped_problem p = *this;
     for (std::vector<float>* values : {&p.input, &p.weights, &p.bias, &p.upstream})
       for (float& v : *values) v = std::abs(v);
@@ -150,7 +138,7 @@ struct grouped_errors {
   double worst() const { return std::max({output, input_grad, weight_grad, bias_grad}); }
 };
 
-grouped_errors errors_of(const grouped_problem& p, const grouped_results<float>& actual) {
+grouped_errors errors_of(const grouped_problem& p, const conv_results<float>& actual) {
   const auto exact = p.exact(), sizes = p.sizes();
   const auto worst = [](const std::vector<float>& a, const std::vector<double>& b,
                         const std::vector<double>& size, double bound) {
@@ -173,13 +161,13 @@ grouped_errors errors_of(const grouped_problem& p, const grouped_results<float>&
 /// Every instruction set against the exact results, and AVX-512 bit by bit against AVX2.
 void check_problem(const grouped_problem& p) {
   INFO(p.name());
-  grouped_results<float> wide;
+  conv_results<float> wide;
   bool has_wide = false;
   for_each_isa([&](isa set) {
     const auto actual = p.run();
     CHECK(errors_of(p, actual).worst() <= 1);
     if (set == isa::baseline) return;
-    if (has_wide) CHECK(have_same_bits(actual, wide));
+    if (has_wide) CHECK(same_bits(actual, wide));
     wide = actual;
     has_wide = true;
   });
@@ -255,7 +243,7 @@ TEST_CASE("grouped convolution: all layouts give the same bits") {
               p.input_layout = input;
               p.output_layout = output;
               p.weight_layout = weights;
-              CHECK(have_same_bits(p.run(), expected));
+              CHECK(same_bits(p.run(), expected));
             }
       });
     }
@@ -271,14 +259,14 @@ TEST_CASE("grouped convolution: the same bits on any number of threads") {
       p.policy = threading::parallel;
       for (const int threads : {1, 2, 3, 7}) {
         tbb::task_arena arena(threads);
-        arena.execute([&] { CHECK(have_same_bits(p.run(), expected)); });
+        arena.execute([&] { CHECK(same_bits(p.run(), expected)); });
       }
       const auto backwards = [](index_t count, const task& work) {
         for (index_t i = count; i-- > 0;) work(i);
       };
       for (const int threads : {5, 28, 128, 1000}) {
         p.policy = threading::on(backwards, threads);
-        CHECK(have_same_bits(p.run(), expected));
+        CHECK(same_bits(p.run(), expected));
       }
     }
 }
@@ -551,7 +539,7 @@ TEST_CASE("grouped convolution: errors name what is wrong, and nothing is writte
           "params.groups is 2, expected 1, or groups with 4 or 8 input and output channels, or "
           "multiples of 16; a group has 2 and 2 channels");
   rejects(forward(input, weights, view(y, 2, 8, 3, 5), two),
-          "output.images() is 2, expected 1, as of input");
+          "output.images() is 2, expected 1, the number of images of input");
   rejects(forward(input, weights, view(y, 1, 9, 3, 5), two),
           "output.channels() is 9, expected 8, the number of output channels of weights");
   rejects(forward(input, weights, view(y, 1, 8, 3, 5), with(2, 2)),

@@ -32,12 +32,12 @@ struct conv_operands_of {
 
   explicit conv_operands_of(const conv_shape& of)
       : shape(of),
-        input(uniform<T>(of.images * of.inputs * of.height * of.width, 1, 1)),
-        weights(uniform<float>(of.outputs * of.inputs * 9, 2,
-                               std::sqrt(6 / (9 * static_cast<double>(of.inputs))))),
-        bias(uniform<float>(of.outputs, 3, 1)),
+        input(uniform_numbers<T>(of.images * of.inputs * of.height * of.width, 1, 1)),
+        weights(uniform_numbers<float>(of.outputs * of.inputs * 9, 2,
+                                       std::sqrt(6 / (9 * static_cast<double>(of.inputs))))),
+        bias(uniform_numbers<float>(of.outputs, 3, 1)),
         output(static_cast<std::size_t>(of.images * of.outputs * of.height * of.width)),
-        upstream(uniform<T>(static_cast<index_t>(output.size()), 4, 1)),
+        upstream(uniform_numbers<T>(static_cast<index_t>(output.size()), 4, 1)),
         input_grad(input.size()),
         weight_grad(weights.size()),
         bias_grad(bias.size()) {
@@ -70,15 +70,6 @@ struct conv_operands_of {
   template <class U>
   feature_view<U> map(U* data, index_t channels) const {
     return {data, shape.images, channels, shape.height, shape.width, shape.layout};
-  }
-
- private:
-  template <class U>
-  static std::vector<U> uniform(index_t size, std::uint64_t seed, double most) {
-    random_generator random(seed);
-    std::vector<U> values(static_cast<std::size_t>(size));
-    for (U& v : values) v = U(static_cast<float>(random.uniform(-most, most)));
-    return values;
   }
 };
 using conv_operands = conv_operands_of<float>;

@@ -20,6 +20,15 @@ namespace vecdet::bench {
 
 using test::random_generator;
 
+/// Numbers between -most and most.
+template <class T>
+std::vector<T> uniform_numbers(index_t size, std::uint64_t seed, double most) {
+  random_generator random(seed);
+  std::vector<T> values(static_cast<std::size_t>(size));
+  for (T& v : values) v = T(static_cast<float>(random.uniform(-most, most)));
+  return values;
+}
+
 /// Ground truth: boxes x1 y1 x2 y2 in pixels and their classes.
 struct picture {
   double width = 800;

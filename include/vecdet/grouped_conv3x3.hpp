@@ -34,22 +34,22 @@
 //
 // A NaN or an infinity of the input affects the outputs of its group that read it, and one of the
 // weights affects all outputs of its channel, also at the map's border, because zeros around the
-// map take part in the sums. The gradient of the input likewise, except that with stride 2, a
-// weight affects the gradients of the inputs that its tap can read: those at (y, x) for which y + i
-// and x + j are odd. In the gradient of the weights, an input affects the weights of the taps by
-// which outputs read it; a gradient of the output affects all weights of its channel, and its bias.
+// map take part in the sums. The same holds for the gradient of the input, with one exception: with
+// stride 2, a weight affects only the gradients of the inputs that its tap can read, which are
+// those at (y, x) for which y + i and x + j are odd. In the gradient of the weights, an input
+// affects the weights of the taps by which outputs read it. A gradient of the output affects all
+// weights of its channel, and its bias.
 //
 // Results are bit-identical on any number of threads, in every layout, and on AVX2 and AVX-512:
 // outputs and the gradient of the input are one chain of multiply-adds each; the gradients of
 // weights and bias add sums of fixed tiles in order.
 //
-// Every function throws std::invalid_argument, and writes nothing, if shapes differ, a parameter or
-// the kind of groups is none of those above, or an output shares memory with an input or another
-// output.
+// Every function throws std::invalid_argument and writes nothing if shapes do not fit each other,
+// if a parameter or the kind of groups is none of those above, or if an output shares memory with
+// an input or another output.
 #pragma once
 
 #include <vecdet/feature_view.hpp>
-#include <vecdet/grid_size.hpp>
 #include <vecdet/grouped_conv3x3_params.hpp>
 #include <vecdet/impl/grouped_conv3x3_buffers.hpp>
 #include <vecdet/parallel.hpp>
@@ -58,11 +58,11 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Scratch memory. It grows to the needs of the largest call and is reused. It has the weights once
-/// more, and half a MiB per thread, or more if a group has more than 592 channels. For
-/// grouped_conv3x3_weight_grad(), it has twice the memory of the weights and 1.2 MiB instead of the
-/// weights. Numbers of channels count as multiples of 16, in a group and in total. Only one call at
-/// a time may use it.
+/// Scratch memory. It grows to the needs of the largest call and is reused. It holds a copy of the
+/// weights, and half a MiB per thread, or more if a group has more than 592 channels. For
+/// grouped_conv3x3_weight_grad(), it holds sums instead of the copy: twice the memory of the
+/// weights and 1.2 MiB. Here, numbers of channels are rounded up to multiples of 16, both those of
+/// a group and in total. Only one call at a time may use the workspace.
 class grouped_conv3x3_workspace {
   friend detail::workspace_access;
   detail::grouped_conv3x3_buffers buffers_;

@@ -419,8 +419,10 @@ def grouped_conv3x3(
     groups: int = 1,
     stride: int = 1,
 ) -> NDArray[np.float32]:
-    """A 3x3 convolution with padding 1 in groups of channels, in float32: one group, groups with 4
-    or 8 input channels and as many output channels, or groups with multiples of 16 channels.
+    """The 3x3 convolution with padding 1 in groups of channels, in float32.
+
+    There may be one group with any numbers of channels, groups with 4 or 8 input channels and as
+    many output channels, or groups whose numbers of input and output channels are multiples of 16.
 
     Args:
         input: [N, input channels, H, W].

@@ -22,6 +22,12 @@ struct conv_results {
   std::vector<compute_type<T>> weight_grad, bias_grad;
 };
 
+template <class T>
+bool same_bits(const conv_results<T>& a, const conv_results<T>& b) {
+  return same_bits(a.output, b.output) && same_bits(a.input_grad, b.input_grad) &&
+         same_bits(a.weight_grad, b.weight_grad) && same_bits(a.bias_grad, b.bias_grad);
+}
+
 /// Images x channels x height x width of NCHW in another layout, and back.
 template <class T>
 std::vector<T> relaid(const std::vector<T>& from, index_t images, index_t channels, index_t height,

@@ -42,7 +42,6 @@ struct grouped_tiles {
 struct grouped_conv3x3_args {
   index_t targets;                       ///< channels of the target
   index_t group_sources, group_targets;  ///< channels of a group
-  bool is_grouped;                       ///< whether there are several groups
   grouped_steps steps;
   grouped_tiles tiles;
   grouped_map<const float> source;
@@ -60,7 +59,9 @@ struct grouped_conv3x3_args {
   }
   /// Whether the 16 targets of a block belong to several groups. These have as many source channels
   /// as target channels, so a block reads the sources of the same numbers.
-  bool shares_blocks() const noexcept { return is_grouped && group_targets < grouped_lanes; }
+  bool shares_blocks() const noexcept {
+    return group_targets < targets && group_targets < grouped_lanes;
+  }
   /// The first source channel of a block.
   index_t first_source(index_t block) const noexcept {
     return shares_blocks() ? block * grouped_lanes
@@ -76,9 +77,8 @@ struct grouped_conv3x3_args {
   index_t block_weights() const noexcept { return 9 * group_sources * grouped_lanes; }
 };
 
-/// The caller's weights: w[target * target_step + source * source_step + tap * tap_step], where
-/// `source` counts the channels of the target's group. For the gradient of the input, targets and
-/// sources change places, and a step of a target within its group differs from that of the group.
+/// The caller's weights: w[group * group_step + target * target_step + source * source_step + tap *
+/// tap_step], where `target` and `source` count the channels of the group.
 struct grouped_weights_args {
   const float* weights;
   index_t group_step, target_step, source_step, tap_step;

@@ -274,9 +274,7 @@ VECDET_C vecdet_status vecdet_conv3x3_weight_grad(
       conv3x3_weight_grad(features_of<const float>(input, function, "input"),
                           features_of<const float>(upstream, function, "upstream"),
                           optional_features<const float>(relu_output, function, "relu_output"),
-                          weights,
-                          bias_grad == nullptr ? vector_view<float>()
-                                               : vector_view<float>(bias_grad, weights.images()),
+                          weights, optional_view(bias_grad, weights.images()),
                           enum_of<vecdet::conv3x3_tile>(tile, function, "tile"),
                           memory.get<conv3x3_workspace>(), policy);
     });
@@ -339,10 +337,8 @@ VECDET_C vecdet_status vecdet_grouped_conv3x3_weight_grad(
     on_threads([&](threading policy) {
       grouped_conv3x3_weight_grad(features_of<const float>(input, function, "input"),
                                   features_of<const float>(upstream, function, "upstream"), grad,
-                                  bias_grad == nullptr
-                                      ? vector_view<float>()
-                                      : vector_view<float>(bias_grad, grad.images()),
-                                  p, memory.get<grouped_conv3x3_workspace>(), policy);
+                                  optional_view(bias_grad, grad.images()), p,
+                                  memory.get<grouped_conv3x3_workspace>(), policy);
     });
   });
 }

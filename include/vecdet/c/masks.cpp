@@ -120,11 +120,10 @@ VECDET_C vecdet_status vecdet_masks_from_prototypes(
                                        feature_layout::nchw);
       const matrix_view<const float> rows(coefficients, count, channels, coefficient_stride);
       on_threads([&](threading policy) {
-        *masks = c_masks(masks_from_prototypes(
-            maps, rows, boxes_view<const float>(boxes, count),
-            image_offsets == nullptr ? vector_view<const index_t>()
-                                     : vector_view<const index_t>(image_offsets, images + 1),
-            vector_view<const grid_size>(all), p, workspace->get<masks_workspace>(), policy));
+        *masks = c_masks(masks_from_prototypes(maps, rows, boxes_view<const float>(boxes, count),
+                                               optional_view(image_offsets, images + 1),
+                                               vector_view<const grid_size>(all), p,
+                                               workspace->get<masks_workspace>(), policy));
       });
     });
   });

@@ -148,8 +148,8 @@ T* as(void* pointer) {
 
 /// A view of `count` elements; empty if the pointer is null.
 template <class T>
-vector_view<const T> optional_view(const T* pointer, index_t count) {
-  return pointer == nullptr ? vector_view<const T>() : vector_view<const T>(pointer, count);
+vector_view<T> optional_view(T* pointer, index_t count) {
+  return pointer == nullptr ? vector_view<T>() : vector_view<T>(pointer, count);
 }
 inline labels_view optional_labels(const int64_t* pointer, index_t count) {
   return pointer == nullptr ? labels_view() : labels_view(pointer, count);

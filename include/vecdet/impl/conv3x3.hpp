@@ -4,6 +4,7 @@
 
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/impl/conv3x3_call.hpp>
+#include <vecdet/impl/conv3x3_steps.hpp>
 #include <vecdet/impl/head_levels.hpp>
 #include <vecdet/impl/optional_view.hpp>
 
@@ -22,16 +23,15 @@ void conv3x3_weights<T>::assign(feature_view<const T> weights, conv3x3_use use, 
   detail::check(weights.width() == 3 || weights.images() == 0, function, "weights.width()",
                 weights.width(), "3");
   const bool is_forward = use == conv3x3_use::forward;
-  const bool is_nhwc = weights.layout() == feature_layout::nhwc;
   const index_t outputs = weights.images(), inputs = weights.channels();
-  const index_t output_step = 9 * inputs, input_step = is_nhwc ? 1 : 9;
+  const detail::conv3x3_steps steps = detail::conv3x3_steps_of(weights);
   detail::conv3x3_weights_args<T> args{};
   args.weights = weights.data();
   args.targets = is_forward ? outputs : inputs;
   args.sources = is_forward ? inputs : outputs;
-  args.target_step = is_forward ? output_step : input_step;
-  args.source_step = is_forward ? input_step : output_step;
-  args.tap_step = is_nhwc ? inputs : 1;
+  args.target_step = is_forward ? steps.output : steps.input;
+  args.source_step = is_forward ? steps.input : steps.output;
+  args.tap_step = steps.tap;
   args.turned = !is_forward;
   args.tile = detail::tile_width(tile);
   const index_t bytes = detail::conv_weights_bytes<T>(tile, args.targets, args.sources);
@@ -153,11 +153,11 @@ void run_conv3x3_weight_grad(const conv3x3_operand<const T>& input,
   check_in("bias_grad", bias_grad);
   check_apart(function, "weight_grad", weight_grad, "bias_grad", bias_grad);
   if (weight_grad.size() == 0 && bias_grad.empty()) return;
-  const bool is_nhwc = weight_grad.layout() == feature_layout::nhwc;
+  const conv3x3_steps steps = conv3x3_steps_of(weight_grad);
   conv3x3_call<T> call(function, input, outputs, tile, workspace_access::buffers(workspace),
                        policy);
   call.set_mask(relu_output);
-  call.weight_grad(upstream, {weight_grad.data(), 9 * inputs, is_nhwc ? 1 : 9, is_nhwc ? inputs : 1,
+  call.weight_grad(upstream, {weight_grad.data(), steps.output, steps.input, steps.tap,
                               data_or_null(bias_grad)});
 }
 

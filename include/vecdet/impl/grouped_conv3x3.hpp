@@ -9,6 +9,7 @@
 #include <vecdet/grouped_conv3x3.hpp>
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/chunks.hpp>
+#include <vecdet/impl/conv3x3_steps.hpp>
 #include <vecdet/impl/optional_view.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -31,7 +32,6 @@ struct grouped_call_shape {
   feature_view<const float> input, output, weights;
   grouped_conv3x3_params params;
 
-  index_t group_count() const { return params.groups; }
   index_t group_inputs() const { return weights.channels(); }
   index_t group_outputs() const { return weights.images() / params.groups; }
 
@@ -64,7 +64,8 @@ struct grouped_call_shape {
                     "a group has " +
                     std::to_string(inputs) + " and " + std::to_string(outputs) + " channels")
                        .c_str());
-    check_number(output_name, "images()", output.images(), input.images(), ", as of ", input_name);
+    check_number(output_name, "images()", output.images(), input.images(),
+                 ", the number of images of ", input_name);
     check_number(output_name, "channels()", output.channels(), weights.images(),
                  ", the number of output channels of ", weights_name);
     const auto size = [&](index_t side) { return (side + params.stride - 1) / params.stride; };
@@ -96,7 +97,6 @@ class grouped_conv3x3_call {
     args_.targets = is_input_grad ? shape.input.channels() : shape.output.channels();
     args_.group_sources = is_input_grad ? shape.group_outputs() : shape.group_inputs();
     args_.group_targets = is_input_grad ? shape.group_inputs() : shape.group_outputs();
-    args_.is_grouped = shape.group_count() > 1;
     args_.steps = shape.params.stride == 1 ? grouped_steps::one
                   : is_input_grad          ? grouped_steps::two_back
                                            : grouped_steps::two;
@@ -124,17 +124,16 @@ class grouped_conv3x3_call {
                        const vector_view<float>& bias_grad) {
     if (weight_grad.size() == 0 && bias_grad.empty()) return;
     const profile::scope timing([&] { return problem(); });
-    const bool is_nhwc = weight_grad.layout() == feature_layout::nhwc;
-    const index_t inputs = weight_grad.channels();
+    const conv3x3_steps steps = conv3x3_steps_of(weight_grad);
     args_.source = grouped_map_of(shape_.input);
     divide(1, shape_.output.height(), shape_.output.width());
     grouped_weight_grad grad{};
     grad.upstream = grouped_map_of(shape_.output);
     grad.images = shape_.output.images();
     grad.data = weight_grad.data();
-    grad.target_step = 9 * inputs;
-    grad.source_step = is_nhwc ? 1 : 9;
-    grad.tap_step = is_nhwc ? inputs : 1;
+    grad.target_step = steps.output;
+    grad.source_step = steps.input;
+    grad.tap_step = steps.tap;
     grad.bias = data_or_null(bias_grad);
     const index_t chunks = args_.chunks(), blocks = args_.blocks();
     // As many parts as keep 64 threads busy. Their number depends on sizes alone.
@@ -167,8 +166,9 @@ class grouped_conv3x3_call {
   }
 
   /// Chooses tiles of the target so that the sources of a tile, in this number of chunks, stay in
-  /// the second-level cache. A tile has up to 8 x 48 targets: more rows would read fewer sources
-  /// twice, and fewer rows and columns stay in the first-level cache.
+  /// the second-level cache. A tile has up to 8 x 48 targets: larger tiles would read fewer sources
+  /// twice, and smaller ones would stay in the first-level cache. The documented error of the
+  /// weights' gradient allows no larger ones.
   void divide(index_t chunks, index_t height, index_t width) {
     constexpr index_t most_numbers = 96 * 1024;
     index_t rows = 8, columns = 48;
@@ -188,15 +188,13 @@ class grouped_conv3x3_call {
   const float* arranged() {
     // Without source channels, the caller's weights may be null.
     if (args_.group_sources == 0) return nullptr;
-    const bool is_nhwc = shape_.weights.layout() == feature_layout::nhwc;
-    const index_t inputs = shape_.group_inputs();
-    const index_t output_step = 9 * inputs, input_step = is_nhwc ? 1 : 9;
+    const conv3x3_steps steps = conv3x3_steps_of(shape_.weights);
     grouped_weights_args w{};
     w.weights = shape_.weights.data();
-    w.group_step = shape_.group_outputs() * output_step;
-    w.target_step = is_input_grad_ ? input_step : output_step;
-    w.source_step = is_input_grad_ ? output_step : input_step;
-    w.tap_step = is_nhwc ? inputs : 1;
+    w.group_step = shape_.group_outputs() * steps.output;
+    w.target_step = is_input_grad_ ? steps.input : steps.output;
+    w.source_step = is_input_grad_ ? steps.output : steps.input;
+    w.tap_step = steps.tap;
     w.turned = args_.steps == grouped_steps::one && is_input_grad_;
     w.arranged = reinterpret_cast<float*>(
         grown_scratch(buffers_.weights, lines_for<float>(args_.blocks() * args_.block_weights())));

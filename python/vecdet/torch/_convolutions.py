@@ -64,42 +64,48 @@ def grouped_conv3x3(input: Tensor, weight: Tensor, bias: Tensor | None = None, g
     """The 3x3 convolution with padding 1 in groups of channels, differentiable in its tensors, any
     number of times. Sums are computed directly, in float32. Autocast does not apply.
 
-    Possible are one group with any numbers of channels, groups with 4 or 8 input channels and as
-    many output channels, and groups whose numbers of channels are multiples of 16.
+    There may be one group with any numbers of channels, groups with 4 or 8 input channels and as
+    many output channels, or groups whose numbers of input and output channels are multiples of 16.
 
     Args:
         input: [N, C, H, W] of float32, contiguous or channels_last: neither is copied, and result
             and gradient have the same layout.
         weight: [K, C / groups, 3, 3].
-        bias: [K].
-        groups: both C and K are multiples of it.
-        stride: 1 or 2. The result is [N, K, H / stride, W / stride], rounded up.
+        bias: [K]. Default None: all 0.
+        groups: both C and K are multiples of it. Default 1.
+        stride: 1 or 2. Default 1. The result is [N, K, H / stride, W / stride], rounded up.
 
     Raises:
-        RuntimeError: shapes that differ, other types, and groups and strides that are not possible.
+        RuntimeError: shapes that do not fit each other, other types, groups or strides, or forward
+            mode.
     """
     return _ops.grouped_conv3x3(input, weight, bias, groups, stride)
 
 
+def _is_padded_3x3(module: nn.Module) -> bool:
+    """Whether the module is an nn.Conv2d, replaced or not, of 3x3 with padding 1 and without
+    dilation."""
+    return (is_own(module, nn.Conv2d) and module.kernel_size == (3, 3)
+            and module.dilation == (1, 1) and module.padding in ((1, 1), "same")
+            and module.padding_mode == "zeros")
+
+
 def is_3x3(module: nn.Module) -> bool:
     """Whether the module is an nn.Conv2d, replaced or not, that conv3x3 can compute."""
-    return (is_own(module, nn.Conv2d) and module.kernel_size == (3, 3)
-            and module.stride == (1, 1) and module.dilation == (1, 1) and module.groups == 1
-            and module.padding in ((1, 1), "same") and module.padding_mode == "zeros")
+    return _is_padded_3x3(module) and module.stride == (1, 1) and module.groups == 1
 
 
 def is_direct_3x3(module: nn.Module) -> bool:
     """Whether the module is an nn.Conv2d, replaced or not, that has several groups or stride 2 and
     that grouped_conv3x3 can compute."""
-    if not (is_own(module, nn.Conv2d) and module.kernel_size == (3, 3)
-            and module.stride in ((1, 1), (2, 2)) and module.dilation == (1, 1)
-            and (module.padding == (1, 1) or module.padding == "same" and module.stride == (1, 1))
-            and module.padding_mode == "zeros"):
+    if not _is_padded_3x3(module) or module.stride not in ((1, 1), (2, 2)):
         return False
-    groups = module.groups
-    inputs, outputs = module.in_channels // groups, module.out_channels // groups
+    groups, is_strided = module.groups, module.stride == (2, 2)
+    if is_strided and module.padding == "same":  # an error in PyTorch
+        return False
     if groups == 1:
-        return module.stride == (2, 2)
+        return is_strided
+    inputs, outputs = module.in_channels // groups, module.out_channels // groups
     return inputs == outputs in (4, 8) or inputs % 16 == 0 and outputs % 16 == 0
 
 

@@ -5,6 +5,7 @@
 
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/impl/torch/aten.hpp>
+#include <vecdet/impl/torch/channels_last.hpp>
 #include <vecdet/impl/torch/detections.hpp>
 #include <vecdet/impl/torch/fingerprint.hpp>
 #include <vecdet/impl/torch/tensor.hpp>
@@ -24,6 +25,11 @@ namespace aten {
 
 inline bool is_nhwc_weight(const at::Tensor& weight) {
   return !weight.is_contiguous() && weight.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+/// A weight that is contiguous in either layout.
+inline at::Tensor dense_weight(const at::Tensor& weight) {
+  return contiguous("weight", weight, at::kFloat, feature_format(is_nhwc_weight(weight)));
 }
 
 /// A view of a contiguous weight, in either layout.
@@ -126,9 +132,7 @@ class transformed_weights {
  public:
   /// @param keeps whether the result is kept for later calls
   transformed_weights(const at::Tensor& weight, conv3x3_use use, bool keeps) {
-    const at::Tensor dense = contiguous(
-        "weight", weight, at::kFloat,
-        is_nhwc_weight(weight) ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
+    const at::Tensor dense = dense_weight(weight);
     const auto view = weight_view<const float>(dense);
     if (keeps) {
       kept_ = kept_weights::get().of(weight, view, use);

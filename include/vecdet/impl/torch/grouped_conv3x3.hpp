@@ -44,9 +44,11 @@ inline grouped_conv3x3_params grouped_params_of(std::int64_t groups, std::int64_
   return params;
 }
 
-/// A weight that is contiguous in either layout.
-inline at::Tensor dense_weight(const at::Tensor& weight) {
-  return contiguous("weight", weight, at::kFloat, feature_format(is_nhwc_weight(weight)));
+/// A height or width of the output. A stride that is not possible counts as 1.
+template <class Size>
+Size grouped_output_side(const Size& side, const grouped_conv3x3_params& params) {
+  const std::int64_t stride = params.stride > 1 ? params.stride : 1;
+  return (side + (stride - 1)) / stride;
 }
 
 namespace cpu {
@@ -63,11 +65,9 @@ inline at::Tensor grouped_conv3x3(const at::Tensor& input, const at::Tensor& wei
     const at::Tensor weights = dense_weight(weight);
     at::Tensor biases;
     if (bias.has_value() && bias->defined()) biases = contiguous("bias", *bias, at::kFloat);
-    // The function checks the stride; here it must not be 0.
-    const std::int64_t stride = params.stride > 1 ? params.stride : 1;
     const at::Tensor output =
-        at::empty({input.size(0), weight.size(0), (input.size(2) + stride - 1) / stride,
-                   (input.size(3) + stride - 1) / stride},
+        at::empty({input.size(0), weight.size(0), grouped_output_side(input.size(2), params),
+                   grouped_output_side(input.size(3), params)},
                   maps.options(), feature_format(is_nhwc));
     vecdet::grouped_conv3x3(
         features_of<const float>(maps, is_nhwc), weight_view<const float>(weights),
@@ -133,11 +133,9 @@ inline at::Tensor grouped_conv3x3(const at::Tensor& input, const at::Tensor& wei
                                   const grouped_conv3x3_params& params) {
   return translated([&] {
     check_grouped_conv3x3("grouped_conv3x3", input, weight, bias);
-    const std::int64_t stride = params.stride > 1 ? params.stride : 1;
-    const auto side = [&](int dimension) {
-      return (input.sym_size(dimension) + (stride - 1)) / stride;
-    };
-    const std::vector<c10::SymInt> sizes{input.sym_size(0), weight.sym_size(0), side(2), side(3)};
+    const std::vector<c10::SymInt> sizes{input.sym_size(0), weight.sym_size(0),
+                                         grouped_output_side(input.sym_size(2), params),
+                                         grouped_output_side(input.sym_size(3), params)};
     return at::empty_symint(sizes, input.options(), feature_format(are_channels_last(input)));
   });
 }
