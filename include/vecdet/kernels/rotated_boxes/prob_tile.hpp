@@ -84,9 +84,9 @@ struct prob_tile {
       if constexpr (std::is_same<T, float>::value) {
         // The product of two determinants is below 2^127 for sides up to 2^16. Where g is small,
         // numbers close to eps are subtracted.
-        const std::uint32_t bits = to_bits((g > zero) & (g < least_root)) |
-                                   to_bits(max(row.w, row.h) > real(0x1p16)) |
-                                   to_bits(max(abs(row.x), abs(row.y)) > real(0x1p30));
+        const std::uint32_t bits =
+            to_bits(((g > zero) & (g < least_root)) | (max(row.w, row.h) > real(0x1p16)) |
+                    (max(abs(row.x), abs(row.y)) > real(0x1p30)));
         for (int j = 0; j < row_lanes; ++j) extreme[i + j] = (bits >> j & 1) != 0;
         has_extreme = has_extreme || bits != 0;
       }
