@@ -2,10 +2,9 @@
 // ProbIoU and NMS by it: golden vectors and the reference, on every instruction set, with equal,
 // thin, far, tiny and degenerate boxes; hill climbing for the bound; all thresholds, ties, groups,
 // many boxes.
-#include "support/data.hpp"
 #include "support/isa.hpp"
-#include "support/random.hpp"
 #include "support/refusals.hpp"
+#include "support/rotated_rows.hpp"
 #include "support/values.hpp"
 #include <vecdet/prob_iou.hpp>
 #include <vecdet/prob_iou_nms.hpp>
@@ -30,32 +29,19 @@ constexpr auto torchvision = angle_convention::torchvision;
 constexpr auto ultralytics = angle_convention::ultralytics;
 constexpr double pi = 3.14159265358979323846;
 
-template <class T>
-constexpr double bound = std::is_same<T, float>::value ? 1e-5 : 1e-12;
-
-template <class T>
-matrix_view<const T> rows_of(const std::vector<T>& numbers) {
-  return {numbers.data(), static_cast<index_t>(numbers.size()) / 5, 5};
-}
-
 /// The ProbIoU of all pairs; elementwise_prob_iou() must give the same bits for each pair, and for
 /// each exchanged pair.
 template <class T>
 std::vector<T> all_pairs(const std::vector<T>& a, const std::vector<T>& b,
                          angle_convention angles) {
   const auto first = rows_of(a), second = rows_of(b);
-  std::vector<T> out(static_cast<std::size_t>(first.rows() * second.rows())), each(out.size()), x,
-      y;
+  std::vector<T> out(static_cast<std::size_t>(first.rows() * second.rows())), each(out.size());
   pairwise_prob_iou(first, second, angles, matrix_view<T>(out.data(), first.rows(), second.rows()));
-  for (index_t i = 0; i < first.rows(); ++i) {
-    for (index_t j = 0; j < second.rows(); ++j) {
-      x.insert(x.end(), first.row(i), first.row(i) + 5);
-      y.insert(y.end(), second.row(j), second.row(j) + 5);
-    }
-  }
-  elementwise_prob_iou(rows_of(x), rows_of(y), angles, vector_view<T>(each));
+  const paired_boxes<T> pairs(a, b);
+  const auto x = rows_of(pairs.first), y = rows_of(pairs.second);
+  elementwise_prob_iou(x, y, angles, vector_view<T>(each));
   CHECK(same_bits(out, each));
-  elementwise_prob_iou(rows_of(y), rows_of(x), angles, vector_view<T>(each));
+  elementwise_prob_iou(y, x, angles, vector_view<T>(each));
   CHECK(same_bits(out, each));
   return out;
 }
@@ -66,50 +52,15 @@ T one_pair(const std::vector<T>& a, const std::vector<T>& b, angle_convention an
 }
 
 template <class T>
-double exact_pair(const std::vector<T>& a, const std::vector<T>& b, angle_convention angles,
-                  index_t i = 0, index_t j = 0) {
-  return reference::prob_iou(reference::load_rotated_box(rows_of(a), i, angles),
-                             reference::load_rotated_box(rows_of(b), j, angles));
-}
-
-template <class T>
-void check_near(const std::vector<T>& actual, const std::vector<double>& exact, double within) {
-  REQUIRE(actual.size() == exact.size());
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    const auto value = static_cast<double>(actual[i]);
-    if (std::isnan(exact[i]) ? std::isnan(value) : std::abs(value - exact[i]) <= within) continue;
-    FAIL_CHECK("number " << i << " is " << value << ", exact " << exact[i]);
-    return;
-  }
+double exact_pair(const std::vector<T>& a, const std::vector<T>& b, angle_convention angles) {
+  return exact_overlaps(a, b, angles, reference::prob_iou)[0];
 }
 
 template <class T>
 void check_against_reference(const std::vector<T>& a, const std::vector<T>& b,
                              angle_convention angles) {
-  std::vector<double> exact;
-  for (index_t i = 0; i < rows_of(a).rows(); ++i)
-    for (index_t j = 0; j < rows_of(b).rows(); ++j) exact.push_back(exact_pair(a, b, angles, i, j));
-  check_near(all_pairs(a, b, angles), exact, bound<T>);
-}
-
-template <class T>
-std::vector<T> some_boxes(index_t count, std::uint64_t seed, double extent, double low, double high,
-                          double ratio, double turn) {
-  random_generator generator(seed);
-  std::vector<T> boxes;
-  for (index_t i = 0; i < count; ++i) {
-    const double side = generator.uniform(low, high), other = side / generator.uniform(1, ratio);
-    const bool is_wide = generator.chance(0.5);
-    for (const double v :
-         {generator.uniform(0, extent), generator.uniform(0, extent), is_wide ? side : other,
-          is_wide ? other : side, generator.uniform(-turn, turn)})
-      boxes.push_back(static_cast<T>(v));
-  }
-  return boxes;
-}
-
-std::vector<float> golden(const std::string& name) {
-  return load_npy<float>(data_path("golden_rotated/" + name + ".npy")).values;
+  check_near(all_pairs(a, b, angles), exact_overlaps(a, b, angles, reference::prob_iou),
+             rotated_bound<T>);
 }
 
 /// The loop over the matrix of ProbIoUs.
@@ -143,11 +94,9 @@ TEST_CASE_TEMPLATE("ProbIoU: golden vectors", T, float, double) {
   for_each_isa([](isa) {
     for (const std::string set : {"random", "thin", "far", "touching"}) {
       CAPTURE(set);
-      const auto first = golden("rotated_" + set + "_radians_a");
-      const auto second = golden("rotated_" + set + "_radians_b");
-      const auto exact =
-          load_npy<double>(data_path("golden_rotated/rotated_" + set + "_prob.npy")).values;
-      const std::vector<T> a(first.begin(), first.end()), b(second.begin(), second.end());
+      const auto a = golden_rotated<T, float>("rotated_" + set + "_radians_a");
+      const auto b = golden_rotated<T, float>("rotated_" + set + "_radians_b");
+      const auto exact = golden_rotated<double>("rotated_" + set + "_prob");
       // In double, the vectors themselves have an error of their matrices' determinants.
       const double within = std::is_same<T, float>::value ? 1e-5 : 1e-10;
       check_near(all_pairs(a, b, ultralytics), exact, within);
@@ -229,7 +178,7 @@ TEST_CASE_TEMPLATE("ProbIoU: hill climbing finds no error beyond the bound", T, 
     if (best > worst) worst = best, worst_a = a, worst_b = b;
   }
   MESSAGE("largest error found: " << worst);
-  CHECK(worst <= bound<T>);
+  CHECK(worst <= rotated_bound<T>);
 }
 
 TEST_CASE_TEMPLATE("ProbIoU: hill climbing among small boxes", T, float, double) {
@@ -240,7 +189,7 @@ TEST_CASE_TEMPLATE("ProbIoU: hill climbing among small boxes", T, float, double)
   for_each_isa([&](isa) { check_against_reference(known_a, known_b, ultralytics); });
   const auto bound_of = [](const std::vector<T>& x, const std::vector<T>& y) {
     const bool is_small = std::min(x[2] * x[3], y[2] * y[3]) < T(0.06);
-    return is_small ? std::max(bound<T>, 1e-10) : bound<T>;
+    return is_small ? std::max(rotated_bound<T>, 1e-10) : rotated_bound<T>;
   };
   double worst = 0;  // in bounds
   for (std::uint64_t seed = 1; seed <= 90; ++seed) {
@@ -360,14 +309,13 @@ TEST_CASE("ProbIoU: bad arguments throw errors that name them and write nothing"
 
 TEST_CASE("NMS by ProbIoU: golden vectors") {
   if (!has_data("golden_rotated/rotated_nms_boxes.npy", "golden vectors of NMS by ProbIoU")) return;
-  const auto boxes = golden("rotated_nms_boxes"), scores = golden("rotated_nms_scores");
+  const auto boxes = golden_rotated<float>("rotated_nms_boxes");
+  const auto scores = golden_rotated<float>("rotated_nms_scores");
   for_each_isa([&](isa) {
     for (const int threshold : {2, 5, 7}) {
-      const auto kept = load_npy<std::int64_t>(data_path("golden_rotated/rotated_nms_prob_kept_" +
-                                                         std::to_string(threshold) + ".npy"))
-                            .values;
       // The degrees are counter-clockwise; ultralytics' turn is mirrored, which changes no overlap.
-      const std::vector<index_t> expected(kept.begin(), kept.end());
+      const auto expected = golden_rotated<index_t, std::int64_t>("rotated_nms_prob_kept_" +
+                                                                  std::to_string(threshold));
       CHECK(prob_iou_nms(rows_of(boxes), vector_view<const float>(scores), {}, torchvision,
                          nms_params::ultralytics_obb(threshold / 10.0)) == expected);
       CHECK(reference::prob_iou_nms(rows_of(boxes), vector_view<const float>(scores), torchvision,

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ProbIoU loss and its gradient: golden vectors, the reference and finite differences, on every
 // instruction set; every convention of angles, weights, scale, degenerate boxes, bad arguments.
-#include "support/data.hpp"
 #include "support/isa.hpp"
-#include "support/random.hpp"
 #include "support/refusals.hpp"
+#include "support/rotated_rows.hpp"
 #include "support/values.hpp"
 #include <vecdet/prob_iou.hpp>
 #include <vecdet/prob_iou_loss.hpp>
@@ -24,15 +23,6 @@ using namespace vecdet::test;
 namespace {
 
 constexpr auto ultralytics = angle_convention::ultralytics;
-
-template <class T>
-matrix_view<const T> rows_of(const std::vector<T>& numbers) {
-  return {numbers.data(), static_cast<index_t>(numbers.size()) / 5, 5};
-}
-template <class T>
-matrix_view<T> rows_of(std::vector<T>& numbers) {
-  return {numbers.data(), static_cast<index_t>(numbers.size()) / 5, 5};
-}
 
 /// Predicted boxes and targets near them.
 template <class T>
@@ -101,14 +91,10 @@ void check_against_reference(const pairs<T>& p, angle_convention angles) {
 
 TEST_CASE_TEMPLATE("ProbIoU loss: golden vectors", T, float, double) {
   if (!has_data("golden_rotated/prob_loss.npy", "golden vectors of the ProbIoU loss")) return;
-  const auto read = [](const char* name) {
-    const auto values =
-        load_npy<float>(data_path(std::string("golden_rotated/") + name + ".npy")).values;
-    return std::vector<T>(values.begin(), values.end());
-  };
-  const auto predicted = read("prob_loss_a"), targets = read("prob_loss_b");
-  const auto losses = load_npy<double>(data_path("golden_rotated/prob_loss.npy")).values;
-  const auto grads = load_npy<double>(data_path("golden_rotated/prob_loss_grad.npy")).values;
+  const auto predicted = golden_rotated<T, float>("prob_loss_a");
+  const auto targets = golden_rotated<T, float>("prob_loss_b");
+  const auto losses = golden_rotated<double>("prob_loss");
+  const auto grads = golden_rotated<double>("prob_loss_grad");
   for_each_isa([&](isa) {
     std::vector<T> grad(predicted.size()), each(losses.size());
     prob_iou_loss_and_grad(rows_of(predicted), rows_of(targets), ultralytics, rows_of(grad));

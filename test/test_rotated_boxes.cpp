@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotated boxes: exact IoU against golden vectors and the reference, on every instruction set, with
 // equal, touching, thin, far and degenerate boxes; conversions and areas.
-#include "support/data.hpp"
 #include "support/isa.hpp"
 #include "support/placed_memory.hpp"
-#include "support/random.hpp"
 #include "support/refusals.hpp"
+#include "support/rotated_rows.hpp"
 #include "support/ulp.hpp"
 #include "support/values.hpp"
 #include <vecdet/box_ops.hpp>
@@ -34,35 +33,17 @@ constexpr angle_convention all_conventions[] = {
     angle_convention::opencv,      angle_convention::ultralytics,
     angle_convention::mmcv,        angle_convention::mmcv_counter_clockwise};
 
-template <class T>
-constexpr double bound = std::is_same<T, float>::value ? 1e-5 : 1e-12;
-
-template <class T>
-matrix_view<const T> rows_of(const std::vector<T>& numbers, index_t cols = 5) {
-  return {numbers.data(), static_cast<index_t>(numbers.size()) / cols, cols};
-}
-
-template <class T>
-std::vector<T> as(const std::vector<float>& numbers) {
-  return {numbers.begin(), numbers.end()};
-}
-
 /// The IoU of all pairs; elementwise_rotated_iou() must give the same bits for each pair.
 template <class T>
 std::vector<T> all_pairs(const std::vector<T>& a, const std::vector<T>& b, angle_convention angles,
                          empty_iou empty = empty_iou::nan) {
   const auto first = rows_of(a), second = rows_of(b);
-  std::vector<T> out(static_cast<std::size_t>(first.rows() * second.rows())), each(out.size()), x,
-      y;
+  std::vector<T> out(static_cast<std::size_t>(first.rows() * second.rows())), each(out.size());
   pairwise_rotated_iou(first, second, angles,
                        matrix_view<T>(out.data(), first.rows(), second.rows()), empty);
-  for (index_t i = 0; i < first.rows(); ++i) {
-    for (index_t j = 0; j < second.rows(); ++j) {
-      x.insert(x.end(), first.row(i), first.row(i) + 5);
-      y.insert(y.end(), second.row(j), second.row(j) + 5);
-    }
-  }
-  elementwise_rotated_iou(rows_of(x), rows_of(y), angles, vector_view<T>(each), empty);
+  const paired_boxes<T> pairs(a, b);
+  elementwise_rotated_iou(rows_of(pairs.first), rows_of(pairs.second), angles, vector_view<T>(each),
+                          empty);
   CHECK(same_bits(out, each));
   return out;
 }
@@ -75,49 +56,9 @@ T iou_of(const std::vector<T>& a, const std::vector<T>& b, angle_convention angl
 }
 
 template <class T>
-void check_near(const std::vector<T>& actual, const std::vector<double>& exact, double within) {
-  REQUIRE(actual.size() == exact.size());
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    const auto value = static_cast<double>(actual[i]);
-    if (std::isnan(exact[i]) ? std::isnan(value) : std::abs(value - exact[i]) <= within) continue;
-    FAIL_CHECK("number " << i << " is " << value << ", exact " << exact[i]);
-    return;
-  }
-}
-
-template <class T>
 std::vector<double> exact_pairs(const std::vector<T>& a, const std::vector<T>& b,
                                 angle_convention angles) {
-  std::vector<double> exact;
-  for (index_t i = 0; i < rows_of(a).rows(); ++i)
-    for (index_t j = 0; j < rows_of(b).rows(); ++j)
-      exact.push_back(reference::rotated_iou(reference::load_rotated_box(rows_of(a), i, angles),
-                                             reference::load_rotated_box(rows_of(b), j, angles)));
-  return exact;
-}
-
-/// Boxes near the origin, with sides from `low` to `high` and any angle.
-template <class T>
-std::vector<T> some_boxes(index_t count, std::uint64_t seed, double extent, double low, double high,
-                          double ratio, double turn) {
-  random_generator generator(seed);
-  std::vector<T> boxes;
-  for (index_t i = 0; i < count; ++i) {
-    const double side = generator.uniform(low, high), other = side / generator.uniform(1, ratio);
-    const bool is_wide = generator.chance(0.5);
-    for (const double v :
-         {generator.uniform(0, extent), generator.uniform(0, extent), is_wide ? side : other,
-          is_wide ? other : side, generator.uniform(-turn, turn)})
-      boxes.push_back(static_cast<T>(v));
-  }
-  return boxes;
-}
-
-std::vector<float> golden_rotated(const std::string& name) {
-  return load_npy<float>(data_path("golden_rotated/" + name + ".npy")).values;
-}
-std::vector<double> golden_numbers(const std::string& name) {
-  return load_npy<double>(data_path("golden_rotated/" + name + ".npy")).values;
+  return exact_overlaps(a, b, angles, reference::rotated_iou);
 }
 
 }  // namespace
@@ -128,20 +69,21 @@ TEST_CASE_TEMPLATE("rotated boxes: golden vectors", T, float, double) {
     for (const std::string set : {"random", "thin", "far", "touching"}) {
       CAPTURE(set);
       const auto name = "rotated_" + set;
-      const auto a = as<T>(golden_rotated(name + "_a")), b = as<T>(golden_rotated(name + "_b"));
-      const auto exact = golden_numbers(name + "_iou");
-      check_near(all_pairs(a, b, torchvision), exact, bound<T>);
-      check_near(all_pairs(a, b, angle_convention::detectron2), exact, bound<T>);
+      const auto a = golden_rotated<T, float>(name + "_a");
+      const auto b = golden_rotated<T, float>(name + "_b");
+      const auto exact = golden_rotated<double>(name + "_iou");
+      check_near(all_pairs(a, b, torchvision), exact, rotated_bound<T>);
+      check_near(all_pairs(a, b, angle_convention::detectron2), exact, rotated_bound<T>);
       // The angles in radians are rounded to float, which moves corners by 1e-5.
-      const auto c = as<T>(golden_rotated(name + "_radians_a"));
-      const auto d = as<T>(golden_rotated(name + "_radians_b"));
+      const auto c = golden_rotated<T, float>(name + "_radians_a");
+      const auto d = golden_rotated<T, float>(name + "_radians_b");
       check_near(all_pairs(c, d, ultralytics), exact, 1e-5);
       const index_t count = rows_of(a).rows();
       std::vector<T> corners(static_cast<std::size_t>(8 * count));
       convert_rotated_boxes(rows_of(a), rotated_format::cxcywhr, rotated_format::xyxyxyxy,
                             torchvision, matrix_view<T>(corners.data(), count, 8));
       const double within = std::is_same<T, double>::value ? 1e-11 : set == "far" ? 6e-4 : 2e-5;
-      check_near(corners, golden_numbers(name + "_corners"), within);
+      check_near(corners, golden_rotated<double>(name + "_corners"), within);
     }
   });
 }
@@ -156,8 +98,8 @@ TEST_CASE_TEMPLATE("rotated boxes: IoU of random boxes", T, float, double) {
         const index_t others = count == 300 ? 5 : count;
         const auto a = some_boxes<T>(others, seed, 60, 3, 60, 5, turn);
         const auto b = some_boxes<T>(count, seed + 100, 60, 3, 60, 5, turn);
-        check_near(all_pairs(a, b, angles), exact_pairs(a, b, angles), bound<T>);
-        check_near(all_pairs(b, a, angles), exact_pairs(b, a, angles), bound<T>);
+        check_near(all_pairs(a, b, angles), exact_pairs(a, b, angles), rotated_bound<T>);
+        check_near(all_pairs(b, a, angles), exact_pairs(b, a, angles), rotated_bound<T>);
       }
     }
   });
@@ -213,7 +155,7 @@ TEST_CASE_TEMPLATE("rotated boxes: IoU of nearly equal, thin and far boxes keeps
         for (std::size_t i = 0; i < a.size(); i += 5)
           for (std::size_t k = 0; k < 2; ++k)
             a[i + k] += static_cast<T>(offset), b[i + k] += static_cast<T>(offset);
-        check_near(all_pairs(a, b, angles), exact_pairs(a, b, angles), bound<T>);
+        check_near(all_pairs(a, b, angles), exact_pairs(a, b, angles), rotated_bound<T>);
       }
     }
   });
@@ -222,7 +164,7 @@ TEST_CASE_TEMPLATE("rotated boxes: IoU of nearly equal, thin and far boxes keeps
 TEST_CASE_TEMPLATE("rotated boxes: values that other libraries got wrong", T, float, double) {
   for_each_isa([](isa) {
     const auto near = [](const std::vector<T>& a, const std::vector<T>& b, double exact) {
-      CHECK(std::abs(static_cast<double>(iou_of(a, b, torchvision)) - exact) <= bound<T>);
+      CHECK(std::abs(static_cast<double>(iou_of(a, b, torchvision)) - exact) <= rotated_bound<T>);
     };
     // Equal boxes have exactly 1, also by a half and a full turn.
     for (const angle_convention angles : all_conventions) {

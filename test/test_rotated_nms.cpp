@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // NMS of rotated boxes against the loop over the matrix of IoUs and golden vectors: every
 // instruction set, all thresholds, ties, boxes without area, NaN, groups, limits, many boxes.
-#include "support/data.hpp"
 #include "support/isa.hpp"
-#include "support/random.hpp"
 #include "support/refusals.hpp"
+#include "support/rotated_rows.hpp"
 #include <vecdet/reference/rotated_boxes.hpp>
 #include <vecdet/rotated_boxes.hpp>
 #include <vecdet/rotated_nms.hpp>
@@ -86,16 +85,12 @@ std::vector<index_t> greedy(const scene<T>& s, double threshold, bool suppress_e
 
 TEST_CASE("rotated NMS: golden vectors") {
   if (!has_data("golden_rotated/rotated_nms_boxes.npy", "golden vectors of rotated NMS")) return;
-  const auto numbers = [](const std::string& name) {
-    return load_npy<float>(data_path("golden_rotated/rotated_nms_" + name + ".npy")).values;
-  };
-  const auto boxes = numbers("boxes"), scores = numbers("scores");
+  const auto boxes = golden_rotated<float>("rotated_nms_boxes");
+  const auto scores = golden_rotated<float>("rotated_nms_scores");
   for_each_isa([&](isa) {
     for (const int threshold : {2, 5, 7}) {
-      const auto kept = load_npy<std::int64_t>(data_path("golden_rotated/rotated_nms_kept_" +
-                                                         std::to_string(threshold) + ".npy"))
-                            .values;
-      const std::vector<index_t> expected(kept.begin(), kept.end());
+      const auto expected =
+          golden_rotated<index_t, std::int64_t>("rotated_nms_kept_" + std::to_string(threshold));
       const matrix_view<const float> view(boxes.data(), 120, 5);
       CHECK(rotated_nms(view, vector_view<const float>(scores), {}, torchvision,
                         nms_params(threshold / 10.0)) == expected);

@@ -305,8 +305,8 @@ vecdet_status vecdet_iou_loss_and_grad(vecdet_dtype type, const void* predicted,
     targets, int64_t count, vecdet_iou_kind kind, double epsilon, double scale, const float*
     box_weights, double* loss, void* grad);
 
-/// The ProbIoU loss of predicted rotated boxes, N x 5: centre, width, height, angle. The type is
-/// float or double.
+/// The ProbIoU loss of predicted rotated boxes and their targets, both count x 5: centre, width,
+/// height, angle. The type is float or double. Writes the sum to `loss`.
 vecdet_status vecdet_prob_iou_loss(vecdet_dtype type, const void* predicted, const void* targets,
     int64_t count, vecdet_angle_convention angles, double scale, const float* box_weights, double*
     loss);
@@ -316,7 +316,7 @@ vecdet_status vecdet_prob_iou_loss_unreduced(vecdet_dtype type, const void* pred
     targets, int64_t count, vecdet_angle_convention angles, double scale, const float* box_weights,
     void* losses);
 
-/// Writes the sum, and its gradient with respect to the predicted boxes, N x 5.
+/// Writes the sum, and its gradient with respect to the predicted boxes, count x 5.
 vecdet_status vecdet_prob_iou_loss_and_grad(vecdet_dtype type, const void* predicted, const void*
     targets, int64_t count, vecdet_angle_convention angles, double scale, const float* box_weights,
     double* loss, void* grad);

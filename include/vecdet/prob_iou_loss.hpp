@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loss of predicted rotated boxes, 1 - ProbIoU (prob_iou.hpp), forward and backward in one pass
-// over memory: ultralytics' loss of oriented detectors, which has no factor of CIoU.
+// over memory. It is ultralytics' loss of oriented detectors, without CIoU's term.
 //
 //   loss = sqrt(1 - exp(-B) + eps)
 //
@@ -11,12 +11,15 @@
 // rotated_boxes.hpp; the gradient of the angle is per unit of the convention.
 //
 // Accuracy: everything is computed in double and rounded once. For sides in a ratio of at most
-// 40 : 1, losses are within 1e-12, relative errors of gradients within 1e-9 of the box's largest
-// one times the size that it refers to (a side of the box for lengths, 1 for radians), besides the
-// rounding to float. Sums are accumulated in double. A pair with a box that is not a number, as
-// prob_iou.hpp defines it, has a loss and gradients of NaN. Boxes without area are data: losses and
-// gradients are finite for sides and coordinates up to 1e15. A weight of 0 gives 0 even if the loss
-// is infinite, as in smooth_l1.hpp.
+// 40 : 1, losses are within 1e-12 of the exact ones, besides the rounding to float. For gradients,
+// multiply each of a box's five derivatives by the size that it refers to: the longer side for the
+// centre, the side itself for a side, 1 for an angle in radians. The errors of these products are
+// within 1e-9 of the largest of them, besides the rounding to float. Sums are accumulated in
+// double.
+//
+// A pair with a box that is not a number, as prob_iou.hpp defines it, has a loss and gradients of
+// NaN. Boxes without area are data: losses and gradients are finite for sides and coordinates up to
+// 1e15. A weight of 0 gives 0 even if the loss is infinite, as in smooth_l1.hpp.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, an output
 // shares memory with an input in a way not allowed below, or params.scale is not a finite float

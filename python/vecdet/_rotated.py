@@ -45,6 +45,29 @@ def rotated_pair(function: str, boxes1: Any, boxes2: Any) -> tuple[int, Any, Any
     return type_, _rows(function, "boxes1", a, 5), _rows(function, "boxes2", b, 5)
 
 
+def _pairwise(function: str, call: Any, boxes1: Any, boxes2: Any, angles: str,
+              *options: int) -> NDArray[Any]:
+    """The overlaps [N, M] of all pairs of rotated boxes."""
+    convention = choice(angle_convention, function, "angles", angles)
+    type_, a, b = rotated_pair(function, boxes1, boxes2)
+    out = empty((len(a), len(b)), a.dtype)
+    check(call(type_, address(a), len(a), address(b), len(b), convention, *options, address(out),
+               len(b)), function)
+    return out
+
+
+def _elementwise(function: str, call: Any, boxes1: Any, boxes2: Any, angles: str,
+                 *options: int) -> NDArray[Any]:
+    """The overlaps [N] of corresponding rotated boxes."""
+    convention = choice(angle_convention, function, "angles", angles)
+    type_, a, b = rotated_pair(function, boxes1, boxes2)
+    if len(a) != len(b):
+        raise wrong_shape(function, "boxes2", b, f"[{len(a)}, 5], the shape of boxes1")
+    out = empty(len(a), a.dtype)
+    check(call(type_, address(a), address(b), len(a), convention, *options, address(out)), function)
+    return out
+
+
 def rotated_box_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDArray[Any]:
     """The exact IoU of each of ``boxes1`` [N, 5] with each of ``boxes2`` [M, 5]: [N, M]. A box is
     centre, width, height and angle. ``angles`` names the framework whose angles they are:
@@ -55,14 +78,8 @@ def rotated_box_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDArra
     >>> rotated_box_iou([[5, 5, 8, 4, 0]], [[5, 5, 4, 8, 90], [5, 5, 4, 2, 0]], "opencv").tolist()
     [[1.0, 0.25]]
     """
-    function = "rotated_box_iou"
-    convention = choice(angle_convention, function, "angles", angles)
-    type_, a, b = rotated_pair(function, boxes1, boxes2)
-    out = empty((len(a), len(b)), a.dtype)
-    check(library.vecdet_pairwise_rotated_iou(type_, address(a), len(a), address(b), len(b),
-                                              convention, _c.EMPTY_IOU_NAN, address(out), len(b)),
-          function)
-    return out
+    return _pairwise("rotated_box_iou", library.vecdet_pairwise_rotated_iou, boxes1, boxes2, angles,
+                     _c.EMPTY_IOU_NAN)
 
 
 def elementwise_rotated_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDArray[Any]:
@@ -72,15 +89,8 @@ def elementwise_rotated_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -
     >>> elementwise_rotated_iou([[5, 5, 8, 4, 0]], [[5, 5, 4, 8, 90]], "opencv").tolist()
     [1.0]
     """
-    function = "elementwise_rotated_iou"
-    convention = choice(angle_convention, function, "angles", angles)
-    type_, a, b = rotated_pair(function, boxes1, boxes2)
-    if len(a) != len(b):
-        raise wrong_shape(function, "boxes2", b, f"[{len(a)}, 5], the shape of boxes1")
-    out = empty(len(a), a.dtype)
-    check(library.vecdet_elementwise_rotated_iou(type_, address(a), address(b), len(a), convention,
-                                                 _c.EMPTY_IOU_NAN, address(out)), function)
-    return out
+    return _elementwise("elementwise_rotated_iou", library.vecdet_elementwise_rotated_iou, boxes1,
+                        boxes2, angles, _c.EMPTY_IOU_NAN)
 
 
 def pairwise_prob_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDArray[Any]:
@@ -91,13 +101,7 @@ def pairwise_prob_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDAr
     ...                   "opencv").astype(float).round(4).tolist()
     [[0.9996, 0.4408]]
     """
-    function = "pairwise_prob_iou"
-    convention = choice(angle_convention, function, "angles", angles)
-    type_, a, b = rotated_pair(function, boxes1, boxes2)
-    out = empty((len(a), len(b)), a.dtype)
-    check(library.vecdet_pairwise_prob_iou(type_, address(a), len(a), address(b), len(b),
-                                           convention, address(out), len(b)), function)
-    return out
+    return _pairwise("pairwise_prob_iou", library.vecdet_pairwise_prob_iou, boxes1, boxes2, angles)
 
 
 def elementwise_prob_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> NDArray[Any]:
@@ -107,15 +111,8 @@ def elementwise_prob_iou(boxes1: ArrayLike, boxes2: ArrayLike, angles: str) -> N
     >>> round(float(elementwise_prob_iou([[5, 5, 8, 4, 0]], [[9, 5, 8, 4, 0]], "opencv")[0]), 4)
     0.4408
     """
-    function = "elementwise_prob_iou"
-    convention = choice(angle_convention, function, "angles", angles)
-    type_, a, b = rotated_pair(function, boxes1, boxes2)
-    if len(a) != len(b):
-        raise wrong_shape(function, "boxes2", b, f"[{len(a)}, 5], the shape of boxes1")
-    out = empty(len(a), a.dtype)
-    check(library.vecdet_elementwise_prob_iou(type_, address(a), address(b), len(a), convention,
-                                              address(out)), function)
-    return out
+    return _elementwise("elementwise_prob_iou", library.vecdet_elementwise_prob_iou, boxes1, boxes2,
+                        angles)
 
 
 def rotated_box_convert(boxes: ArrayLike, in_fmt: str, out_fmt: str, angles: str) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // IoU of any rotated boxes, of all pairs and of corresponding boxes: equal to the reference for
-// moderate boxes, in [0, 1] or NaN for all, the same on AVX2 and AVX-512; conversions there and
-// back. The same for ProbIoU; NMS by both is the loop over the matrix.
+// moderate boxes, in [0, 1] or NaN for all, the same on AVX2 and AVX-512. The same for ProbIoU.
+// Conversions there and back. NMS by either overlap keeps what the loop over the matrix keeps.
 #include "fuzz_input.hpp"
 #include <vecdet/prob_iou.hpp>
 #include <vecdet/prob_iou_nms.hpp>

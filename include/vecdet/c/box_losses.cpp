@@ -154,8 +154,8 @@ VECDET_C vecdet_status vecdet_iou_loss_and_grad(vecdet_dtype type, const void* p
   });
 }
 
-/// The ProbIoU loss of predicted rotated boxes, N x 5: centre, width, height, angle. The type is
-/// float or double.
+/// The ProbIoU loss of predicted rotated boxes and their targets, both count x 5: centre, width,
+/// height, angle. The type is float or double. Writes the sum to `loss`.
 VECDET_C vecdet_status vecdet_prob_iou_loss(vecdet_dtype type, const void* predicted,
                                             const void* targets, int64_t count,
                                             vecdet_angle_convention angles, double scale,
@@ -169,7 +169,7 @@ VECDET_C vecdet_status vecdet_prob_iou_loss(vecdet_dtype type, const void* predi
       on_threads([&](threading policy) {
         *loss = prob_iou_loss(matrix_view<const T>(as<T>(predicted), count, 5),
                               matrix_view<const T>(as<T>(targets), count, 5),
-                              enum_of<angle_convention>(angles, function, "angles"), p, policy);
+                              angles_of(angles, function), p, policy);
       });
     });
   });
@@ -187,13 +187,13 @@ VECDET_C vecdet_status vecdet_prob_iou_loss_unreduced(vecdet_dtype type, const v
       on_threads([&](threading policy) {
         prob_iou_loss_unreduced(matrix_view<const T>(as<T>(predicted), count, 5),
                                 matrix_view<const T>(as<T>(targets), count, 5),
-                                enum_of<angle_convention>(angles, function, "angles"),
-                                vector_view<T>(as<T>(losses), count), p, policy);
+                                angles_of(angles, function), vector_view<T>(as<T>(losses), count),
+                                p, policy);
       });
     });
   });
 }
-/// Writes the sum, and its gradient with respect to the predicted boxes, N x 5.
+/// Writes the sum, and its gradient with respect to the predicted boxes, count x 5.
 VECDET_C vecdet_status vecdet_prob_iou_loss_and_grad(vecdet_dtype type, const void* predicted,
                                                      const void* targets, int64_t count,
                                                      vecdet_angle_convention angles, double scale,
@@ -208,7 +208,7 @@ VECDET_C vecdet_status vecdet_prob_iou_loss_and_grad(vecdet_dtype type, const vo
       on_threads([&](threading policy) {
         *loss = prob_iou_loss_and_grad(matrix_view<const T>(as<T>(predicted), count, 5),
                                        matrix_view<const T>(as<T>(targets), count, 5),
-                                       enum_of<angle_convention>(angles, function, "angles"),
+                                       angles_of(angles, function),
                                        matrix_view<T>(as<T>(grad), count, 5), p, policy);
       });
     });

@@ -40,10 +40,6 @@ matrix_view<T> rows_out(void* rows, int64_t count, int64_t cols) {
   return {as<T>(rows), count, cols};
 }
 
-angle_convention angles_of(vecdet_angle_convention angles, const char* function) {
-  return enum_of<angle_convention>(angles, function, "angles");
-}
-
 int64_t numbers_of(rotated_format format) {
   return format == rotated_format::xyxyxyxy ? 8 : format == rotated_format::xyxy ? 4 : 5;
 }

@@ -18,6 +18,32 @@ nms_groups groups_of(const int64_t* classes, const int64_t* images, int64_t coun
   return groups;
 }
 
+/// NMS of rotated boxes by `find`, which has the arguments and the result of rotated_nms().
+template <class Find>
+vecdet_status keep_rotated(const char* function, vecdet_dtype type, const void* boxes,
+                           const void* scores, const int64_t* classes, const int64_t* images,
+                           int64_t count, vecdet_angle_convention angles,
+                           const vecdet_nms_params* params, vecdet_workspace* workspace,
+                           int64_t* kept, int64_t* kept_count, const Find& find) {
+  return guarded([&] {
+    check_pointer(kept, function, "kept", count);
+    check_pointer(kept_count, function, "kept_count");
+    scratch memory(workspace);
+    with_type<float, double>(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        const auto result =
+            find(matrix_view<const T>(as<T>(boxes), count, 5),
+                 vector_view<const T>(as<T>(scores), count), groups_of(classes, images, count),
+                 angles_of(angles, function), params_of<nms_params>(params, function),
+                 memory.get<nms_workspace>(), policy);
+        copy_view(result, kept);
+        *kept_count = result.size();
+      });
+    });
+  });
+}
+
 }  // namespace
 }  // namespace vecdet_c
 
@@ -80,23 +106,9 @@ VECDET_C vecdet_status vecdet_rotated_nms(vecdet_dtype type, const void* boxes, 
                                           const vecdet_nms_params* params,
                                           vecdet_workspace* workspace, int64_t* kept,
                                           int64_t* kept_count) {
-  return guarded([&] {
-    check_pointer(kept, "rotated_nms", "kept", count);
-    check_pointer(kept_count, "rotated_nms", "kept_count");
-    scratch memory(workspace);
-    with_type<float, double>(type, "rotated_nms", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        const auto result = rotated_nms(
-            matrix_view<const T>(as<T>(boxes), count, 5),
-            vector_view<const T>(as<T>(scores), count), groups_of(classes, images, count),
-            enum_of<angle_convention>(angles, "rotated_nms", "angles"),
-            params_of<nms_params>(params, "rotated_nms"), memory.get<nms_workspace>(), policy);
-        copy_view(result, kept);
-        *kept_count = result.size();
-      });
-    });
-  });
+  return keep_rotated("rotated_nms", type, boxes, scores, classes, images, count, angles, params,
+                      workspace, kept, kept_count,
+                      [](auto&&... arguments) { return rotated_nms(arguments...); });
 }
 
 /// NMS of rotated boxes by their ProbIoU in ultralytics' rule, where suppressed boxes suppress
@@ -109,23 +121,9 @@ VECDET_C vecdet_status vecdet_prob_iou_nms(vecdet_dtype type, const void* boxes,
                                            const vecdet_nms_params* params,
                                            vecdet_workspace* workspace, int64_t* kept,
                                            int64_t* kept_count) {
-  return guarded([&] {
-    check_pointer(kept, "prob_iou_nms", "kept", count);
-    check_pointer(kept_count, "prob_iou_nms", "kept_count");
-    scratch memory(workspace);
-    with_type<float, double>(type, "prob_iou_nms", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        const auto result = prob_iou_nms(
-            matrix_view<const T>(as<T>(boxes), count, 5),
-            vector_view<const T>(as<T>(scores), count), groups_of(classes, images, count),
-            enum_of<angle_convention>(angles, "prob_iou_nms", "angles"),
-            params_of<nms_params>(params, "prob_iou_nms"), memory.get<nms_workspace>(), policy);
-        copy_view(result, kept);
-        *kept_count = result.size();
-      });
-    });
-  });
+  return keep_rotated("prob_iou_nms", type, boxes, scores, classes, images, count, angles, params,
+                      workspace, kept, kept_count,
+                      [](auto&&... arguments) { return prob_iou_nms(arguments...); });
 }
 
 /// Soft-NMS, arXiv 1704.04503, per class and image. Writes the picked boxes in descending score to

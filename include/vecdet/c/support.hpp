@@ -3,6 +3,7 @@
 // conversion of parameters.
 #pragma once
 
+#include <vecdet/angle_convention.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/c/generated/fields.hpp>
@@ -169,6 +170,10 @@ Enum enum_of(CEnum value, const char* function, const char* argument) {
   detail::check(number >= 0 && number < enumerators<CEnum>, function, argument, number,
                 "one of the enumerators");
   return static_cast<Enum>(number);
+}
+
+inline angle_convention angles_of(vecdet_angle_convention angles, const char* function) {
+  return enum_of<angle_convention>(angles, function, "angles");
 }
 
 template <class CField>

@@ -16,9 +16,9 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// Brings the angle of a box (centre, width, height, radians) into [0, pi / 2], as ultralytics'
-/// regularize_rboxes does in float: the remainder of pi / 2. Width and height are exchanged if the
-/// remainder of pi is in the second half. fmod is exact.
+/// Replaces the angle of a box (centre, width, height, radians) by its remainder of pi / 2, in
+/// [0, pi / 2], as ultralytics' regularize_rboxes does in float. Width and height are exchanged if
+/// the remainder of pi is pi / 2 or more. fmod is exact.
 inline void regularise_rotated(float* box) {
   const auto remainder = [](float x, float of) {
     const float rest = std::fmod(x, of);

@@ -101,6 +101,10 @@ template <class T, int N>
 VECDET_INLINE pack_mask<T, N> operator&(const pack_mask<T, N>& a, const pack_mask<T, N>& b) {
   return map_mask<T, N>([](auto x, auto y) VECDET_INLINE_LAMBDA { return x & y; }, a, b);
 }
+template <class T, int N>
+VECDET_INLINE pack_mask<T, N> operator|(const pack_mask<T, N>& a, const pack_mask<T, N>& b) {
+  return map_mask<T, N>([](auto x, auto y) VECDET_INLINE_LAMBDA { return x | y; }, a, b);
+}
 
 /// Writes 1 or 0 for each of the lower 16 bits.
 VECDET_INLINE void write_bits_as_bytes(std::uint32_t bits, std::uint8_t* to) {

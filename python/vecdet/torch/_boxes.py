@@ -79,13 +79,15 @@ def _overlaps(function: str, kind: str, boxes1: Tensor, boxes2: Tensor) -> Tenso
 
 
 def box_iou(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> Tensor:
-    """The IoU of each of ``boxes1`` [N, 4, 5 or 8] with each of ``boxes2``: [N, M].
+    """The IoU of each of ``boxes1`` with each of ``boxes2``: [N, M]. Boxes are [N, 4] and [M, 4],
+    or rotated, [N, 5] and [M, 5], or [N, 8] and [M, 8].
 
     Args:
         fmt: the format of both: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``. The last two are converted
             to corners first, so the results have the rounding errors of the corners. Rotated boxes
-            are ``"cxcywhr"``, ``"xywhr"`` or ``"xyxyxyxy"``, as in torchvision 0.27, with its
-            angles; their IoU is exact. torchvision computes other formats, if it has them.
+            have 5 numbers, ``"cxcywhr"`` or ``"xywhr"``, or 8, ``"xyxyxyxy"``, as in torchvision
+            0.27, with its angles; their IoU is exact. torchvision computes other formats, if it has
+            them.
     """
     if fmt in _ROTATED:
         centres = [_rotated_convert(_as_float("box_iou", name, boxes), fmt, "cxcywhr")

@@ -90,10 +90,10 @@ def patched() -> Iterator[None]:
     """Inside the block, torchvision.ops' losses, overlaps, NMS and RoIAlign run on vecdet, in the
     whole process and wherever torchvision uses them, and so does torch.nn.functional.ctc_loss,
     which torch.nn.CTCLoss calls. Arguments that vecdet.torch.ops does not have, such as overlaps of
-    batches, tensors not on the CPU, quantized tensors, overlaps whose
-    gradient is needed, forward-mode differentiation and the transforms of torch.func go to the
-    replaced functions. Blocks may overlap, also on several threads; the end of the last one
-    restores torchvision and torch."""
+    batches, tensors not on the CPU, quantized tensors, overlaps whose gradient is needed,
+    forward-mode differentiation and the transforms of torch.func go to the replaced functions.
+    Blocks may overlap, also on several threads; the end of the last one restores torchvision and
+    torch."""
     global _blocks
     with _lock:
         if _blocks == 0:

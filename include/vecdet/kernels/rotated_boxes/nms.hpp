@@ -5,9 +5,9 @@
 // Boxes are sorted by place and packed by 16 into leaves, with their enclosing upright boxes. 16
 // leaves are packed into a node with the bounds of each, and so on (Leutenegger, Lopez, Edgington:
 // "STR: a simple and efficient algorithm for R-tree packing", ICDE 1997). A box that suppresses
-// walks down from the top. In the leaves that it reaches, a bound on the overlap is computed. The
-// boxes that may be suppressed are gathered, and 16 exact IoUs are computed at once; ProbIoUs are
-// computed with all boxes of a leaf.
+// walks down from the top. In the leaves that it reaches, a bound on the overlap excludes most
+// boxes. The others are gathered, and 16 exact IoUs are computed at once. ProbIoUs cost less than
+// gathering: they are computed for all boxes of a leaf, unless the bound excludes all.
 #pragma once
 
 #include <vecdet/args/nms.hpp>
@@ -228,17 +228,14 @@ class rotated_nms_group {
     }
   }
 
-  /// Lists the leaves whose bounds meet the enclosing box of a kept one, slightly enlarged: the
-  /// bounds are rounded.
-  index_t leaves_in_reach(const tile& kept, int i, uint32_t*& leaves) {
+  /// Lists the leaves whose bounds meet those of a box, slightly enlarged because they are rounded.
+  index_t leaves_in_reach(const tile& box, int i, uint32_t*& leaves) {
     constexpr T ulps = sizeof(T) == 4 ? T(1e-6) : T(1e-14);
     const auto size = [](T x) { return x < 0 ? -x : x; };
-    const T spare_x = (size(kept.x[i]) + kept.reach_x[i]) * ulps;
-    const T spare_y = (size(kept.y[i]) + kept.reach_y[i]) * ulps;
-    const real x1 = kept.x[i] - kept.reach_x[i] - spare_x,
-               y1 = kept.y[i] - kept.reach_y[i] - spare_y;
-    const real x2 = kept.x[i] + kept.reach_x[i] + spare_x,
-               y2 = kept.y[i] + kept.reach_y[i] + spare_y;
+    const T spare_x = (size(box.x[i]) + box.reach_x[i]) * ulps;
+    const T spare_y = (size(box.y[i]) + box.reach_y[i]) * ulps;
+    const real x1 = box.x[i] - box.reach_x[i] - spare_x, y1 = box.y[i] - box.reach_y[i] - spare_y;
+    const real x2 = box.x[i] + box.reach_x[i] + spare_x, y2 = box.y[i] + box.reach_y[i] + spare_y;
     uint32_t* hits = memory_.hits;
     uint32_t* next = memory_.more_hits;
     index_t count = top_nodes_;
@@ -263,33 +260,33 @@ class rotated_nms_group {
   /// With a threshold of 0 and suppress_equal, boxes that do not touch are suppressed as well.
   bool is_everywhere() const { return !(least_overlap_ > 0); }
 
-  void suppress(const tile& kept, int i) {
+  void suppress(const tile& box, int i) {
     uint32_t* leaves;
-    const index_t leaf_count = leaves_in_reach(kept, i, leaves);
+    const index_t leaf_count = leaves_in_reach(box, i, leaves);
     index_t count = 0;
     for (index_t k = 0; k < leaf_count; ++k) {
       const uint32_t leaf = leaves[k];
       const uint32_t near =
-          is_everywhere() ? 0xffff : overlap_.near(kept, i, memory_.leaves[leaf], is_extreme_);
+          is_everywhere() ? 0xffff : overlap_.near(box, i, memory_.leaves[leaf], is_extreme_);
       const uint32_t bits = near & memory_.leaf_live[leaf];
       if (bits == 0) continue;
       if constexpr (Overlap::is_cheap)
-        suppress_in(leaf, bits, kept, i);
+        suppress_in(leaf, bits, box, i);
       else
         count += write_set_bits(bits, 16 * leaf, memory_.candidates + count);
     }
-    if constexpr (!Overlap::is_cheap) suppress_candidates(count, kept, i);
+    if constexpr (!Overlap::is_cheap) suppress_candidates(count, box, i);
   }
 
   /// Takes out those of the first `count` candidates that are suppressed.
-  void suppress_candidates(index_t count, const tile& kept, int i) {
+  void suppress_candidates(index_t count, const tile& box, int i) {
     for (index_t k = 0; k < count; k += 16) {
       for (index_t j = count; j < k + 16; ++j)
         memory_.candidates[j] = memory_.candidates[count - 1];
       alignas(64) T iou[row_lanes];
       const uint32_t* const at = memory_.candidates + k;
-      overlaps(kept, i, at, iou);
-      if (is_extreme_) extreme_overlaps(kept, i, at, iou);
+      overlaps(box, i, at, iou);
+      if (is_extreme_) extreme_overlaps(box, i, at, iou);
       for (int j = 0; j < row_lanes; ++j)
         if (iou[j] >= least_overlap_) take_out(at[j] / 16, 1u << (at[j] % 16));
     }
@@ -297,36 +294,36 @@ class rotated_nms_group {
 
   /// Computes the overlaps with all boxes of a leaf, which costs less than gathering some of them,
   /// and takes out those of `bits` that are suppressed.
-  VECDET_INLINE void suppress_in(uint32_t leaf, uint32_t bits, const tile& kept, int i) {
+  VECDET_INLINE void suppress_in(uint32_t leaf, uint32_t bits, const tile& box, int i) {
     alignas(64) T iou[row_lanes];
-    Overlap::compute(kept, i, memory_.leaves[leaf], iou);
+    Overlap::compute(box, i, memory_.leaves[leaf], iou);
     if (is_extreme_) {
       uint32_t at[row_lanes];
       for (uint32_t k = 0; k < row_lanes; ++k) at[k] = 16 * leaf + k;
-      extreme_overlaps(kept, i, at, iou);
+      extreme_overlaps(box, i, at, iou);
     }
     bits &= to_bits(load_pack<batches>(iou) >= real(least_overlap_));
     if (bits != 0) take_out(leaf, bits);
   }
 
   /// The overlaps of a box with 16 others.
-  VECDET_INLINE void overlaps(const tile& kept, int i, const uint32_t* at, T* iou) const {
-    tile& others = gathered_;
+  VECDET_INLINE void overlaps(const tile& box, int i, const uint32_t* at, T* iou) const {
+    tile others;
     for (int k = 0; k < row_lanes; ++k)
       others.copy_box(k, memory_.leaves[at[k] / 16], static_cast<int>(at[k] % 16));
-    Overlap::compute(kept, i, others, iou);
+    Overlap::compute(box, i, others, iou);
   }
 
   /// Replaces those with an extreme box.
-  VECDET_NOINLINE void extreme_overlaps(const tile& kept, int i, const uint32_t* at, T* iou) const {
-    const auto box = [&](uint32_t place) {
+  VECDET_NOINLINE void extreme_overlaps(const tile& box, int i, const uint32_t* at, T* iou) const {
+    const auto row = [&](uint32_t place) {
       return box_of(detail::index_of(memory_.by_place[place]));
     };
-    const auto leaf = static_cast<uint32_t>(&kept - memory_.leaves);
+    const auto leaf = static_cast<uint32_t>(&box - memory_.leaves);
     typename Overlap::template tile<double> one, others;
-    one.template fill<T>([&](int) { return box(16 * leaf + static_cast<uint32_t>(i)); }, 16,
+    one.template fill<T>([&](int) { return row(16 * leaf + static_cast<uint32_t>(i)); }, 16,
                          args_.angles);
-    others.template fill<T>([&](int k) { return box(at[k]); }, 16, args_.angles);
+    others.template fill<T>([&](int k) { return row(at[k]); }, 16, args_.angles);
     alignas(64) double exact[row_lanes];
     Overlap::compute(one, 0, others, exact);
     for (int k = 0; k < row_lanes; ++k)
@@ -338,7 +335,6 @@ class rotated_nms_group {
   index_t count_;
   rotated_nms_memory<T, tile> memory_;
   Overlap overlap_;
-  mutable tile gathered_;
   T least_overlap_;
   bool is_extreme_;
   index_t leaves_, top_nodes_;

@@ -15,7 +15,7 @@ using rotated_row_tile = rotated_tile<Real, row_lanes>;
 template <class Real, int N>
 VECDET_INLINE pack_mask<Real, N> are_apart(const enclosing_pack<Real, N>& a,
                                            const enclosing_pack<Real, N>& b) {
-  return either(abs(b.x - a.x) > a.reach_x + b.reach_x, abs(b.y - a.y) > a.reach_y + b.reach_y);
+  return (abs(b.x - a.x) > a.reach_x + b.reach_x) | (abs(b.y - a.y) > a.reach_y + b.reach_y);
 }
 
 /// The IoU of upright boxes as iou.hpp computes it.

@@ -32,8 +32,8 @@ VECDET_NOINLINE void prob_iou_row(const prob_row_tile<Real>& a, int i,
       [&](const real& d, const real& reach, const Real* others)
           VECDET_INLINE_LAMBDA { return d * d > factor * (reach + square(load_pack<N>(others))); };
   for (int j = 0; j < size; j += lanes) {
-    const auto far = either(is_beyond(load_pack<N>(b.x + j) - box.x, reach_x, b.reach_x + j),
-                            is_beyond(load_pack<N>(b.y + j) - box.y, reach_y, b.reach_y + j));
+    const auto far = is_beyond(load_pack<N>(b.x + j) - box.x, reach_x, b.reach_x + j) |
+                     is_beyond(load_pack<N>(b.y + j) - box.y, reach_y, b.reach_y + j);
     store_pack<N>(out + j, all(far) ? apart : prob_iou_of(box, b.template at<N>(j)));
   }
 }

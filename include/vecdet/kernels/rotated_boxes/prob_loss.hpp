@@ -31,20 +31,6 @@ struct prob_loss_row {
   row_pack<double> loss, grad[5];
 };
 
-/// The deviations of 16 boxes along and across the longer side, and its direction.
-struct prob_row {
-  row_pack<double> p, k, cosine, sine;
-  pack_mask<double, row_pack<double>::batches> is_tall;
-
-  VECDET_INLINE explicit prob_row(const turned_row& row) : is_tall(row.h > row.w) {
-    using real = row_pack<double>;
-    const real per_deviation = prob_per_deviation;
-    p = per_deviation * max(row.w, row.h), k = per_deviation * min(row.w, row.h);
-    cosine = select(is_tall, real(0.0) - row.sine, row.cosine);
-    sine = select(is_tall, row.cosine, row.sine);
-  }
-};
-
 template <bool Grad>
 VECDET_INLINE void prob_loss_of(const turned_row& a, const turned_row& b, prob_loss_row& result) {
   using real = row_pack<double>;
@@ -121,10 +107,9 @@ double prob_iou_loss_rows(const prob_iou_loss_args<T>& args, index_t first, inde
                        load(args.targets, args.targets_stride), row);
     real weight = 1.0;
     if (args.box_weights != nullptr) {
-      alignas(64) double weights[row_lanes];
-      for (int k = 0; k < row_lanes; ++k)
-        weights[k] = static_cast<double>(args.box_weights[i + (k < size ? k : size - 1)]);
-      weight = load_pack<N>(weights);
+      alignas(64) double weights[1][row_lanes];
+      read_rows(consecutive_rows<float>{args.box_weights, 1, i, size}, 0, weights);
+      weight = load_pack<N>(weights[0]);
     }
     row.loss = vanishing_product(row.loss, weight);
     alignas(64) T numbers[5][row_lanes];

@@ -8,6 +8,20 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
+/// The deviations P and K of 16 boxes and the direction of the longer side.
+struct prob_row {
+  row_pack<double> p, k, cosine, sine;
+  pack_mask<double, row_pack<double>::batches> is_tall;
+
+  VECDET_INLINE explicit prob_row(const turned_row& row) : is_tall(row.h > row.w) {
+    using real = row_pack<double>;
+    const real per_deviation = prob_per_deviation;
+    p = per_deviation * max(row.w, row.h), k = per_deviation * min(row.w, row.h);
+    cosine = select(is_tall, real(0.0) - row.sine, row.cosine);
+    sine = select(is_tall, row.cosine, row.sine);
+  }
+};
+
 /// Up to Capacity boxes, a multiple of 16.
 ///
 /// The reach is a bound for pruning. The Gaussian's variance along the x axis is V, an element of
@@ -46,11 +60,8 @@ struct prob_tile {
     for (int i = 0; i < size; i += row_lanes) {
       const turned_row row = load_turned_row<T>(rows, i, rule);
       const real zero = 0.0, nan = not_a_number<double>();
-      const real per_deviation = prob_per_deviation;
-      const auto is_tall = row.h > row.w;
-      const real p = per_deviation * max(row.w, row.h), k = per_deviation * min(row.w, row.h);
-      const real c = select(is_tall, zero - row.sine, row.cosine);
-      const real s = select(is_tall, row.cosine, row.sine);
+      const prob_row turned(row);
+      const real &p = turned.p, &k = turned.k, &c = turned.cosine, &s = turned.sine;
       const real e = sqrt((p - k) * (p + k)), g = p * k;
       store_rounded(x + i, row.x);
       store_rounded(y + i, row.y);
@@ -73,9 +84,9 @@ struct prob_tile {
       if constexpr (std::is_same<T, float>::value) {
         // The product of two determinants is below 2^127 for sides up to 2^16. Where g is small,
         // numbers close to eps are subtracted.
-        const std::uint32_t bits = to_bits((g > zero) & (g < least_root)) |
-                                   to_bits(max(row.w, row.h) > real(0x1p16)) |
-                                   to_bits(max(abs(row.x), abs(row.y)) > real(0x1p30));
+        const std::uint32_t bits =
+            to_bits(((g > zero) & (g < least_root)) | (max(row.w, row.h) > real(0x1p16)) |
+                    (max(abs(row.x), abs(row.y)) > real(0x1p30)));
         for (int j = 0; j < row_lanes; ++j) extreme[i + j] = (bits >> j & 1) != 0;
         has_extreme = has_extreme || bits != 0;
       }

@@ -63,7 +63,7 @@ struct rotated_ious {
       if constexpr (Upright) {
         const auto upright = load_pack<N>(b.upright + j) == one;
         iou = select(upright, upright_iou(corners, b.template corners<N>(j), empty_is_zero), iou);
-        is_decided = either(is_decided, upright);
+        is_decided = is_decided | upright;
       }
       store_pack<N>(value + j, iou);
       const int in_range = size - j < lanes ? size - j : lanes;

@@ -11,11 +11,6 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-template <class Real, int N>
-VECDET_INLINE pack_mask<Real, N> either(const pack_mask<Real, N>& a, const pack_mask<Real, N>& b) {
-  return map_mask<Real, N>([](auto p, auto q) VECDET_INLINE_LAMBDA { return p | q; }, a, b);
-}
-
 /// Consecutive boxes from box `first` on; the last of `size` stands for those beyond it.
 template <class T>
 struct consecutive_rows {
