@@ -105,8 +105,7 @@ inline void run_assign_fcos(const char* function, const boxes_view<const float>&
                             assigner_buffers& buffers, threading policy) {
   const index_t points = anchors.size();
   const assigner_call call(function, points, "anchors", levels, truth, matches);
-  check(params.radius >= 0 && fits_float(params.radius), function, "params.radius", params.radius,
-        "a finite float, 0 or more");
+  check_float_from_0(function, "params.radius", params.radius);
   check_region_threshold(function, params.region_threshold);
   check_apart(function, "matches", matches, "anchors", anchors);
   const isa target = active_isa();

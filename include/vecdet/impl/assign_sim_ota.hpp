@@ -14,40 +14,27 @@ namespace detail {
 inline void check_sim_ota(const char* function, const assigner_call& call,
                           const sim_ota_predictions& predictions,
                           const matrix_view<const float>& points, index_t levels,
-                          const vector_view<const double>& strides, const ground_truth& truth,
+                          const vector_view<const double>& strides,
                           const vector_view<index_t>& matches, const vector_view<float>& targets,
                           const sim_ota_params& params) {
   const index_t rows = matches.size();
-  check(points.cols() == 2 && points.stride() == 2, function, "points.stride()", points.stride(),
-        "2 columns, x and y, without gaps");
+  call.check_predictions(points, "predictions.logits.rows()", predictions.logits, predictions.boxes,
+                         targets, rows);
   check_size(function, "strides.size()", strides.size(), levels, "the number of levels");
   for (index_t l = 0; l < levels; ++l)
     check_element(fits_float(strides[l]) && static_cast<float>(strides[l]) > 0, function, "strides",
                   l, strides[l], "a finite float above 0");
-  check_size(function, "predictions.logits.rows()", predictions.logits.rows(), rows,
-             "images x points");
   check_size(function, "predictions.objectness.size()", predictions.objectness.size(), rows,
              "images x points");
-  check_size(function, "predictions.boxes.size()", predictions.boxes.size(), rows,
-             "images x points");
-  check_size(function, "targets.size()", targets.size(), rows, "images x points");
-  check_classified(function, truth, predictions.logits.cols());
   check(params.candidates >= 1, function, "params.candidates", params.candidates, "1 or more");
-  check(params.radius >= 0 && fits_float(params.radius), function, "params.radius", params.radius,
-        "a finite float, 0 or more");
-  check(params.iou_weight >= 0 && fits_float(params.iou_weight), function, "params.iou_weight",
-        params.iou_weight, "a finite float, 0 or more");
-  check_apart(function, "targets", targets, "matches", matches);
-  call.check_result_apart("targets", targets);
-  const auto check_apart_from_inputs = [&](const char* result, const address_range& memory) {
-    check_apart(function, result, memory, "predictions.logits", predictions.logits);
-    check_apart(function, result, memory, "predictions.objectness", predictions.objectness);
-    check_apart(function, result, memory, "predictions.boxes", predictions.boxes);
-    check_apart(function, result, memory, "points", points);
-    check_apart(function, result, memory, "strides", strides);
-  };
-  check_apart_from_inputs("matches", matches);
-  check_apart_from_inputs("targets", targets);
+  check_float_from_0(function, "params.radius", params.radius);
+  check_float_from_0(function, "params.iou_weight", params.iou_weight);
+  call.check_targets_apart(matches, targets,
+                           {{"predictions.logits", predictions.logits},
+                            {"predictions.objectness", predictions.objectness},
+                            {"predictions.boxes", predictions.boxes},
+                            {"points", points},
+                            {"strides", strides}});
 }
 
 /// Lists the points near boxes and computes their costs of background.
@@ -77,7 +64,7 @@ inline index_t assign_sim_ota(const sim_ota_predictions& predictions,
   const char* const function = "assign_sim_ota";
   const index_t count = points.rows();
   const detail::assigner_call call(function, count, "points", levels, truth, matches);
-  detail::check_sim_ota(function, call, predictions, points, levels.size(), strides, truth, matches,
+  detail::check_sim_ota(function, call, predictions, points, levels.size(), strides, matches,
                         targets, params);
   const isa target = active_isa();
   const auto& kernels = detail::kernels<detail::assigner_kernels>(target);

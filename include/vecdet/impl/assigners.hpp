@@ -18,6 +18,7 @@
 #include <vecdet/views.hpp>
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/assigners/assigners.hpp>
@@ -81,6 +82,35 @@ class assigner_call {
       check_apart(function_, result, memory, truth_name, range);
     });
     check_apart(function_, result, memory, "levels", levels_);
+  }
+
+  struct named_input {
+    const char* name;
+    address_range memory;
+  };
+  /// Checks that matches and targets are apart from each other and from all inputs; `inputs` are
+  /// those besides the truth and the levels.
+  void check_targets_apart(const vector_view<index_t>& matches, const vector_view<float>& targets,
+                           std::initializer_list<named_input> inputs) const {
+    check_apart(function_, "targets", targets, "matches", matches);
+    check_result_apart("targets", targets);
+    for (const named_input& input : inputs)
+      check_apart(function_, "matches", matches, input.name, input.memory);
+    for (const named_input& input : inputs)
+      check_apart(function_, "targets", targets, input.name, input.memory);
+  }
+
+  /// Checks the predictions of an assigner with targets, of which `rows` are expected.
+  void check_predictions(const matrix_view<const float>& points, const char* scores_name,
+                         const matrix_view<const float>& scores,
+                         const boxes_view<const float>& boxes, const vector_view<float>& targets,
+                         index_t rows) const {
+    check(points.cols() == 2 && points.stride() == 2, function_, "points.stride()", points.stride(),
+          "2 columns, x and y, without gaps");
+    check_size(function_, "predictions.boxes.size()", boxes.size(), rows, "images x points");
+    check_size(function_, scores_name, scores.rows(), rows, "images x points");
+    check_size(function_, "targets.size()", targets.size(), rows, "images x points");
+    check_classified(function_, truth_, scores.cols());
   }
 
   /// Checks that the levels are grids, stores their axes, and allocates memory for `most` choices
@@ -204,6 +234,10 @@ class assigner_call {
   index_t boxes_, images_;
 };
 
+inline void check_float_from_0(const char* function, const char* argument, double value) {
+  check(value >= 0 && fits_float(value), function, argument, value, "a finite float, 0 or more");
+}
+
 inline void check_region_threshold(const char* function, double threshold) {
   check(is_within(threshold, 0, 1), function, "params.region_threshold", threshold,
         "a number in [0, 1]");
@@ -292,36 +326,21 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
   const detail::assigner_call call(function, points.rows(), "points", levels, truth, matches);
   const index_t rows = matches.size(), boxes = call.boxes();
   const matrix_view<const float>& scores = predictions.scores;
-  detail::check(points.cols() == 2 && points.stride() == 2, function, "points.stride()",
-                points.stride(), "2 columns, x and y, without gaps");
-  detail::check_size(function, "predictions.boxes.size()", predictions.boxes.size(), rows,
-                     "images x points");
-  detail::check_size(function, "predictions.scores.rows()", scores.rows(), rows, "images x points");
-  detail::check_size(function, "targets.size()", targets.size(), rows, "images x points");
-  detail::check_classified(function, truth, scores.cols());
+  call.check_predictions(points, "predictions.scores.rows()", scores, predictions.boxes, targets,
+                         rows);
   detail::check(params.top >= 1, function, "params.top", params.top, "1 or more");
-  detail::check(params.alpha >= 0 && detail::fits_float(params.alpha), function, "params.alpha",
-                params.alpha, "a finite float, 0 or more");
-  detail::check(params.beta >= 0 && detail::fits_float(params.beta), function, "params.beta",
-                params.beta, "a finite float, 0 or more");
-  detail::check(params.least_side >= 0 && detail::fits_float(params.least_side), function,
-                "params.least_side", params.least_side, "a finite float, 0 or more");
-  detail::check(params.grown_side >= 0 && detail::fits_float(params.grown_side), function,
-                "params.grown_side", params.grown_side, "a finite float, 0 or more");
+  detail::check_float_from_0(function, "params.alpha", params.alpha);
+  detail::check_float_from_0(function, "params.beta", params.beta);
+  detail::check_float_from_0(function, "params.least_side", params.least_side);
+  detail::check_float_from_0(function, "params.grown_side", params.grown_side);
   if (params.final_top < 0 || params.final_top > params.top) {
     detail::throw_invalid_argument(function, "params.final_top", params.final_top,
                                    "0 to " + std::to_string(params.top) + ", params.top");
   }
-  detail::check_apart(function, "targets", targets, "matches", matches);
-  call.check_result_apart("targets", targets);
-  const auto check_apart_from_inputs = [&](const char* result,
-                                           const detail::address_range& memory) {
-    detail::check_apart(function, result, memory, "predictions.scores", scores);
-    detail::check_apart(function, result, memory, "predictions.boxes", predictions.boxes);
-    detail::check_apart(function, result, memory, "points", points);
-  };
-  check_apart_from_inputs("matches", matches);
-  check_apart_from_inputs("targets", targets);
+  call.check_targets_apart(matches, targets,
+                           {{"predictions.scores", scores},
+                            {"predictions.boxes", predictions.boxes},
+                            {"points", points}});
   const isa target = active_isa();
   const auto& kernels = detail::kernels<detail::assigner_kernels>(target);
   detail::assigner_buffers& buffers = detail::workspace_access::buffers(workspace);

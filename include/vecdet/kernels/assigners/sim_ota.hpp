@@ -116,6 +116,12 @@ VECDET_INLINE grid_part part_in_centre(const point_level& level, const float* bo
   return part_within(level, x - reach, y - reach, x + reach, y + reach);
 }
 
+/// The level of a point, which is not before level `l`.
+VECDET_INLINE index_t level_of(const assigner_args& args, index_t point, index_t l = 0) {
+  while (point >= args.levels[l].first + args.levels[l].height * args.levels[l].width) ++l;
+  return l;
+}
+
 /// Whether a point is in the box and in its centre prior.
 VECDET_INLINE bool is_in_prior(const float* point, const float* box, float reach) {
   const float x = (box[0] + box[2]) * 0.5f, y = (box[1] + box[3]) * 0.5f;
@@ -278,8 +284,7 @@ inline void sim_ota_choose(const sim_ota_args& args, index_t image, index_t box)
     begin = size;
     index_t l = 0;
     for (index_t k = 0; k < count; ++k) {
-      while (near[k] >= common.levels[l].first + common.levels[l].height * common.levels[l].width)
-        ++l;
+      l = level_of(common, near[k], l);
       if (!is_in_prior(common.points + 2 * near[k], truth, args.reaches[l])) add(near[k]);
     }
     compute();
@@ -292,8 +297,7 @@ inline void sim_ota_choose(const sim_ota_args& args, index_t image, index_t box)
 VECDET_NOINLINE inline index_t cheapest_box(const sim_ota_args& args, const assigned_image& image,
                                             index_t point, cost_pairs& pairs) {
   const assigner_args& common = args.common;
-  index_t l = 0;
-  while (point >= common.levels[l].first + common.levels[l].height * common.levels[l].width) ++l;
+  const index_t l = level_of(common, point);
   index_t best = -1;
   float lowest = infinity<float>();
   const auto compute = [&] {
