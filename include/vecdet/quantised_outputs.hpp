@@ -83,7 +83,7 @@ yolo_detections_view postprocess_detr(const quantised_detr_outputs<T, Boxes>& ou
                                       yolo_postprocess_workspace& workspace,
                                       threading policy = threading::parallel);
 
-/// Like filter_topk() of filter_topk.hpp, of a matrix only: a head's levels are not taken. The
+/// Like filter_topk() of filter_topk.hpp, but only of a matrix, not of a head's levels. The
 /// result's logits are dequantised.
 template <class T>
 filter_topk_result filter_topk(const quantised_matrix<T>& logits, double score_threshold, index_t k,

@@ -329,6 +329,18 @@ _task_aligned_params = params_of(_c.task_aligned_params)
 _sim_ota_params = params_of(_c.sim_ota_params)
 
 
+def _matches_on_grids(function: str, assign: Any, anchors: ArrayLike,
+                      level_sizes: Sequence[Sequence[int]], boxes: Any, regions: Any,
+                      params: bytes) -> NDArray[np.int64]:
+    array = float32s(function, "anchors", anchors, "[N, 4]", 4, real_numbers)
+    grids, levels = grid_sizes_of(function, level_sizes)
+    truth = Truth(function, boxes, None, regions)
+    matches = empty(truth.shape(len(array)), int64)
+    check(assign(address(array), len(array), grids, levels, truth.argument, params, None,
+                 address(matches)), function)
+    return matches
+
+
 # Keywords of atss_params, with regions
 def assign_atss(
     anchors: ArrayLike,
@@ -353,14 +365,8 @@ def assign_atss(
             ``boxes``.
     """
     function = "assign_atss"
-    array = float32s(function, "anchors", anchors, "[N, 4]", 4, real_numbers)
-    grids, levels = grid_sizes_of(function, level_sizes)
-    truth = Truth(function, boxes, None, regions)
-    matches = empty(truth.shape(len(array)), int64)
-    check(library.vecdet_assign_atss(address(array), len(array), grids, levels, truth.argument,
-                                     _atss_params(function, candidates, region_threshold),
-                                     None, address(matches)), function)
-    return matches
+    return _matches_on_grids(function, library.vecdet_assign_atss, anchors, level_sizes, boxes,
+                             regions, _atss_params(function, candidates, region_threshold))
 
 
 # Keywords of fcos_assigner_params, with regions
@@ -388,14 +394,8 @@ def assign_fcos(
             ``boxes``.
     """
     function = "assign_fcos"
-    array = float32s(function, "anchors", anchors, "[N, 4]", 4, real_numbers)
-    grids, levels = grid_sizes_of(function, level_sizes)
-    truth = Truth(function, boxes, None, regions)
-    matches = empty(truth.shape(len(array)), int64)
-    check(library.vecdet_assign_fcos(address(array), len(array), grids, levels, truth.argument,
-                                     _fcos_assigner_params(function, radius, region_threshold),
-                                     None, address(matches)), function)
-    return matches
+    return _matches_on_grids(function, library.vecdet_assign_fcos, anchors, level_sizes, boxes,
+                             regions, _fcos_assigner_params(function, radius, region_threshold))
 
 
 # Keywords of task_aligned_params, with regions

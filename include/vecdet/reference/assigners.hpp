@@ -22,7 +22,7 @@ inline namespace VECDET_ABI {
 namespace reference {
 
 /// Per point: the index of its ground-truth box, -1 or -2 (ignored), and for the task-aligned
-/// assigner its target.
+/// assigner and SimOTA its target.
 struct assignment {
   std::vector<index_t> matches;
   std::vector<double> targets;
