@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from . import _run_lengths
-from ._arrays import box_rows, empty, float64, integers, uint8, wrong_shape
+from ._arrays import box_rows, empty, float64, uint8, wrong_shape
 from ._messages import found
 from ._packed import doubles
 from ._parameters import integer
@@ -184,11 +184,8 @@ def frPyObjects(pyobj: Any, h: Any, w: Any) -> Any:
 
 def _compressed(masks: Any) -> list[dict[str, Any]]:
     """Masks whose counts are lists."""
-    counts = []
-    for k, mask in enumerate(masks):
-        own = integers("pycocotools.frPyObjects", f"pyobj[{k}]['counts']", mask["counts"])
-        counts.append(_run_lengths.as_counts("pycocotools.frPyObjects", f"pyobj[{k}]['counts']",
-                                             own))
+    counts = [_run_lengths.as_counts("pycocotools.frPyObjects", f"pyobj[{k}]['counts']",
+                                     mask["counts"]) for k, mask in enumerate(masks)]
     sizes = [_size("frPyObjects", f"pyobj[{k}]", mask) for k, mask in enumerate(masks)]
     offsets = np.cumsum([0, *map(len, counts)], dtype=np.int64)
     return _masks(RunLengths(np.array(sizes, np.int64), offsets, np.concatenate(counts)))
