@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _c
 from ._arrays import (address, as_array, box_rows, choice, empty, float64, int64, integers,
-                      optional, uint8, wrong_shape, wrong_type)
+                      optional, shape_of, uint8, wrong_shape, wrong_type)
 from ._c import mask_merging, mask_pixels
 from ._library import check, library
 from ._masks import Masks, copied, copied_masks, pictures_of, workspace
@@ -286,7 +286,7 @@ def run_lengths_from_strings(strings: Sequence[bytes | str], size: Sequence[Any]
             raise TypeError(found(function, f"strings[{len(given)}]", one)
                             + ", expected bytes or text")
         given.append(one)
-    sizes, count = pictures_of(function, size) if given or len(size) else (b"", 0)
+    sizes, count = (b"", 0) if not given and shape_of(size) == (0,) else pictures_of(function, size)
     if count == 1:
         sizes, count = sizes * len(given), len(given)
     if count != len(given):

@@ -41,6 +41,10 @@ def _is_mask(value: Any) -> bool:
 
 
 def _size(function: str, argument: str, mask: Any) -> tuple[int, int]:
+    """The size of the picture of what must be a mask."""
+    if not _is_mask(mask):
+        raise TypeError(found(f"pycocotools.{function}", argument, mask)
+                        + ", expected a dictionary of size and counts")
     try:
         height, width = mask["size"]
     except Exception as error:
@@ -55,9 +59,6 @@ def _runs(function: str, argument: str, masks: Any) -> RunLengths:
     strings: list[Any] = []
     sizes: list[Any] = []
     for k, mask in enumerate(masks):
-        if not _is_mask(mask):
-            raise TypeError(found(f"pycocotools.{function}", f"{argument}[{k}]", mask)
-                            + ", expected a dictionary of size and counts")
         sizes.append(_size(function, f"{argument}[{k}]", mask))
         strings.append(mask["counts"])
         if not isinstance(strings[-1], (bytes, str)):
@@ -114,9 +115,17 @@ def toBbox(rleObjs: Any) -> Any:
     return boxes
 
 
+def _is_empty(function: str, argument: str, values: Any) -> bool:
+    try:
+        return not len(values)
+    except Exception as error:
+        raise TypeError(found(f"pycocotools.{function}", argument, values)
+                        + ", expected a list") from error
+
+
 def merge(rleObjs: Any, intersect: Any = False) -> dict[str, Any]:
     """The union of masks, or their intersection, as one mask."""
-    if not len(rleObjs):
+    if _is_empty("merge", "rleObjs", rleObjs):
         return {"size": [0, 0], "counts": b""}
     runs = _runs("merge", "rleObjs", rleObjs)
     return _masks(_run_lengths.merge_masks(runs, "every" if intersect else "any"))[0]
@@ -133,7 +142,7 @@ def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
     """The IoU [N, M] of masks or of boxes x, y, width, height. The overlap with a crowd is divided
     by the area of ``dt``. Fractions of ``pyiscrowd`` are dropped. [] if there are no masks in
     ``dt`` or ``gt``. The result is in C's order, that of pycocotools in Fortran's."""
-    if not len(dt) or not len(gt):
+    if _is_empty("iou", "dt", dt) or _is_empty("iou", "gt", gt):
         return []
     rows, columns = _boxes_or_runs("dt", dt), _boxes_or_runs("gt", gt)
     if type(rows) is not type(columns):
@@ -171,7 +180,7 @@ def frPyObjects(pyobj: Any, h: Any, w: Any) -> Any:
         if not isinstance(pyobj, (list, tuple)) or not len(pyobj):
             raise TypeError(found(function, "pyobj", pyobj)
                             + ", expected boxes, polygons, or dictionaries of size and counts")
-        if all(map(_is_mask, pyobj)):
+        if any(map(_is_mask, pyobj)):
             return _compressed(pyobj)
         if np.ndim(pyobj[0]) == 0:
             return frPyObjects([pyobj], h, w)[0]
@@ -184,8 +193,8 @@ def frPyObjects(pyobj: Any, h: Any, w: Any) -> Any:
 
 def _compressed(masks: Any) -> list[dict[str, Any]]:
     """Masks whose counts are lists."""
+    sizes = [_size("frPyObjects", f"pyobj[{k}]", mask) for k, mask in enumerate(masks)]
     counts = [_run_lengths.as_counts("pycocotools.frPyObjects", f"pyobj[{k}]['counts']",
                                      mask["counts"]) for k, mask in enumerate(masks)]
-    sizes = [_size("frPyObjects", f"pyobj[{k}]", mask) for k, mask in enumerate(masks)]
     offsets = np.cumsum([0, *map(len, counts)], dtype=np.int64)
     return _masks(RunLengths(np.array(sizes, np.int64), offsets, np.concatenate(counts)))
