@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks as COCO's run lengths. Results equal those of COCO's mask API for run lengths without a
-count of 0 but the first; for others, boxes and merged masks here follow from the pixels."""
+"""Masks as COCO's run lengths. Results equal those of COCO's mask API if no count but the first of
+a mask is 0. If another one is 0, boxes and merged masks here follow from the pixels."""
 
 from __future__ import annotations
 

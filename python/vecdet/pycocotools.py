@@ -3,11 +3,13 @@
 
 A mask is a dictionary of ``size``, [height, width], and ``counts``, COCO's compressed string, bytes
 or text. Masks are arrays [height, width, N] or [height, width] in any memory order; encoding in
-Fortran's order needs no copy. All numbers but 0 are pixels of the object. Results equal those of
-pycocotools for run lengths without a count of 0 but the first; for others, boxes and merged masks
-follow from the pixels. Unlike in pycocotools, a ValueError says which counts do not add up to the
-size, which strings are cut off, and which polygons have fewer than 3 points, numbers that are not
-finite or numbers above 2^27; masks that are merged or compared must have the same size.
+Fortran's order needs no copy. All numbers but 0 are pixels of the object.
+
+Results equal those of pycocotools if no count but the first of a mask is 0. If another one is 0,
+boxes and merged masks here follow from the pixels. Unlike in pycocotools, a ValueError says which
+counts do not add up to the size, which strings are cut off, and which polygons have fewer than 3
+points, or coordinates that are not finite or above 2^27 in magnitude. Masks that are merged or
+compared must have the same size.
 
 >>> mask = encode(np.asfortranarray([[0, 1], [1, 1]], np.uint8))
 >>> mask
@@ -140,8 +142,8 @@ def _boxes_or_runs(argument: str, values: Any) -> Any:
 
 def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
     """The IoU [N, M] of masks or of boxes x, y, width, height. The overlap with a crowd is divided
-    by the area of ``dt``. Fractions of ``pyiscrowd`` are dropped. [] if there are no masks in
-    ``dt`` or ``gt``. The result is in C's order, that of pycocotools in Fortran's."""
+    by the area of ``dt``. Fractions of ``pyiscrowd`` are dropped. The result is [] if ``dt`` or
+    ``gt`` is empty, else an array in C's order; that of pycocotools is in Fortran's."""
     if _is_empty("iou", "dt", dt) or _is_empty("iou", "gt", gt):
         return []
     rows, columns = _boxes_or_runs("dt", dt), _boxes_or_runs("gt", gt)
@@ -170,9 +172,9 @@ def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
 def frPyObjects(pyobj: Any, h: Any, w: Any) -> Any:
     """Masks of what COCO's annotations have, in pictures of ``h`` x ``w``: of boxes x, y, width,
     height; of polygons, flat lists x, y, x, y, ... or arrays [points, 2]; or of dictionaries whose
-    counts are lists. Of one of these, or a list of masks of a list or an array [N, 4]. A polygon
-    with an odd number of values, whose last one pycocotools leaves out, is a ValueError. Counts
-    that are floats, whose fractions pycocotools drops, are a TypeError."""
+    counts are lists. One of these gives a mask; a list of them, or an array [N, 4] of boxes, gives
+    a list of masks. A polygon with an odd number of values is a ValueError: pycocotools leaves out
+    the last one. Counts that are floats are a TypeError: pycocotools drops their fractions."""
     function = "pycocotools.frPyObjects"
     if _is_mask(pyobj):
         return _compressed([pyobj])[0]
