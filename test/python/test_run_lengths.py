@@ -124,7 +124,8 @@ class RunLengths(unittest.TestCase):
         for error, text, call in (
             (TypeError, "masks.dtype is float64, expected truth values or integers",
              lambda: vecdet.encode_masks(np.zeros((3, 4)))),
-            (ValueError, r"masks.shape is \[3\], expected \[N, height, width\] or \[height, width\]",
+            (ValueError, r"masks.shape is \[3\], expected \[N, height, width\] or "
+             r"\[height, width\]",
              lambda: vecdet.encode_masks([0, 1, 0])),
             (TypeError, "size is .*expected None for pictures",
              lambda: vecdet.encode_masks([[0, 1]], (1, 2))),
