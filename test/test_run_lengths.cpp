@@ -10,10 +10,12 @@
 #include <vecdet/run_lengths.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -162,9 +164,9 @@ TEST_CASE("run lengths: golden vectors") {
          lists_of(runs)));
   CHECK((areas_of(runs) == load_npy<std::int64_t>(path("rle_area")).values));
   std::vector<double> boxes;
+  const std::vector<index_t> corners = boxes_of(runs);
   for (index_t i = 0; i < count; ++i) {
-    const std::vector<index_t> all = boxes_of(runs);
-    const index_t* const box = all.data() + 4 * i;
+    const index_t* const box = corners.data() + 4 * i;
     for (const index_t side : {box[0], box[1], box[2] - box[0], box[3] - box[1]})
       boxes.push_back(static_cast<double>(side));
   }

@@ -1157,8 +1157,8 @@ vecdet_status vecdet_paste_masks(vecdet_dtype type, const void* maps, int64_t he
 vecdet_status vecdet_encode_masks(const vecdet_masks* masks, const vecdet_grid_size* sizes, int64_t
     size_count, vecdet_workspace* workspace, vecdet_run_lengths* runs);
 
-/// The same for whole pictures, whose first byte is `pixels`: a byte other than 0 is a pixel of the
-/// object.
+/// The same for whole pictures: a byte other than 0 is a pixel of the object. `pixels` points to
+/// column 0 and row 0 of the first picture.
 vecdet_status vecdet_encode_pictures(const vecdet_byte_pictures* pictures, const uint8_t* pixels,
     vecdet_workspace* workspace, vecdet_run_lengths* runs);
 
@@ -1167,8 +1167,8 @@ vecdet_status vecdet_encode_pictures(const vecdet_byte_pictures* pictures, const
 vecdet_status vecdet_decode_masks(const vecdet_run_lengths* runs, vecdet_mask_pixels pixels,
     vecdet_workspace* workspace, vecdet_masks* masks);
 
-/// Writes the masks into pictures of their size, whose first byte is `pixels`: 1 for pixels of the
-/// object, else 0. Pixels must not share bytes.
+/// Writes the masks into pictures of their size: 1 for pixels of the object, else 0. `pixels`
+/// points to column 0 and row 0 of the first picture. Pixels must not share bytes.
 vecdet_status vecdet_decode_pictures(const vecdet_run_lengths* runs, const vecdet_byte_pictures*
     pictures, uint8_t* pixels);
 
@@ -1186,7 +1186,8 @@ vecdet_status vecdet_mask_iou(const vecdet_run_lengths* a, const vecdet_run_leng
     uint8_t* is_crowd, vecdet_workspace* workspace, double* ious);
 
 /// The union or intersection of all masks, of which there is one or more, as one mask. All pictures
-/// have the same size. `runs` must not be a result of `workspace`, which must not be null.
+/// have the same size. The memory of `merged` belongs to `workspace`, which must not be null, and
+/// is valid until the workspace is used for other run lengths. `runs` must not be in it.
 vecdet_status vecdet_merge_masks(const vecdet_run_lengths* runs, vecdet_mask_merging merging,
     vecdet_workspace* workspace, vecdet_run_lengths* merged);
 
@@ -1211,7 +1212,10 @@ vecdet_status vecdet_run_lengths_from_polygons(const double* points, const int64
     count, const vecdet_grid_size* sizes, int64_t size_count, vecdet_workspace* workspace,
     vecdet_run_lengths* runs);
 
-/// The masks of `count` boxes, x1 y1 x2 y2 in pixels: those of the polygons of their corners.
+/// The masks of `count` boxes: those of the polygons of their corners. `boxes` (count x 4) are x1
+/// y1 x2 y2 in pixels, at most 2^27 in magnitude. `sizes` are those of the pictures, one per box,
+/// or one for all (`size_count` 1). The memory of `runs` belongs to `workspace`, which must not be
+/// null, and is valid until the workspace is used for other run lengths.
 vecdet_status vecdet_run_lengths_from_boxes(const double* boxes, int64_t count, const
     vecdet_grid_size* sizes, int64_t size_count, vecdet_workspace* workspace, vecdet_run_lengths*
     runs);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masks as COCO's run lengths: encoding and decoding, areas, bounding boxes, overlaps, unions and
 // intersections, compressed strings, and polygons. Results equal those of COCO's mask API
-// (github.com/cocodataset/cocoapi), also for polygons, for run lengths without a count of 0 but the
-// first. For others, boxes and merged masks here follow from the pixels.
+// (github.com/cocodataset/cocoapi) if no count but the first of a mask is 0. If another one is 0,
+// boxes and merged masks here follow from the pixels.
 //
 // Every function throws std::invalid_argument, and writes nothing, if the counts of a mask do not
-// add up to the pixels of its picture, offsets do not ascend from 0 to the number of what they
-// divide, sizes differ in number, a side is negative, a picture has 2^32 pixels or more, or an
-// output shares memory with an input. Results of a workspace are valid until a function that
+// add up to the pixels of its picture, offsets do not ascend from 0 to the number of elements,
+// there are more or fewer sizes than masks, a side is negative, a picture has 2^32 pixels or more,
+// or an output shares memory with an input. Results of a workspace are valid until a function that
 // returns the same kind of result uses the workspace again. Inputs of a function that returns run
 // lengths, such as `sizes`, must not be in earlier run lengths of the same workspace: this is an
 // error, too.
@@ -74,9 +74,9 @@ void mask_areas(const run_lengths_view& runs, vector_view<index_t> areas);
 /// object has no pixels. COCO's toBbox has x1, y1, x2 - x1 and y2 - y1.
 void mask_boxes(const run_lengths_view& runs, boxes_view<index_t> boxes);
 
-/// The IoU of each mask of `a` (rows) and each of `b` (columns): the common pixels, divided by the
-/// pixels of either; 0 if there are no common pixels. For COCO's crowds, the divisor is the area of
-/// the mask of `a`.
+/// The IoU of each mask of `a` (rows) and each of `b` (columns): the number of common pixels,
+/// divided by that of their union; 0 if there are no common pixels. If the mask of `b` is one of
+/// COCO's crowds, many objects in one mask, the divisor is the area of the mask of `a`.
 /// @param is_crowd one byte per mask of `b`, not 0 for crowds; empty: there are none
 /// @throws std::invalid_argument if not all pictures have the same size
 void mask_iou(const run_lengths_view& a, const run_lengths_view& b,
@@ -105,7 +105,7 @@ run_lengths_view run_lengths_from_strings(const run_length_strings& strings,
 /// The masks of polygons, by COCO's rule. Points are multiplied by 5, and 0.5 is added and the
 /// fraction dropped. Edges are drawn through them in whole steps of the longer side, the other
 /// coordinate rounded likewise. Where an edge passes from 5 x + 2 to 5 x + 3, column x changes in
-/// row y, 0 to the picture's height: y is the least with 5 y + 2 at or below the upper one of both
+/// row y, 0 to the picture's height: the first whose 5 y + 2 is not above the upper one of the two
 /// points. A pixel belongs to the object if the changes at and before it, counted column by column,
 /// are odd.
 /// @param points x y of all polygons, in pixels; at most 2^27 in magnitude

@@ -80,17 +80,19 @@ _paste_masks = library.vecdet_paste_masks
 _paste_params = params_of(_c.paste_masks_params)
 
 
+def copied(start: int | None, shape: Any, dtype: Any) -> Any:
+    """The array at an address, in memory of its own."""
+    own = empty(shape, dtype)
+    if start and own.size:
+        memmove(address(own), start, own.nbytes)
+    return own
+
+
 def copied_masks(found: Any) -> Masks:
     """The masks in memory of their own."""
-    def array(start: int | None, shape: Any, dtype: Any) -> Any:
-        own = empty(shape, dtype)
-        if start and own.size:
-            memmove(address(own), start, own.nbytes)
-        return own
-
-    offsets = array(found.offsets, found.count + 1, int64)
-    return Masks(array(found.boxes, (found.count, 4), int64), offsets,
-                 array(found.pixels, offsets.item(found.count), uint8), mask_pixels[found.kind])
+    offsets = copied(found.offsets, found.count + 1, int64)
+    return Masks(copied(found.boxes, (found.count, 4), int64), offsets,
+                 copied(found.pixels, offsets.item(found.count), uint8), mask_pixels[found.kind])
 
 
 def pictures_of(function: str, size: Any) -> tuple[bytes, int]:

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks as COCO's run lengths. Results equal those of COCO's mask API for run lengths without a
-count of 0 but the first; for others, boxes and merged masks here follow from the pixels."""
+"""Masks as COCO's run lengths. Results equal those of COCO's mask API if no count but the first of
+a mask is 0. If another one is 0, boxes and merged masks here follow from the pixels."""
 
 from __future__ import annotations
 
-from ctypes import byref, c_void_p, memmove, string_at
+from ctypes import byref, c_void_p, string_at
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 import numpy as np
 
 from . import _c
 from ._arrays import (address, as_array, box_rows, choice, empty, float64, int64, integers,
-                      optional, uint8, wrong_shape, wrong_type)
+                      optional, shape_of, uint8, wrong_shape, wrong_type)
 from ._c import mask_merging, mask_pixels
 from ._library import check, library
-from ._masks import Masks, copied_masks, pictures_of, workspace
+from ._masks import Masks, copied, copied_masks, pictures_of, workspace
 from ._messages import found
 from ._packed import doubles, offsets_of
 from ._parameters import listed
@@ -55,15 +55,9 @@ class RunLengths(NamedTuple):
 
 def _copied(runs: Any) -> RunLengths:
     """The run lengths in memory of their own."""
-    def array(start: int | None, shape: Any, dtype: Any) -> Any:
-        own = empty(shape, dtype)
-        if start and own.size:
-            memmove(address(own), start, own.nbytes)
-        return own
-
-    offsets = array(runs.offsets, runs.count + 1, int64)
-    return RunLengths(array(runs.sizes, (runs.count, 2), int64), offsets,
-                      array(runs.counts, offsets.item(runs.count), _uint32))
+    offsets = copied(runs.offsets, runs.count + 1, int64)
+    return RunLengths(copied(runs.sizes, (runs.count, 2), int64), offsets,
+                      copied(runs.counts, offsets.item(runs.count), _uint32))
 
 
 def _given(function: str, argument: str, runs: Any) -> tuple[Any, Any]:
@@ -268,7 +262,7 @@ def run_lengths_to_strings(runs: RunLengths) -> list[bytes]:
     text, begins = c_void_p(), c_void_p()
     check(library.vecdet_run_lengths_to_strings(byref(own), workspace().address, byref(text),
                                                 byref(begins)), function)
-    offsets = np.frombuffer(string_at(begins, 8 * (own.count + 1)), int64).tolist()
+    offsets = copied(begins.value, own.count + 1, int64).tolist()
     joined = string_at(text, offsets[-1]) if offsets[-1] else b""
     return [joined[begin:end] for begin, end in zip(offsets, offsets[1:])]
 
@@ -292,7 +286,7 @@ def run_lengths_from_strings(strings: Sequence[bytes | str], size: Sequence[Any]
             raise TypeError(found(function, f"strings[{len(given)}]", one)
                             + ", expected bytes or text")
         given.append(one)
-    sizes, count = pictures_of(function, size) if given or len(size) else (b"", 0)
+    sizes, count = (b"", 0) if not given and shape_of(size) == (0,) else pictures_of(function, size)
     if count == 1:
         sizes, count = sizes * len(given), len(given)
     if count != len(given):

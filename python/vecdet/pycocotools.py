@@ -3,11 +3,13 @@
 
 A mask is a dictionary of ``size``, [height, width], and ``counts``, COCO's compressed string, bytes
 or text. Masks are arrays [height, width, N] or [height, width] in any memory order; encoding in
-Fortran's order needs no copy. All numbers but 0 are pixels of the object. Results equal those of
-pycocotools for run lengths without a count of 0 but the first; for others, boxes and merged masks
-follow from the pixels. Unlike in pycocotools, a ValueError says which counts do not add up to the
-size, which strings are cut off, and which polygons have fewer than 3 points, numbers that are not
-finite or numbers above 2^27; masks that are merged or compared must have the same size.
+Fortran's order needs no copy. All numbers but 0 are pixels of the object.
+
+Results equal those of pycocotools if no count but the first of a mask is 0. If another one is 0,
+boxes and merged masks here follow from the pixels. Unlike in pycocotools, a ValueError says which
+counts do not add up to the size, which strings are cut off, and which polygons have fewer than 3
+points, or coordinates that are not finite or above 2^27 in magnitude. Masks that are merged or
+compared must have the same size.
 
 >>> mask = encode(np.asfortranarray([[0, 1], [1, 1]], np.uint8))
 >>> mask
@@ -27,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from . import _run_lengths
-from ._arrays import box_rows, empty, float64, integers, uint8, wrong_shape
+from ._arrays import box_rows, empty, float64, uint8, wrong_shape
 from ._messages import found
 from ._packed import doubles
 from ._parameters import integer
@@ -41,6 +43,10 @@ def _is_mask(value: Any) -> bool:
 
 
 def _size(function: str, argument: str, mask: Any) -> tuple[int, int]:
+    """The size of the picture of what must be a mask."""
+    if not _is_mask(mask):
+        raise TypeError(found(f"pycocotools.{function}", argument, mask)
+                        + ", expected a dictionary of size and counts")
     try:
         height, width = mask["size"]
     except Exception as error:
@@ -55,9 +61,6 @@ def _runs(function: str, argument: str, masks: Any) -> RunLengths:
     strings: list[Any] = []
     sizes: list[Any] = []
     for k, mask in enumerate(masks):
-        if not _is_mask(mask):
-            raise TypeError(found(f"pycocotools.{function}", f"{argument}[{k}]", mask)
-                            + ", expected a dictionary of size and counts")
         sizes.append(_size(function, f"{argument}[{k}]", mask))
         strings.append(mask["counts"])
         if not isinstance(strings[-1], (bytes, str)):
@@ -114,9 +117,17 @@ def toBbox(rleObjs: Any) -> Any:
     return boxes
 
 
+def _is_empty(function: str, argument: str, values: Any) -> bool:
+    try:
+        return not len(values)
+    except Exception as error:
+        raise TypeError(found(f"pycocotools.{function}", argument, values)
+                        + ", expected a list") from error
+
+
 def merge(rleObjs: Any, intersect: Any = False) -> dict[str, Any]:
     """The union of masks, or their intersection, as one mask."""
-    if not len(rleObjs):
+    if _is_empty("merge", "rleObjs", rleObjs):
         return {"size": [0, 0], "counts": b""}
     runs = _runs("merge", "rleObjs", rleObjs)
     return _masks(_run_lengths.merge_masks(runs, "every" if intersect else "any"))[0]
@@ -131,9 +142,9 @@ def _boxes_or_runs(argument: str, values: Any) -> Any:
 
 def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
     """The IoU [N, M] of masks or of boxes x, y, width, height. The overlap with a crowd is divided
-    by the area of ``dt``. Fractions of ``pyiscrowd`` are dropped. [] if there are no masks in
-    ``dt`` or ``gt``. The result is in C's order, that of pycocotools in Fortran's."""
-    if not len(dt) or not len(gt):
+    by the area of ``dt``. Fractions of ``pyiscrowd`` are dropped. The result is [] if ``dt`` or
+    ``gt`` is empty, else an array in C's order; that of pycocotools is in Fortran's."""
+    if _is_empty("iou", "dt", dt) or _is_empty("iou", "gt", gt):
         return []
     rows, columns = _boxes_or_runs("dt", dt), _boxes_or_runs("gt", gt)
     if type(rows) is not type(columns):
@@ -161,9 +172,9 @@ def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
 def frPyObjects(pyobj: Any, h: Any, w: Any) -> Any:
     """Masks of what COCO's annotations have, in pictures of ``h`` x ``w``: of boxes x, y, width,
     height; of polygons, flat lists x, y, x, y, ... or arrays [points, 2]; or of dictionaries whose
-    counts are lists. Of one of these, or a list of masks of a list or an array [N, 4]. A polygon
-    with an odd number of values, whose last one pycocotools leaves out, is a ValueError. Counts
-    that are floats, whose fractions pycocotools drops, are a TypeError."""
+    counts are lists. One of these gives a mask; a list of them, or an array [N, 4] of boxes, gives
+    a list of masks. A polygon with an odd number of values is a ValueError: pycocotools leaves out
+    the last one. Counts that are floats are a TypeError: pycocotools drops their fractions."""
     function = "pycocotools.frPyObjects"
     if _is_mask(pyobj):
         return _compressed([pyobj])[0]
@@ -171,7 +182,7 @@ def frPyObjects(pyobj: Any, h: Any, w: Any) -> Any:
         if not isinstance(pyobj, (list, tuple)) or not len(pyobj):
             raise TypeError(found(function, "pyobj", pyobj)
                             + ", expected boxes, polygons, or dictionaries of size and counts")
-        if all(map(_is_mask, pyobj)):
+        if any(map(_is_mask, pyobj)):
             return _compressed(pyobj)
         if np.ndim(pyobj[0]) == 0:
             return frPyObjects([pyobj], h, w)[0]
@@ -184,11 +195,8 @@ def frPyObjects(pyobj: Any, h: Any, w: Any) -> Any:
 
 def _compressed(masks: Any) -> list[dict[str, Any]]:
     """Masks whose counts are lists."""
-    counts = []
-    for k, mask in enumerate(masks):
-        own = integers("pycocotools.frPyObjects", f"pyobj[{k}]['counts']", mask["counts"])
-        counts.append(_run_lengths.as_counts("pycocotools.frPyObjects", f"pyobj[{k}]['counts']",
-                                             own))
     sizes = [_size("frPyObjects", f"pyobj[{k}]", mask) for k, mask in enumerate(masks)]
+    counts = [_run_lengths.as_counts("pycocotools.frPyObjects", f"pyobj[{k}]['counts']",
+                                     mask["counts"]) for k, mask in enumerate(masks)]
     offsets = np.cumsum([0, *map(len, counts)], dtype=np.int64)
     return _masks(RunLengths(np.array(sizes, np.int64), offsets, np.concatenate(counts)))

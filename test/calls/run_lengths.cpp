@@ -113,10 +113,9 @@ struct run_lengths_calls {
     points = make.copy(xy);
     rectangles = make.copy(sides);
     std::vector<std::uint8_t> packed(static_cast<std::size_t>(bit_offsets.back()));
-    const std::vector<std::uint8_t> bytes = discs(count, size);
     for (index_t row = 0; row < count * size.height; ++row)
       for (index_t x = 0; x < size.width; ++x)
-        if (bytes[static_cast<std::size_t>(row * size.width + x)] != 0)
+        if (pixels.data()[row * size.width + x] != 0)
           packed[static_cast<std::size_t>(row * row_bytes + x / 8)] |=
               static_cast<std::uint8_t>(1 << x % 8);
     bits = make.copy(packed);

@@ -191,8 +191,8 @@ VECDET_C vecdet_status vecdet_encode_masks(const vecdet_masks* masks, const vecd
   });
 }
 
-/// The same for whole pictures, whose first byte is `pixels`: a byte other than 0 is a pixel of the
-/// object.
+/// The same for whole pictures: a byte other than 0 is a pixel of the object. `pixels` points to
+/// column 0 and row 0 of the first picture.
 VECDET_C vecdet_status vecdet_encode_pictures(const vecdet_byte_pictures* pictures,
                                               const uint8_t* pixels, vecdet_workspace* workspace,
                                               vecdet_run_lengths* runs) {
@@ -224,8 +224,8 @@ VECDET_C vecdet_status vecdet_decode_masks(const vecdet_run_lengths* runs,
   });
 }
 
-/// Writes the masks into pictures of their size, whose first byte is `pixels`: 1 for pixels of the
-/// object, else 0. Pixels must not share bytes.
+/// Writes the masks into pictures of their size: 1 for pixels of the object, else 0. `pixels`
+/// points to column 0 and row 0 of the first picture. Pixels must not share bytes.
 VECDET_C vecdet_status vecdet_decode_pictures(const vecdet_run_lengths* runs,
                                               const vecdet_byte_pictures* pictures,
                                               uint8_t* pixels) {
@@ -275,7 +275,8 @@ VECDET_C vecdet_status vecdet_mask_iou(const vecdet_run_lengths* a, const vecdet
 }
 
 /// The union or intersection of all masks, of which there is one or more, as one mask. All pictures
-/// have the same size. `runs` must not be a result of `workspace`, which must not be null.
+/// have the same size. The memory of `merged` belongs to `workspace`, which must not be null, and
+/// is valid until the workspace is used for other run lengths. `runs` must not be in it.
 VECDET_C vecdet_status vecdet_merge_masks(const vecdet_run_lengths* runs,
                                           vecdet_mask_merging merging, vecdet_workspace* workspace,
                                           vecdet_run_lengths* merged) {
@@ -361,7 +362,10 @@ VECDET_C vecdet_status vecdet_run_lengths_from_polygons(
   });
 }
 
-/// The masks of `count` boxes, x1 y1 x2 y2 in pixels: those of the polygons of their corners.
+/// The masks of `count` boxes: those of the polygons of their corners. `boxes` (count x 4) are x1
+/// y1 x2 y2 in pixels, at most 2^27 in magnitude. `sizes` are those of the pictures, one per box,
+/// or one for all (`size_count` 1). The memory of `runs` belongs to `workspace`, which must not be
+/// null, and is valid until the workspace is used for other run lengths.
 VECDET_C vecdet_status vecdet_run_lengths_from_boxes(const double* boxes, int64_t count,
                                                      const vecdet_grid_size* sizes,
                                                      int64_t size_count,

@@ -34,6 +34,12 @@ struct run_box {
     y1 = std::min(y1, first == last ? begin % height : 0);
     y2 = std::max(y2, first == last ? (end - 1) % height + 1 : height);
   }
+  void write(index_t* to) const noexcept {
+    to[0] = x1;
+    to[1] = y1;
+    to[2] = x2;
+    to[3] = y2;
+  }
 };
 
 /// Measures a mask; its bounds are written from `bounds` on.
@@ -48,10 +54,7 @@ inline void measure_mask(const vector_view<const std::uint32_t>& counts, index_t
     bounds[2 * to.runs + 1] = static_cast<std::uint32_t>(end);
     ++to.runs;
   });
-  to.box[0] = box.x1;
-  to.box[1] = box.y1;
-  to.box[2] = box.x2;
-  to.box[3] = box.y2;
+  box.write(to.box);
 }
 
 /// The first of `runs` that ends after `position`.
@@ -114,10 +117,7 @@ inline void mask_boxes(const run_lengths_view& runs, boxes_view<index_t> boxes) 
   for (index_t i = 0; i < runs.size(); ++i) {
     detail::run_box box{runs.sizes[i].height};
     detail::for_each_run(runs[i], [&](index_t begin, index_t end) { box.add(begin, end); });
-    boxes(i, 0) = box.x1;
-    boxes(i, 1) = box.y1;
-    boxes(i, 2) = box.x2;
-    boxes(i, 3) = box.y2;
+    box.write(boxes[i]);
   }
 }
 
@@ -139,19 +139,18 @@ inline void mask_iou(const run_lengths_view& a, const run_lengths_view& b,
   const grid_size size = a.sizes[0];
   detail::check_same_size(function, "a", a, size);
   detail::check_same_size(function, "b", b, size);
+  const index_t all = rows + cols, counts = a.counts.size() + b.counts.size();
   const profile::scope timing([&] {
-    profile::problem p =
-        detail::run_lengths_problem(function, nullptr, rows, size, 0, policy.threads());
+    profile::problem p = detail::run_lengths_problem(
+        function, nullptr, rows, size, counts * index_t{sizeof(std::uint32_t)}, policy.threads());
     p.shape = {profile::rounded_count(rows), profile::rounded_count(cols), size.height, size.width};
-    p.bytes = (a.counts.size() + b.counts.size()) * index_t{sizeof(std::uint32_t)};
     return p;
   });
 
   auto& buffers = detail::workspace_access::buffers(workspace);
-  detail::measured_mask* const measured = detail::grown(buffers.measured, rows + cols);
-  std::uint32_t* const bounds = detail::grown(buffers.bounds, a.counts.size() + b.counts.size());
+  detail::measured_mask* const measured = detail::grown(buffers.measured, all);
+  std::uint32_t* const bounds = detail::grown(buffers.bounds, counts);
   constexpr index_t least_cost = 1 << 15;  // counts: some ten microseconds
-  const index_t all = rows + cols, counts = a.counts.size() + b.counts.size();
   detail::for_each_chunk(policy, detail::chunks_of_cost(all, counts, least_cost),
                          [&](index_t, index_t first, index_t last) {
                            for (index_t i = first; i < last; ++i) {
@@ -189,12 +188,9 @@ inline run_lengths_view merge_masks(const run_lengths_view& runs, mask_merging m
                 static_cast<int>(merging), "a mask_merging");
   detail::check_runs(function, "runs", runs);
   detail::check_same_size(function, "runs", runs, runs.sizes[0]);
-  const vector_view<const grid_size>& sizes = runs.sizes;
-  const vector_view<const index_t>& offsets_of_runs = runs.offsets;
-  const vector_view<const std::uint32_t>& counts_of_runs = runs.counts;
-  detail::check_apart_from_results(function, "runs.sizes", sizes, buffers);
-  detail::check_apart_from_results(function, "runs.offsets", offsets_of_runs, buffers);
-  detail::check_apart_from_results(function, "runs.counts", counts_of_runs, buffers);
+  detail::check_apart_from_results(function, "runs.sizes", runs.sizes, buffers);
+  detail::check_apart_from_results(function, "runs.offsets", runs.offsets, buffers);
+  detail::check_apart_from_results(function, "runs.counts", runs.counts, buffers);
   const profile::scope timing([&] { return detail::run_lengths_problem(function, runs); });
 
   // Begins and ends of runs: the position, and in the lowest bit whether a run begins.
@@ -208,24 +204,22 @@ inline run_lengths_view merge_masks(const run_lengths_view& runs, mask_merging m
   std::sort(changes, changes + count);
   const grid_size size = runs.sizes[0];
   const index_t least = merging == mask_merging::any ? 1 : runs.size();
+  const index_t pixels = detail::pixels_of(size);
   std::uint32_t* const counts = detail::grown(buffers.counts, count + 1);
-  index_t written = 0, depth = 0, from = 0;
-  bool is_inside = false;
+  index_t written = 0, depth = 0;
   for (index_t k = 0; k < count;) {
     const std::uint64_t position = changes[k] / 2;
+    const bool was_inside = depth >= least;
     for (; k < count && changes[k] / 2 == position; ++k) depth += changes[k] % 2 == 1 ? 1 : -1;
-    if ((depth >= least) == is_inside || static_cast<index_t>(position) == detail::pixels_of(size))
-      continue;
-    is_inside = !is_inside;
-    counts[written++] = static_cast<std::uint32_t>(static_cast<index_t>(position) - from);
-    from = static_cast<index_t>(position);
+    if ((depth >= least) != was_inside && static_cast<index_t>(position) < pixels)
+      counts[written++] = static_cast<std::uint32_t>(position);
   }
-  counts[written++] = static_cast<std::uint32_t>(detail::pixels_of(size) - from);
+  detail::make_counts(counts, written, pixels);
   index_t* const offsets = detail::grown(buffers.offsets, 2);
   offsets[0] = 0;
-  offsets[1] = written;
+  offsets[1] = written + 1;
   detail::grown(buffers.sizes, 1)[0] = size;
-  return {{buffers.sizes.data(), 1}, {offsets, 2}, {counts, written}};
+  return {{buffers.sizes.data(), 1}, {offsets, 2}, {counts, written + 1}};
 }
 
 }  // namespace VECDET_ABI

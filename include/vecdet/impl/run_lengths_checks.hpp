@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the functions on run lengths: checks, the profiler's problems, chunks, and a loop over
-// runs.
+// Shared by the functions on run lengths: checks, the profiler's problems, chunks, a loop over
+// runs, and counts of positions.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -40,6 +40,11 @@ inline void check_run_picture(const char* function, const char* list, const char
       throw_invalid_argument(function, name(), side, "sides of 0 to 2^32 - 1");
   if (size.height > 0 && size.width > most_run_pixels / size.height)
     throw_invalid_argument(function, name(), size_text(size), "less than 2^32 pixels");
+}
+
+/// The size of the picture of mask `i`, of one size for each mask or one for all.
+inline const grid_size& picture_of(const vector_view<const grid_size>& sizes, index_t i) {
+  return sizes[sizes.size() == 1 ? 0 : i];
 }
 
 /// Checks one size for each of `count` masks, or one for all.
@@ -89,12 +94,9 @@ inline void check_apart_from_runs(const char* function, const char* output,
                                   const address_range& out, const char* name,
                                   const run_lengths_view& runs) {
   const std::string own = name;
-  const vector_view<const grid_size>& sizes = runs.sizes;
-  const vector_view<const index_t>& offsets = runs.offsets;
-  const vector_view<const std::uint32_t>& counts = runs.counts;
-  check_apart(function, output, out, (own + ".sizes").c_str(), sizes);
-  check_apart(function, output, out, (own + ".offsets").c_str(), offsets);
-  check_apart(function, output, out, (own + ".counts").c_str(), counts);
+  check_apart(function, output, out, (own + ".sizes").c_str(), runs.sizes);
+  check_apart(function, output, out, (own + ".offsets").c_str(), runs.offsets);
+  check_apart(function, output, out, (own + ".counts").c_str(), runs.counts);
 }
 
 /// Checks that an input is not in the workspace's earlier run lengths, which the call overwrites
@@ -131,8 +133,8 @@ inline grid_size largest_of(const vector_view<const grid_size>& sizes) {
   return largest;
 }
 inline profile::problem run_lengths_problem(const char* function, const run_lengths_view& runs,
-                                            int threads = 1) {
-  return run_lengths_problem(function, nullptr, runs.size(), largest_of(runs.sizes),
+                                            const char* variant = nullptr, int threads = 1) {
+  return run_lengths_problem(function, variant, runs.size(), largest_of(runs.sizes),
                              runs.counts.size() * index_t{sizeof(std::uint32_t)}, threads);
 }
 
@@ -151,6 +153,18 @@ void for_each_run(const vector_view<const std::uint32_t>& counts, const Use& use
     end += index_t{counts[k]};
     if (k % 2 == 1 && end > begin) use(begin, end);
   }
+}
+
+/// Makes counts of the positions at which pixels change, which ascend and are less than `pixels`.
+/// There is one count more than there are positions.
+inline void make_counts(std::uint32_t* positions, index_t changes, index_t pixels) {
+  std::uint32_t before = 0;
+  for (index_t k = 0; k < changes; ++k) {
+    const std::uint32_t position = positions[k];
+    positions[k] = position - before;
+    before = position;
+  }
+  positions[changes] = static_cast<std::uint32_t>(pixels) - before;
 }
 
 }  // namespace detail

@@ -91,9 +91,8 @@ inline masks_view decode_masks(const run_lengths_view& runs, mask_pixels pixels,
                   "masks that fit into memory");
   }
   const profile::scope timing([&] {
-    return detail::run_lengths_problem(
-        function, is_packed ? "bits" : "bytes", count, detail::largest_of(runs.sizes),
-        runs.counts.size() * index_t{sizeof(std::uint32_t)}, policy.threads());
+    return detail::run_lengths_problem(function, runs, is_packed ? "bits" : "bytes",
+                                       policy.threads());
   });
   auto& buffers = detail::workspace_access::buffers(workspace);
   buffers.make_rectangles(count);
@@ -140,9 +139,8 @@ inline void decode_masks(const run_lengths_view& runs, const byte_pictures<std::
   detail::check_apart_from_runs(function, "pictures", detail::range_of(pictures), "runs", runs);
   const bool has_rows = pictures.column_stride == 1 && pictures.row_stride != 1;
   const profile::scope timing([&] {
-    return detail::run_lengths_problem(
-        function, has_rows ? "rows" : "columns", runs.size(), pictures.size,
-        runs.counts.size() * index_t{sizeof(std::uint32_t)}, policy.threads());
+    return detail::run_lengths_problem(function, runs, has_rows ? "rows" : "columns",
+                                       policy.threads());
   });
   const index_t bytes = runs.size() * detail::pixels_of(pictures.size);
   detail::for_each_chunk(

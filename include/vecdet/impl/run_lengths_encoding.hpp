@@ -131,7 +131,7 @@ class encode_masks_call {
   /// The masks, to be filled before run().
   encoded_mask* masks() const noexcept { return masks_; }
 
-  /// @param pack pack(i) makes the bits of mask i if it has none
+  /// @param pack pack(i) makes the bits of mask i, unless it has them
   /// @param bytes of all pixels
   template <class Pack>
   run_lengths_view run(const Pack& pack, index_t bytes, threading policy) {
@@ -210,13 +210,7 @@ class encode_masks_call {
         });
       });
     }
-    std::uint32_t before = 0;
-    for (index_t k = 0; k + 1 < size; ++k) {
-      const std::uint32_t position = counts[k];
-      counts[k] = position - before;
-      before = position;
-    }
-    counts[size - 1] = static_cast<std::uint32_t>(pixels_of(mask.picture)) - before;
+    make_counts(counts, size - 1, pixels_of(mask.picture));
   }
 
   run_lengths_buffers& buffers_;
@@ -244,7 +238,7 @@ inline void check_rectangles(const char* function, const masks_view& masks,
   check_offsets(function, "masks.offsets", masks.offsets, masks.pixels.size(),
                 "the number of bytes");
   for (index_t i = 0; i < count; ++i) {
-    const grid_size& size = sizes[sizes.size() == 1 ? 0 : i];
+    const grid_size& size = picture_of(sizes, i);
     const index_t* const box = masks.boxes[i];
     const auto is_side = [](index_t from, index_t to, index_t most) {
       return from >= 0 && from <= to && to <= most;
@@ -270,12 +264,9 @@ inline run_lengths_view encode_masks(const masks_view& masks, vector_view<const 
   constexpr const char* function = "encode_masks";
   detail::check_rectangles(function, masks, sizes);
   auto& buffers = detail::workspace_access::buffers(workspace);
-  const boxes_view<const index_t>& rectangles = masks.boxes;
-  const vector_view<const index_t>& begins = masks.offsets;
-  const vector_view<const std::uint8_t>& pixels = masks.pixels;
-  detail::check_apart_from_results(function, "masks.boxes", rectangles, buffers);
-  detail::check_apart_from_results(function, "masks.offsets", begins, buffers);
-  detail::check_apart_from_results(function, "masks.pixels", pixels, buffers);
+  detail::check_apart_from_results(function, "masks.boxes", masks.boxes, buffers);
+  detail::check_apart_from_results(function, "masks.offsets", masks.offsets, buffers);
+  detail::check_apart_from_results(function, "masks.pixels", masks.pixels, buffers);
   detail::check_apart_from_results(function, "sizes", sizes, buffers);
   const bool is_packed = masks.kind == mask_pixels::bits;
   const index_t count = masks.size();
@@ -289,28 +280,30 @@ inline run_lengths_view encode_masks(const masks_view& masks, vector_view<const 
   for (index_t i = 0; i < count; ++i) {
     const index_t* const box = masks.boxes[i];
     const index_t line_bytes = (box[2] - box[0] + 7) / 8;
+    const std::uint8_t* const bits = masks.pixels.data() + masks.offsets[i];
     call.masks()[i] = {
-        sizes[sizes.size() == 1 ? 0 : i], box[0], box[1], box[2], box[3], nullptr, line_bytes};
-    if (is_packed) call.masks()[i].bits = masks.pixels.data() + masks.offsets[i];
+        detail::picture_of(sizes, i), box[0], box[1], box[2], box[3], bits, line_bytes};
     bytes += line_bytes * (box[3] - box[1]);
   }
-  std::uint8_t* packed = is_packed ? nullptr : detail::packed_bits(buffers, bytes);
-  if (!is_packed)
-    for (index_t i = 0; i < count; ++i) {
-      const detail::encoded_mask& mask = call.masks()[i];
-      call.masks()[i].bits = packed;
-      packed += mask.line_bytes * (mask.y2 - mask.y1);
-    }
+  if (is_packed) return call.run([](index_t) {}, bytes, policy);
+
+  std::uint8_t* const packed = detail::packed_bits(buffers, bytes);
+  index_t used = 0;
+  for (index_t i = 0; i < count; ++i) {
+    detail::encoded_mask& mask = call.masks()[i];
+    mask.bits = packed + used;
+    used += mask.line_bytes * (mask.y2 - mask.y1);
+  }
   const auto pack = [&](index_t i) {
-    if (is_packed) return;
     const detail::encoded_mask& mask = call.masks()[i];
     const index_t width = mask.x2 - mask.x1;
     if (width == 0) return;
+    std::uint8_t* const lines = packed + (mask.bits - packed);
     for (index_t y = 0; y < mask.y2 - mask.y1; ++y)
       detail::pack_line(masks.pixels.data() + masks.offsets[i] + y * width, 1, width,
-                        const_cast<std::uint8_t*>(mask.bits) + y * mask.line_bytes);
+                        lines + y * mask.line_bytes);
   };
-  return call.run(pack, is_packed ? bytes : 8 * bytes, policy);
+  return call.run(pack, 8 * bytes, policy);
 }
 
 inline run_lengths_view encode_masks(const byte_pictures<const std::uint8_t>& pictures,

@@ -88,22 +88,19 @@ class polygon_edge {
   index_t steps_ = 0, first_ = 0, end_ = 0;
 };
 
-/// The counts of a mask whose pixels change at these positions, which are sorted. They are written
-/// over the positions. Returns their number, at most one more than there are positions.
+/// Makes counts of the positions at which the pixels of a mask change, in any order. Two changes at
+/// a position are none. Returns the number of counts, at most one more than there are positions.
 inline index_t counts_of_changes(std::uint32_t* positions, index_t changes, index_t pixels) {
   std::sort(positions, positions + changes);
   index_t written = 0;
-  std::uint32_t before = 0;
   for (index_t k = 0; k < changes;) {
     const std::uint32_t position = positions[k];
     index_t equal = 0;
     for (; k < changes && positions[k] == position; ++k) ++equal;
-    if (equal % 2 == 0 || index_t{position} == pixels) continue;
-    positions[written++] = position - before;
-    before = position;
+    if (equal % 2 == 1 && index_t{position} < pixels) positions[written++] = position;
   }
-  positions[written++] = static_cast<std::uint32_t>(pixels) - before;
-  return written;
+  make_counts(positions, written, pixels);
+  return written + 1;
 }
 
 constexpr double most_polygon_coordinate = 0x1p27;
@@ -117,7 +114,6 @@ run_lengths_view encode_edges(const char* function, index_t count,
     return run_lengths_problem(function, nullptr, count, largest_of(sizes),
                                numbers * index_t{sizeof(double)}, 1);
   });
-  const auto size_of = [&](index_t i) { return sizes[sizes.size() == 1 ? 0 : i]; };
   index_t* const offsets = grown(buffers.offsets, count + 1);
   grid_size* const pictures = grown(buffers.sizes, count);
   offsets[0] = 0;
@@ -125,12 +121,12 @@ run_lengths_view encode_edges(const char* function, index_t count,
   for (index_t i = 0; i < count; ++i) {
     most += 1;
     each_edge(i, [&](const fine_point& a, const fine_point& b) {
-      most += polygon_edge(a, b, size_of(i)).columns();
+      most += polygon_edge(a, b, picture_of(sizes, i)).columns();
     });
   }
   std::uint32_t* const counts = grown(buffers.counts, most);
   for (index_t i = 0; i < count; ++i) {
-    const grid_size size = pictures[i] = size_of(i);
+    const grid_size size = pictures[i] = picture_of(sizes, i);
     std::uint32_t* const own = counts + offsets[i];
     std::uint32_t* end = own;
     each_edge(i, [&](const fine_point& a, const fine_point& b) {

@@ -15,7 +15,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// A difference of two counts has at most 34 bits with its sign.
+/// A difference of two counts has at most 33 bits with its sign.
 constexpr index_t most_run_characters = 7;
 
 /// Writes a number, and returns the end of its characters.
@@ -102,10 +102,8 @@ inline run_lengths_view run_lengths_from_strings(const run_length_strings& strin
   detail::check_size(function, "sizes.size()", sizes.size(), count, "the number of strings");
   detail::check_run_pictures(function, sizes, count);
   auto& buffers = detail::workspace_access::buffers(workspace);
-  const vector_view<const index_t>& begins = strings.offsets;
-  const vector_view<const char>& text = strings.text;
-  detail::check_apart_from_results(function, "strings.offsets", begins, buffers);
-  detail::check_apart_from_results(function, "strings.text", text, buffers);
+  detail::check_apart_from_results(function, "strings.offsets", strings.offsets, buffers);
+  detail::check_apart_from_results(function, "strings.text", strings.text, buffers);
   detail::check_apart_from_results(function, "sizes", sizes, buffers);
   index_t all = 0;
   for (index_t i = 0; i < count; ++i) {
