@@ -22,14 +22,17 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
+/// As in COCO's mask API: z + 0.5, rounded towards 0, so that -1.6 becomes -1.
+inline index_t coco_rounded(double z) {
+  return static_cast<index_t>(z + 0.5);  // NOLINT(bugprone-incorrect-roundings)
+}
+
 /// A point in fifths of pixels.
 struct fine_point {
   index_t x, y;
 
-  fine_point(double from_x, double from_y) : x(fifths(from_x)), y(fifths(from_y)) {}
-
- private:
-  static index_t fifths(double z) { return static_cast<index_t>(rounded(5 * z) + 0.5); }
+  fine_point(double from_x, double from_y)
+      : x(coco_rounded(rounded(5 * from_x))), y(coco_rounded(rounded(5 * from_y))) {}
 };
 
 /// An edge, in steps of its longer side.
@@ -67,7 +70,7 @@ class polygon_edge {
   /// The other coordinate at a step.
   index_t at(index_t step) const {
     const auto begin = static_cast<double>(is_flat_ ? from_.y : from_.x);
-    return static_cast<index_t>(rounded(begin + rounded(slope_ * static_cast<double>(step))) + 0.5);
+    return coco_rounded(rounded(begin + rounded(slope_ * static_cast<double>(step))));
   }
   index_t upper_of_flat(index_t step) const { return std::min(at(step), at(step + 1)); }
   /// The last step before the edge passes the middle of column x.
