@@ -30,7 +30,7 @@ struct yolo_output {
   std::vector<std::int32_t> plain_groups;
   std::vector<double> thresholds;
   yolo_postprocess_params params = yolo_postprocess_params::v8();
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   plain_yolo_memory plain_memory;
 
   /// With options per class, if `by_class`: half of the classes are wanted, two form a group.

@@ -90,12 +90,12 @@ void postprocess() {
   for (std::size_t i = 4; i < scaled.size(); i += 6) scaled[i] /= 64;
   const std::vector<letterbox_transform> transforms{
       {0.3, 0.7, 1.1, 2.3, image_size::height_width(90, 110)}};
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   yolo_outputs<float> outputs;
   outputs.numbers = matrix_view<const float>(scaled.data(), 300, 6);
   yolo_postprocess_params yolo = yolo_postprocess_params::v10();
   yolo.extras = 0;  // the scores need not be probabilities
-  const yolo_detections_view found = postprocess_yolo(outputs, transforms, yolo, workspace);
+  const detections_view found = postprocess_yolo(outputs, transforms, yolo, workspace);
   out.add_bytes(found.scores.size());
   out.add(found.scores);
   out.add(vector_view<const float>(found.boxes.data(), 4 * found.boxes.size()));
@@ -107,7 +107,7 @@ void postprocess() {
   detr_postprocess_params params = detr_postprocess_params::detr();
   params.score_threshold = 0.1;
   const std::vector<image_size> sizes{image_size::height_width(33, 77)};
-  const yolo_detections_view best = postprocess_detr(detr, sizes, params, workspace);
+  const detections_view best = postprocess_detr(detr, sizes, params, workspace);
   out.add(best.scores);
   out.add(best.labels);
 }
@@ -216,7 +216,7 @@ void parameters() {
   refused([&] {
     yolo_postprocess_params params = yolo_postprocess_params::v10();
     params.score_threshold = nan;
-    yolo_postprocess_workspace workspace;
+    postprocess_workspace workspace;
     postprocess_yolo(yolo_outputs<float>(), {}, params, workspace);
   });
   refused([&] {
@@ -224,7 +224,7 @@ void parameters() {
         {1, nan, 0, 0, image_size::height_width(9, 9)}};
     yolo_outputs<float> outputs;
     outputs.numbers = matrix_view<const float>(boxes.data(), 6, 6);
-    yolo_postprocess_workspace workspace;
+    postprocess_workspace workspace;
     postprocess_yolo(outputs, transforms, yolo_postprocess_params::v10(), workspace);
   });
   refused([&] {

@@ -49,7 +49,7 @@ int main() {
   match(corners);
 
   const std::vector<float> masks(37 * 40, 0.25f), classes(36 * 40, 0.25f);
-  yolo_postprocess_workspace yolo_workspace;
+  postprocess_workspace yolo_workspace;
   const auto detect = [&](const std::vector<float>& numbers, index_t extras, index_t count = 0,
                           yolo_postprocess_params params = yolo_postprocess_params::v8()) {
     params.extras = extras;

@@ -73,7 +73,7 @@ std::vector<expected_detection> expected_of(const detr_problem& p, index_t image
   return all;
 }
 
-void check_equal(const detr_problem& p, const yolo_detections_view& found,
+void check_equal(const detr_problem& p, const detections_view& found,
                  const detr_postprocess_params& params) {
   REQUIRE(found.offsets.size() == p.images + 1);
   for (index_t image = 0; image < p.images; ++image) {
@@ -109,7 +109,7 @@ TEST_CASE("postprocess_detr: softmax and sigmoid, any shape") {
         for (const double threshold : {0.0, 0.3, 0.9}) {
           params.score_threshold = threshold;
           const detr_problem p(3, queries, classes, ++seed);
-          yolo_postprocess_workspace workspace;
+          postprocess_workspace workspace;
           for_each_isa([&](isa) {
             for (const threading policy : {threading::sequential, threading::parallel})
               check_equal(p,
@@ -132,7 +132,7 @@ TEST_CASE("postprocess_detr: wanted classes and thresholds per class") {
         lists.give_limits(params);
         params.max_detections = generator.chance(0.3) ? 20 : 300;
         const detr_problem p(2, 120, classes, 900 + static_cast<std::uint64_t>(k));
-        yolo_postprocess_workspace workspace;
+        postprocess_workspace workspace;
         for_each_isa([&](isa) {
           for (const threading policy : {threading::sequential, threading::parallel})
             check_equal(p,
@@ -151,7 +151,7 @@ TEST_CASE("postprocess_detr: NaN and infinite logits") {
   const std::vector<float> logits{nan, 5, 0, 5, infinity, 0, 5, -infinity, 0}, boxes(12, 0.5f);
   const std::vector<image_size> sizes{image_size::height_width(10, 10)};
   const detr_outputs<float> outputs{{logits.data(), 3, 3}, boxes};
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   // -infinity is a probability of 0 and does not affect others.
   const auto softmax = postprocess_detr(outputs, vector_view<const image_size>(sizes),
                                         detr_postprocess_params::detr(), workspace);
@@ -181,7 +181,7 @@ TEST_CASE("postprocess_detr: bad arguments throw errors that name them") {
   detr_outputs<float> outputs = p.outputs();
   std::vector<image_size> sizes = p.sizes;
   detr_postprocess_params params;
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   const auto fails = [&](const char* message) {
     CHECK_THROWS_WITH_AS(
         postprocess_detr(outputs, vector_view<const image_size>(sizes), params, workspace),

@@ -72,7 +72,7 @@ TEST_CASE("letterbox: sizes") {
 TEST_CASE("letterbox: options") {
   letterbox_params params = letterbox_params::yolox();
   check_letterbox(48, 64, {40, 50}, params);
-  params.upscales = false;
+  params.upscale = false;
   check_letterbox(20, 30, {40, 50}, params);
   check_letterbox(60, 30, {40, 50}, params);
   params = letterbox_params::yolo();
@@ -81,7 +81,7 @@ TEST_CASE("letterbox: options") {
   std::copy(mean, mean + 3, params.mean);
   std::copy(deviation, deviation + 3, params.deviation);
   check_letterbox(48, 64, {40, 50}, params);
-  params.swaps_channels = false;
+  params.swap_channels = false;
   check_letterbox(48, 64, {64, 50}, params);
 }
 

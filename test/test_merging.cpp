@@ -177,7 +177,7 @@ TEST_CASE("merge_boxes: the merged box, with and without the second comparison")
   CHECK(groups_of(all) == std::vector<std::vector<index_t>>{{0, 1, 2}});
   CHECK(all.boxes(0, 2) == 12.5f);
   CHECK(all.scores[0] == 0.9f);
-  params.rechecks = true;
+  params.recheck = true;
   const std::vector<float> left{0, 0, 10, 10, 2.5, 0, 12.5, 10, -3, 0, 7, 10};
   const auto some = merge_boxes(boxes_view<const float>(left), vector_view<const float>(scores), {},
                                 params, workspace);

@@ -183,7 +183,7 @@ index_t check_yolo(const yolo_postprocess_params& params, const yolo_shape& shap
                                generator.below(70));
   };
   const auto transforms = transforms_of(shape.images);
-  yolo_postprocess_workspace workspace, other_workspace;
+  postprocess_workspace workspace, other_workspace;
   auto joint = tensor(numbers, fraction, zero);
   joint.fill_at_random(generator, share);
   const index_t count = check_same(
@@ -333,7 +333,7 @@ TEST_CASE("quantised postprocess_yolo: options") {
     found += check_both(params, {2, 3000, 20}, 0, 0.9, seed += 2);
     params.multi_label = false;
     params.max_candidates = 70;
-    params.results = box_format::cxcywh;
+    params.result_format = box_format::cxcywh;
     found += check_both(params, {2, 12000, 5}, 0, 0.9, seed += 2);
     for (const double threshold : {0.0, 1.0, 0.001, static_cast<double>(100 * fraction)}) {
       params.score_threshold = threshold;
@@ -375,7 +375,7 @@ TEST_CASE("quantised postprocess_yolo: numbers that are no probabilities give th
         params.multi_label = is_multi;
         quantised_tensor<std::uint8_t> tensor(7, boxes, 0.01f, 50, 0, 0);
         tensor.fill([&](index_t i, index_t j) { return i == 6 && j == boxes - 1 ? outside : 60; });
-        yolo_postprocess_workspace workspace;
+        postprocess_workspace workspace;
         const auto call = [&] {
           return postprocess_yolo(quantised_yolo_outputs<std::uint8_t>{tensor.quantised()}, {},
                                   params, workspace);
@@ -396,7 +396,7 @@ TEST_CASE("quantised postprocess_yolo: wanted classes, thresholds and groups of 
       for (const index_t classes : {1, 9, 40}) {
         const class_lists lists(0, classes, generator);
         lists.give(params);
-        params.suppresses = true;
+        params.suppress = true;
         params.multi_label = generator.chance(0.4);
         params.max_candidates = generator.chance(0.3) ? 40 : 30000;
         params.extras = generator.chance(0.5) ? 0 : yolo_postprocess_params::unknown_extras;
@@ -421,7 +421,7 @@ TEST_CASE("quantised postprocess_yolo: products of tiny numbers may be equal") {
     tensor.fill_at_random(generator, 0.5);
     for (const bool is_multi : {false, true}) {
       params.multi_label = is_multi;
-      yolo_postprocess_workspace workspace, other_workspace;
+      postprocess_workspace workspace, other_workspace;
       check_same(
           [&](threading policy) {
             return postprocess_yolo(quantised_yolo_outputs<std::uint8_t>{tensor.quantised()}, {},
@@ -519,7 +519,7 @@ TEST_CASE("quantised postprocess_detr: softmax and sigmoid, with and without opt
         for (int k = 0; k < 4; ++k) packed.push_back(boxes.dequantised()(i, k));
       const std::vector<image_size> sizes(static_cast<std::size_t>(images),
                                           image_size::height_width(480, 600));
-      yolo_postprocess_workspace workspace, other_workspace;
+      postprocess_workspace workspace, other_workspace;
       const vector_view<const image_size> all_sizes(sizes);
       const auto expected = [&] {
         return postprocess_detr(detr_outputs<float>{logits.dequantised(), packed}, all_sizes,
@@ -551,7 +551,7 @@ TEST_CASE(
   for (const auto& box : stored)
     for (const bool is_multi : {false, true}) {
       params.multi_label = is_multi;
-      yolo_postprocess_workspace workspace;
+      postprocess_workspace workspace;
       const quantised_matrix<std::uint8_t> numbers({box.data(), 1, 7}, 0.01, 0);
       for_each_isa([&](isa) {
         CHECK_THROWS_WITH_AS(
@@ -568,7 +568,7 @@ TEST_CASE("quantised postprocess_detr: softmax at and beside a score of every di
   std::vector<float> packed(boxes.floats.begin(), boxes.floats.end());
   const std::vector<image_size> sizes(1, image_size::height_width(480, 600));
   const vector_view<const image_size> all_sizes(sizes);
-  yolo_postprocess_workspace workspace, other_workspace;
+  postprocess_workspace workspace, other_workspace;
   auto params = detr_postprocess_params::detr();
   index_t found = 0;
   for (int difference = -255; difference <= 255; ++difference) {
@@ -610,7 +610,7 @@ TEST_CASE("quantised postprocess_detr: thresholds of classes where threads share
   params.max_detections = 100000;
   const std::vector<image_size> sizes(1, image_size::height_width(480, 600));
   const vector_view<const image_size> all_sizes(sizes);
-  yolo_postprocess_workspace workspace, other_workspace;
+  postprocess_workspace workspace, other_workspace;
   CHECK(check_same(
             [&](threading policy) {
               return postprocess_detr(quantised_detr_outputs{logits.quantised(), boxes.quantised()},
@@ -675,7 +675,7 @@ TEST_CASE("quantised postprocess_yolo: scores and classes as floats beside quant
       joint[static_cast<std::size_t>(6 * i + k)] =
           k < 4 ? boxes.dequantised()(i, k) : scores[static_cast<std::size_t>(2 * i + k - 4)];
   }
-  yolo_postprocess_workspace workspace, other_workspace;
+  postprocess_workspace workspace, other_workspace;
   const auto transforms = transforms_of(2);
   CHECK(check_same(
             [&](threading policy) {
@@ -697,7 +697,7 @@ TEST_CASE("quantised postprocess_yolo: rotated boxes") {
   std::uint64_t seed = 5000;
   index_t found = 0;
   for (const auto results : {rotated_format::cxcywhr, rotated_format::xyxyxyxy}) {
-    params.rotated_results = results;
+    params.rotated_result_format = results;
     for (const index_t boxes : {1, 64, 300})
       for (const bool is_multi : {false, true}) {
         params.multi_label = is_multi;
@@ -712,7 +712,7 @@ TEST_CASE("quantised outputs: errors of shapes and parameters") {
   const auto matrix = [&](index_t rows, index_t cols) {
     return quantised_matrix<std::uint8_t>({bytes.data(), rows, cols}, 0.01, 0);
   };
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   const auto separate = [&](const quantised_matrix<std::uint8_t>& boxes,
                             const quantised_matrix<std::uint8_t>& scores, index_t images,
                             yolo_postprocess_params params) {

@@ -45,8 +45,8 @@ struct raw_output {
         const double x = generator.uniform(0, 600), y = generator.uniform(0, 600);
         const double w = generator.uniform(20, 120), h = generator.uniform(20, 120);
         const bool is_object = generator.chance(share);
-        for (const double number : {x, y, params.boxes == box_format::xyxy ? x + w : w,
-                                    params.boxes == box_format::xyxy ? y + h : h})
+        for (const double number : {x, y, params.model_format == box_format::xyxy ? x + w : w,
+                                    params.model_format == box_format::xyxy ? y + h : h})
           row.push_back(static_cast<float>(number));
         // Sixteenths, so that many scores are equal.
         const auto score = [&] {
@@ -98,10 +98,10 @@ struct raw_output {
 
 bool same_bits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
-void check_equal(const raw_output& raw, const yolo_detections_view& found,
+void check_equal(const raw_output& raw, const detections_view& found,
                  const yolo_postprocess_params& params, bool is_moved) {
   REQUIRE(found.offsets.size() == raw.images + 1);
-  const bool has_corners = params.rotated_results == rotated_format::xyxyxyxy;
+  const bool has_corners = params.rotated_result_format == rotated_format::xyxyxyxy;
   const index_t extras = params.rotated ? has_corners ? 8 : 5 : params.extras;
   REQUIRE(found.extras.cols() == extras);
   for (index_t i = 0; i < raw.images; ++i) {
@@ -124,7 +124,7 @@ void check_equal(const raw_output& raw, const yolo_detections_view& found,
               matrix_view<float>(out.data(), 1, static_cast<index_t>(out.size())));
         };
         convert(rotated_format::xyxy, box);
-        convert_boxes(boxes_view<const float>(box), box_format::xyxy, params.results, box);
+        convert_boxes(boxes_view<const float>(box), box_format::xyxy, params.result_format, box);
         if (has_corners) {
           extra.resize(8);
           convert(rotated_format::xyxyxyxy, extra);
@@ -144,7 +144,7 @@ void check_model(const yolo_postprocess_params& params, index_t images, index_t 
   CAPTURE(boxes);
   CAPTURE(classes);
   const raw_output raw(images, boxes, classes, params, share, seed);
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   for_each_isa([&](isa) {
     for (const index_t gap : {0, 3}) {
       const auto tensor = raw.tensor<float>(params.layout, gap);
@@ -195,11 +195,11 @@ TEST_CASE("postprocess_yolo: options") {
       check_model(params, 2, 3000, 20, 0.5, ++seed);
     }
     params.class_agnostic = true;
-    params.results = box_format::xywh;
+    params.result_format = box_format::xywh;
     params.iou_threshold = 0.3;
     check_model(params, 2, 300, 5, 0.4, ++seed);
     params.multi_label = false;
-    params.results = box_format::cxcywh;
+    params.result_format = box_format::cxcywh;
     params.max_candidates = 70;
     params.max_detections = 20;
     check_model(params, 2, 12000, 5, 0.9, ++seed);
@@ -212,7 +212,7 @@ TEST_CASE("postprocess_yolo: options") {
     params.extras = 8;
     params.keypoint_size = 2;
     check_model(params, 1, 200, 3, 0.4, ++seed);
-    params.boxes = box_format::xywh;
+    params.model_format = box_format::xywh;
     check_model(params, 1, 200, 3, 0.4, ++seed);
     params.max_candidates = 0;
     check_model(params, 2, 200, 3, 0.4, ++seed);
@@ -225,13 +225,13 @@ TEST_CASE("postprocess_yolo: rotated boxes equal the reference") {
     for (const index_t boxes : {0, 1, 17, 130, 400}) check_model(params, 2, boxes, 15, 0.4, ++seed);
     check_model(params, 1, 9000, 3, 0.05, ++seed);
     params.extras = 0;
-    params.rotated_results = rotated_format::xyxyxyxy;
-    params.results = box_format::xywh;
-    params.suppresses = true;
+    params.rotated_result_format = rotated_format::xyxyxyxy;
+    params.result_format = box_format::xywh;
+    params.suppress = true;
     params.iou_threshold = 0.3;
     params.max_detections = 20;
     check_model(params, 2, 300, 3, 0.4, ++seed);
-    params.rotated_results = rotated_format::cxcywhr;
+    params.rotated_result_format = rotated_format::cxcywhr;
     params.class_agnostic = true;
     params.multi_label = params.scores == yolo_scores::classes;
     check_model(params, 2, 300, 15, 0.6, ++seed);
@@ -250,7 +250,7 @@ TEST_CASE("postprocess_yolo: rotated boxes by hand; wrong presets") {
   const yolo_outputs<float> outputs{matrix_view<const float>(tensor.data(), 7, 3), 1};
   const std::vector<letterbox_transform> transforms{
       {0.5, 0.5, 10, 20, image_size::height_width(900, 900)}};
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   auto params = yolo_postprocess_params::v8_obb();
   params.class_count = 2;
   for_each_isa([&](isa) {
@@ -302,11 +302,11 @@ TEST_CASE("postprocess_yolo: rotated boxes by hand; wrong presets") {
   params.normalised = true;
   fails(params, "params.normalised is true, expected false if params.rotated is set");
   params = yolo_postprocess_params::v8_obb();
-  params.boxes = box_format::xyxy;
-  fails(params, "params.boxes is 0, expected cxcywh if params.rotated is set");
+  params.model_format = box_format::xyxy;
+  fails(params, "params.model_format is 0, expected cxcywh if params.rotated is set");
   params = yolo_postprocess_params::v8_obb();
-  params.rotated_results = rotated_format::xyxy;
-  fails(params, "params.rotated_results is 3, expected cxcywhr or xyxyxyxy");
+  params.rotated_result_format = rotated_format::xyxy;
+  fails(params, "params.rotated_result_format is 3, expected cxcywhr or xyxyxyxy");
   params = yolo_postprocess_params::v8_obb();
   const std::vector<letterbox_transform> uneven{{1, 2, 0, 0, square}};
   CHECK_THROWS_WITH_AS(postprocess_yolo(outputs, uneven, params, workspace),
@@ -321,7 +321,7 @@ TEST_CASE("postprocess_yolo: wanted classes, thresholds and groups of classes") 
       for (const index_t classes : {1, 9, 40}) {
         const class_lists lists(0, classes, generator);
         lists.give(params);
-        params.suppresses = true;
+        params.suppress = true;
         params.iou_threshold = 0.4;
         params.multi_label = params.scores != yolo_scores::score_and_class && generator.chance(0.4);
         params.max_candidates = generator.chance(0.3) ? 40 : 30000;
@@ -350,7 +350,7 @@ TEST_CASE("postprocess_yolo: options per class by hand") {
   };
   const std::vector<index_t> groups{4, 4, -1}, wanted{2, 1, 2};
   const std::vector<double> thresholds{.95, .5, .75};
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   const auto labels = [&](const yolo_postprocess_params& params) {
     const auto found =
         postprocess_yolo(yolo_outputs<float>{{output.data(), 7, 4}, 1}, {}, params, workspace);
@@ -372,7 +372,7 @@ TEST_CASE("postprocess_yolo: a number that is no probability in a class that is 
   const std::vector<index_t> wanted{0};
   auto params = yolo_postprocess_params::v8();
   params.classes = wanted;
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   const auto call = [&] {
     return postprocess_yolo(yolo_outputs<float>{{output.data(), 6, 1}, 1}, {}, params, workspace);
   };
@@ -391,7 +391,7 @@ TEST_CASE("postprocess_yolo: lists and an output without elements, but with many
   auto params = yolo_postprocess_params::v10();
   params.scores = yolo_scores::classes;
   params.classes = wanted;
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   const matrix_view<const float> nothing(nullptr, 0, index_t{1} << 42);
   CHECK(postprocess_yolo(yolo_outputs<float>{nothing, 0}, {}, params, workspace).labels.empty());
 }
@@ -400,13 +400,13 @@ TEST_CASE("postprocess_yolo: a class that is in no list of a model without a num
   const std::vector<float> output{0, 0, 9, 9, .9f, 1, 20, 20, 29, 29, .8f, 2, 0, 0, 5, 5, .1f, 7};
   const std::vector<double> thresholds{.5, .6};
   const std::vector<index_t> groups{1, 1}, wanted{1};
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   const auto call = [&](const yolo_postprocess_params& params) {
     return postprocess_yolo(yolo_outputs<float>{{output.data(), 3, 6}, 1}, {}, params, workspace);
   };
   for (const bool by_group : {false, true}) {
     auto params = yolo_postprocess_params::v10();
-    params.suppresses = by_group;
+    params.suppress = by_group;
     if (by_group)
       params.class_groups = groups;
     else
@@ -437,7 +437,7 @@ TEST_CASE("postprocess_yolo: bfloat16 equals the same numbers in float") {
     for (const bool is_multi : {false, true}) {
       params.multi_label = is_multi && params.scores != yolo_scores::score_and_class;
       const auto tensor = raw.tensor<bfloat16>(params.layout);
-      yolo_postprocess_workspace workspace;
+      postprocess_workspace workspace;
       for_each_isa([&](isa) {
         check_equal(
             raw,
@@ -465,7 +465,7 @@ TEST_CASE("postprocess_yolo: a YOLOv8 output by hand") {
   CHECK(transforms[0].scale_x == 0.5);
   CHECK(transforms[0].pad_x == 0);
   CHECK(transforms[0].pad_y == 80);
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   const auto found =
       postprocess_yolo(yolo_outputs<float>{{output.data(), 6, 4}, 1}, transforms,
                        yolo_postprocess_params::v8(), workspace, threading::sequential);
@@ -497,7 +497,7 @@ TEST_CASE("postprocess_yolo: NaN scores never pass, infinite ones and NaN boxes 
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   for (auto params : all_models()) {
-    params.results = box_format::xyxy;
+    params.result_format = box_format::xyxy;
     raw_output raw(1, 150, 21, params, 0.3, 12);
     random_generator generator(13);
     for (auto& row : raw.rows[0])
@@ -505,7 +505,7 @@ TEST_CASE("postprocess_yolo: NaN scores never pass, infinite ones and NaN boxes 
         if (generator.chance(0.05))
           row[k] = generator.chance(0.5) ? nan : generator.chance(0.5) ? infinity : -infinity;
     const auto tensor = raw.tensor<float>(params.layout);
-    yolo_postprocess_workspace workspace;
+    postprocess_workspace workspace;
     for_each_isa([&](isa) {
       const auto found =
           postprocess_yolo(raw.outputs(tensor, params.layout), {}, params, workspace);
@@ -527,7 +527,7 @@ TEST_CASE("postprocess_yolo: scores outside [0, 1] throw if the number of extras
     const bool has_objectness = params.scores == yolo_scores::objectness;
     const raw_output raw(2, 215, 21, params, 0.4, 31);
     params.extras = yolo_postprocess_params::unknown_extras;
-    yolo_postprocess_workspace workspace;
+    postprocess_workspace workspace;
     // Boxes of full blocks, of a block's rest, and the last; in rows, only found boxes count.
     for (const std::size_t box : {3u, 64u, 128u, 200u, 214u}) {
       for (const float bad : {-0.1f, -infinity, 1.1f, infinity, 0.0f}) {
@@ -570,7 +570,7 @@ TEST_CASE(
     params.extras = 0;
     const raw_output raw(2, 215, 21, params, 0.4, 33);
     params.multi_label = is_multi;
-    yolo_postprocess_workspace workspace;
+    postprocess_workspace workspace;
     // The product of a great objectness and the scores is a probability, or below the threshold.
     for (const float score : {0.3f, 0.01f}) {
       for (const float bad : {3.0f, 1.1f, infinity, -0.1f, -infinity}) {
@@ -603,7 +603,7 @@ TEST_CASE(
   last[8] = 0.5f;
   auto params = yolo_postprocess_params::v5();
   params.max_candidates = 1;
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   const yolo_outputs<float> outputs{matrix_view<const float>(rows.data(), boxes, numbers), 1};
   for_each_isa([&](isa) {
     for (const threading policy : {threading::sequential, threading::parallel})
@@ -625,7 +625,7 @@ TEST_CASE("postprocess_yolo: -0, NaN and numbers within the margin are not outsi
       }
     const auto tensor = raw.tensor<float>(params.layout);
     params.extras = yolo_postprocess_params::unknown_extras;
-    yolo_postprocess_workspace workspace;
+    postprocess_workspace workspace;
     for_each_isa([&](isa) {
       CHECK(postprocess_yolo(raw.outputs(tensor, params.layout), {}, params, workspace)
                 .scores.size() > 0);
@@ -647,7 +647,7 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
       2, letterbox_transform{1, 1, 0, 0, image_size::height_width(480, 640)});
   const auto good = transforms;
   yolo_postprocess_params params;
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   const auto fails = [&](const char* message) {
     CHECK_THROWS_WITH_AS(postprocess_yolo(outputs, transforms, params, workspace),
                          doctest::Contains(message), std::invalid_argument);
@@ -705,8 +705,8 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   params.class_agnostic = true;
   fails("params.class_groups.size() is 80, expected 0 if params.class_agnostic is true");
   params.class_groups = groups;
-  params.suppresses = false;
-  fails("params.class_groups.size() is 80, expected 0 if params.suppresses is false");
+  params.suppress = false;
+  fails("params.class_groups.size() is 80, expected 0 if params.suppress is false");
   params.scores = yolo_scores::objectness;
   fails("params.layout is channels, expected rows");
   params = yolo_postprocess_params::v10();
@@ -734,7 +734,7 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
 }
 
 TEST_CASE("postprocess_yolo: no images") {
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   const auto found =
       postprocess_yolo(yolo_outputs<float>{{}, 0}, {}, yolo_postprocess_params::v8(), workspace);
   CHECK(found.scores.empty());

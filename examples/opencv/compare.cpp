@@ -163,7 +163,7 @@ struct opencv_steps {
 struct vecdet_steps {
   cv::Mat input{std::vector<int>{1, 3, side, side}, CV_32F};
   vecdet::letterbox_workspace letterbox_workspace;
-  vecdet::yolo_postprocess_workspace postprocess_workspace;
+  vecdet::postprocess_workspace postprocess_workspace;
   vecdet::vector_view<const vecdet::letterbox_transform> transforms;
 
   void letterbox(const cv::Mat& picture) {

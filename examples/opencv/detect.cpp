@@ -39,7 +39,7 @@ void detect(const char* model, const char* picture, const char* drawn) {
   net.setInput(input);
   const cv::Mat output = net.forward();  // 1 x (4 + classes) x boxes
 
-  vecdet::yolo_postprocess_workspace postprocess_workspace;
+  vecdet::postprocess_workspace postprocess_workspace;
   const auto found = vecdet::postprocess_yolo(
       vecdet::yolo_outputs<float>{vecdet::opencv::matrix(output)}, transforms,
       vecdet::yolo_postprocess_params::v8(), postprocess_workspace);

@@ -18,10 +18,10 @@
 #pragma once
 
 #include <vecdet/box_format.hpp>
+#include <vecdet/detections_view.hpp>
 #include <vecdet/detr_outputs.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
-#include <vecdet/yolo_postprocess.hpp>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -31,7 +31,7 @@ struct detr_postprocess_params {
   bool softmax = false;
   double score_threshold = 0.5;  ///< In [0, 1]; scores above it count.
   index_t max_detections = 300;  ///< Per image.
-  box_format results = box_format::xyxy;
+  box_format result_format = box_format::xyxy;
   /// The wanted classes; empty: all. With softmax, a query whose best class is not wanted gives no
   /// detection.
   lasting<vector_view<const index_t>> classes;
@@ -49,11 +49,11 @@ struct detr_postprocess_params {
 /// size per image. The result's `sources` are queries, and it has no extras. T is float or
 /// bfloat16.
 template <class T>
-yolo_detections_view postprocess_detr(const detr_outputs<T>& outputs,
-                                      vector_view<const image_size> image_sizes,
-                                      const detr_postprocess_params& params,
-                                      yolo_postprocess_workspace& workspace,
-                                      threading policy = threading::parallel);
+detections_view postprocess_detr(const detr_outputs<T>& outputs,
+                                 vector_view<const image_size> image_sizes,
+                                 const detr_postprocess_params& params,
+                                 postprocess_workspace& workspace,
+                                 threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -40,9 +40,9 @@ struct byte_image {
 struct letterbox_params {
   /// Swaps the first and last channel: converts BGR images, as OpenCV reads them, to RGB, or RGB to
   /// BGR.
-  bool swaps_channels = true;
-  bool is_centred = true;           ///< If false, the image is in the upper left corner.
-  bool upscales = true;             ///< If false, images smaller than the input keep their size.
+  bool swap_channels = true;
+  bool centred = true;              ///< If false, the image is in the upper left corner.
+  bool upscale = true;              ///< If false, images smaller than the input keep their size.
   double fill = 114;                ///< Pixel value of the padding.
   double scale = 1 / 255.0;         ///< input = (pixel * scale - mean) / deviation
   double mean[3] = {0, 0, 0};       ///< Per channel of the input.

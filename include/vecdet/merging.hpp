@@ -33,7 +33,7 @@ struct merge_params {
   bool transitive = false;                          ///< A taken box takes its own matches, too.
   /// A member extends its group's box only if the two still overlap by more than the threshold,
   /// computed in double with the box as extended so far.
-  bool rechecks = true;
+  bool recheck = true;
 
   /// SAHI's GREEDYNMM, its default.
   static merge_params sahi_greedy_nmm(double match_threshold = 0.5);

@@ -28,9 +28,9 @@
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_format.hpp>
 #include <vecdet/dense_detector.hpp>
+#include <vecdet/detections_view.hpp>
 #include <vecdet/head_levels.hpp>
 #include <vecdet/image_sizes_view.hpp>
-#include <vecdet/impl/postprocess_buffers.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
@@ -104,37 +104,6 @@ struct head_level_outputs {
   head_view<const T> logits{};
   head_view<const T> deltas{};      ///< its classes are the four numbers of a box
   head_view<const T> centerness{};  ///< logits, one class: FCOS only
-};
-
-/// The detections of one image, in descending score.
-struct image_detections {
-  boxes_view<const float> boxes;  ///< x1 y1 x2 y2 in pixels
-  vector_view<const float> scores;
-  vector_view<const index_t> labels;  ///< columns of the logits; RPN: levels
-};
-
-/// The detections of all images. Those of image k are [offsets[k], offsets[k + 1]), in descending
-/// score. The memory belongs to the workspace and is valid until its next use.
-struct detections_view {
-  boxes_view<const float> boxes;  ///< x1 y1 x2 y2 in pixels
-  vector_view<const float> scores;
-  vector_view<const index_t> labels;  ///< columns of the logits; RPN: levels
-  vector_view<const index_t> offsets;
-
-  /// The detections of image k, which must be less than the number of images.
-  image_detections image(index_t k) const {
-    const index_t first = offsets[k], count = offsets[k + 1] - first;
-    return {{boxes.data() + 4 * first, count},
-            {scores.data() + first, count},
-            {labels.data() + first, count}};
-  }
-};
-
-/// Scratch memory for postprocess. It grows to the needs of the largest call and is reused. Only
-/// one call at a time may use it.
-class postprocess_workspace {
-  friend detail::workspace_access;
-  detail::postprocess_buffers buffers_;
 };
 
 /// The detections of a batch. `anchors` (x1 y1 x2 y2) are the same for all images. `level_sizes`

@@ -63,25 +63,25 @@ quantised_detr_outputs(quantised_matrix<T>, Boxes) -> quantised_detr_outputs<T, 
 
 /// Like postprocess_yolo() of yolo_postprocess.hpp.
 template <class T>
-yolo_detections_view postprocess_yolo(const quantised_yolo_outputs<T>& outputs,
-                                      vector_view<const letterbox_transform> transforms,
-                                      const yolo_postprocess_params& params,
-                                      yolo_postprocess_workspace& workspace,
-                                      threading policy = threading::parallel);
+detections_view postprocess_yolo(const quantised_yolo_outputs<T>& outputs,
+                                 vector_view<const letterbox_transform> transforms,
+                                 const yolo_postprocess_params& params,
+                                 postprocess_workspace& workspace,
+                                 threading policy = threading::parallel);
 template <class Boxes, class Scores>
-yolo_detections_view postprocess_yolo(const separate_yolo_outputs<Boxes, Scores>& outputs,
-                                      vector_view<const letterbox_transform> transforms,
-                                      const yolo_postprocess_params& params,
-                                      yolo_postprocess_workspace& workspace,
-                                      threading policy = threading::parallel);
+detections_view postprocess_yolo(const separate_yolo_outputs<Boxes, Scores>& outputs,
+                                 vector_view<const letterbox_transform> transforms,
+                                 const yolo_postprocess_params& params,
+                                 postprocess_workspace& workspace,
+                                 threading policy = threading::parallel);
 
 /// Like postprocess_detr() of detr_postprocess.hpp.
 template <class T, class Boxes>
-yolo_detections_view postprocess_detr(const quantised_detr_outputs<T, Boxes>& outputs,
-                                      vector_view<const image_size> image_sizes,
-                                      const detr_postprocess_params& params,
-                                      yolo_postprocess_workspace& workspace,
-                                      threading policy = threading::parallel);
+detections_view postprocess_detr(const quantised_detr_outputs<T, Boxes>& outputs,
+                                 vector_view<const image_size> image_sizes,
+                                 const detr_postprocess_params& params,
+                                 postprocess_workspace& workspace,
+                                 threading policy = threading::parallel);
 
 /// Like filter_topk() of filter_topk.hpp, but only of a matrix, not of a head's levels. The
 /// result's logits are dequantised.

@@ -47,14 +47,14 @@
 // limit, params.extras, params.class_count or a wanted class is out of range, class_thresholds or
 // class_groups do not have one element per class, class_groups are given without NMS or with
 // class_agnostic, scales and sides of a transform are not positive and finite in float, or an image
-// has more than 2^32 scores. With params.rotated, also if params.boxes is not cxcywh, normalised,
-// extras or keypoint_size is set, rotated_results is not cxcywhr or xyxyxyxy, or a transform has
-// two scales.
+// has more than 2^32 scores. With params.rotated, also if params.model_format is not cxcywh,
+// normalised, extras or keypoint_size is set, rotated_result_format is not cxcywhr or xyxyxyxy, or
+// a transform has two scales.
 #pragma once
 
 #include <vecdet/angle_convention.hpp>
 #include <vecdet/box_format.hpp>
-#include <vecdet/impl/yolo_buffers.hpp>
+#include <vecdet/detections_view.hpp>
 #include <vecdet/letterbox_transform.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
@@ -82,16 +82,16 @@ struct yolo_postprocess_params {
 
   yolo_layout layout = yolo_layout::channels;
   yolo_scores scores = yolo_scores::classes;
-  box_format boxes = box_format::cxcywh;  ///< Format of the model's output.
+  box_format model_format = box_format::cxcywh;  ///< Format of the model's output.
   /// Coordinates are fractions of the image's size, 0 to 1, because the image was resized without
   /// keeping its aspect ratio. The transform's scale and padding are not used.
   bool normalised = false;
-  box_format results = box_format::xyxy;  ///< Format of the detections.
-  double score_threshold = 0.25;          ///< In [0, 1]; scores above it count.
+  box_format result_format = box_format::xyxy;  ///< Format of the detections.
+  double score_threshold = 0.25;                ///< In [0, 1]; scores above it count.
   /// One detection per class above the threshold, not only the best one. An error if a box has one
   /// score and its class.
   bool multi_label = false;
-  bool suppresses = true;       ///< Applies NMS.
+  bool suppress = true;         ///< Applies NMS.
   bool class_agnostic = false;  ///< Boxes of different classes suppress each other, too.
   /// In [0, 1]. NMS removes a box if its IoU with a better one is above it.
   double iou_threshold = 0.7;
@@ -117,7 +117,7 @@ struct yolo_postprocess_params {
   /// Boxes are rotated: their last number is the angle, in radians and clockwise.
   bool rotated = false;
   /// Format of rotated detections: cxcywhr or xyxyxyxy.
-  rotated_format rotated_results = rotated_format::cxcywhr;
+  rotated_format rotated_result_format = rotated_format::cxcywhr;
 
   /// YOLOv5 and YOLOX: rows of cx cy w h, objectness, and a score per class. YOLOX exports decode
   /// boxes only with --decode_in_inference.
@@ -145,36 +145,14 @@ struct yolo_outputs {
   index_t images = 1;
 };
 
-/// The detections of all images. Those of image k are [offsets[k], offsets[k + 1]), in descending
-/// score; ties are broken by lower box index. The memory belongs to the workspace and is valid
-/// until its next use.
-struct yolo_detections_view {
-  /// In the format params.results; of rotated boxes, the enclosing upright ones.
-  boxes_view<const float> boxes;
-  vector_view<const float> scores;
-  vector_view<const index_t> labels;   ///< classes; -1 if the output's class is not in [0, 2^24]
-  vector_view<const index_t> sources;  ///< indices of the boxes in their image's output
-  /// Detections x params.extras; of rotated boxes, detections x 5 or 8: they themselves, in the
-  /// format params.rotated_results.
-  matrix_view<const float> extras;
-  vector_view<const index_t> offsets;
-};
-
-/// Scratch memory for postprocess_yolo. It grows to the needs of the largest call and is reused.
-/// Only one call at a time may use it.
-class yolo_postprocess_workspace {
-  friend detail::workspace_access;
-  detail::yolo_buffers buffers_;
-};
-
 /// The detections of a batch. `transforms` holds one transform per image. If it is empty, results
 /// stay in the input's pixels and are not clipped. T is float or bfloat16.
 template <class T>
-yolo_detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
-                                      vector_view<const letterbox_transform> transforms,
-                                      const yolo_postprocess_params& params,
-                                      yolo_postprocess_workspace& workspace,
-                                      threading policy = threading::parallel);
+detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
+                                 vector_view<const letterbox_transform> transforms,
+                                 const yolo_postprocess_params& params,
+                                 postprocess_workspace& workspace,
+                                 threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -264,12 +264,12 @@ class yolo_postprocess_params(Structure):
     _fields_ = [
         ("layout", c_int),
         ("scores", c_int),
-        ("boxes", c_int),
+        ("model_format", c_int),
         ("normalised", c_int),
-        ("results", c_int),
+        ("result_format", c_int),
         ("score_threshold", c_double),
         ("multi_label", c_int),
-        ("suppresses", c_int),
+        ("suppress", c_int),
         ("class_agnostic", c_int),
         ("iou_threshold", c_double),
         ("max_candidates", c_int64),
@@ -281,7 +281,7 @@ class yolo_postprocess_params(Structure):
         ("class_groups", integer_list),
         ("keypoint_size", c_int64),
         ("rotated", c_int),
-        ("rotated_results", c_int),
+        ("rotated_result_format", c_int),
     ]
 
 
@@ -290,7 +290,7 @@ class detr_postprocess_params(Structure):
         ("softmax", c_int),
         ("score_threshold", c_double),
         ("max_detections", c_int64),
-        ("results", c_int),
+        ("result_format", c_int),
         ("classes", integer_list),
         ("class_thresholds", number_list),
     ]
@@ -342,9 +342,9 @@ class byte_image(Structure):
 
 class letterbox_params(Structure):
     _fields_ = [
-        ("swaps_channels", c_int),
-        ("is_centred", c_int),
-        ("upscales", c_int),
+        ("swap_channels", c_int),
+        ("centred", c_int),
+        ("upscale", c_int),
         ("fill", c_double),
         ("scale", c_double),
         ("mean", c_double * 3),
@@ -432,7 +432,7 @@ class merge_params(Structure):
         ("overlap", c_int),
         ("match_threshold", c_double),
         ("transitive", c_int),
-        ("rechecks", c_int),
+        ("recheck", c_int),
     ]
 
 

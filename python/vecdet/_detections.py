@@ -376,7 +376,7 @@ def _preset_of(model: Any) -> str:
 
 
 @kept
-def _yolo_call(shape: tuple[int, ...], argument: str, model: str, results: str | None,
+def _yolo_call(shape: tuple[int, ...], argument: str, model: str, result_format: str | None,
                class_count: int | None, extras: int | None, keypoint_size: int,
                *options: Any) -> Any:
     """What calls with the same shape and options share: the parameters, the greatest number of
@@ -384,17 +384,18 @@ def _yolo_call(shape: tuple[int, ...], argument: str, model: str, results: str |
     or None."""
     function = "postprocess_yolo"
     params = getattr(library, f"vecdet_yolo_postprocess_params_{_preset_of(model)}")()
-    if params.rotated and (results is None or isinstance(results, str) and results in _ROTATED):
-        turned = _ROTATED[results or "cxcywhr"]
-        params.rotated_results = rotated_format.index(results or "cxcywhr")
+    if params.rotated and (result_format is None or
+                           isinstance(result_format, str) and result_format in _ROTATED):
+        turned = _ROTATED[result_format or "cxcywhr"]
+        params.rotated_result_format = rotated_format.index(result_format or "cxcywhr")
     else:
         turned = 0
         formats = (*box_format, *_ROTATED) if params.rotated else box_format
-        params.results = choice(formats, function, "results",
-                                "xyxy" if results is None else results)
+        params.result_format = choice(formats, function, "result_format",
+                                      "xyxy" if result_format is None else result_format)
     names = ("score_threshold", "iou_threshold", "max_detections", "max_candidates", "multi_label",
              "class_agnostic", *CLASS_LISTS)
-    if not params.suppresses:
+    if not params.suppress:
         for name, value in zip(names, options):
             if value is not None and name in ("iou_threshold", "class_agnostic", "class_groups"):
                 raise ValueError(f"vecdet.{function}: {name} is {value!r}, expected None: outputs "
@@ -490,8 +491,8 @@ def _joined_shape(model: str, output: Any, boxes: Any) -> tuple[int, ...]:
 
 
 # Keywords of yolo_postprocess_params,
-# without layout, scores, boxes, normalised, suppresses, extras, class_count, rotated,
-# rotated_results
+# without layout, scores, model_format, normalised, suppress, extras, class_count, rotated,
+# rotated_result_format, with boxes
 def postprocess_yolo(
     output: ArrayLike | Quantised,
     model: str,
@@ -504,7 +505,7 @@ def postprocess_yolo(
     max_candidates: int | None = None,
     multi_label: bool | None = None,
     class_agnostic: bool | None = None,
-    results: str | None = None,
+    result_format: str | None = None,
     class_count: int | None = None,
     extras: int | None = None,
     classes: Sequence[int] | None = None,
@@ -539,11 +540,11 @@ def postprocess_yolo(
             ======================================== ===========================================
         transforms: from letterbox(), one per image: boxes and key points are moved back into the
             image's pixels and clipped to it. None: they stay in the input's pixels.
-        results: format of the detections: "xyxy" (two corners), "xywh" (top left corner, width and
-            height, as in COCO's files) or "cxcywh" (centre, width and height, as in SSD's priors).
-            Default "xyxy". Rotated boxes: "cxcywhr" (centre, width, height and angle, in radians,
-            clockwise, in [0, pi / 2]), which is their default, "xyxyxyxy" (four corners), or the
-            enclosing upright box in one of the formats above. They are not clipped.
+        result_format: format of the detections: "xyxy" (two corners), "xywh" (top left corner,
+            width and height, as in COCO's files) or "cxcywh" (centre, width and height, as in SSD's
+            priors). Default "xyxy". Rotated boxes: "cxcywhr" (centre, width, height and angle, in
+            radians, clockwise, in [0, pi / 2]), which is their default, "xyxyxyxy" (four corners),
+            or the enclosing upright box in one of the formats above. They are not clipped.
         score_threshold: in [0, 1]; scores above it count. Default 0.25. It is applied before
             anything is decoded.
         multi_label: one detection per class above the threshold, not only the best one. An error if
@@ -606,7 +607,7 @@ def postprocess_yolo(
         raise TypeError(f"vecdet.{function}: classes is {classes!r}, expected a list of the wanted "
                         "classes; the number of classes is class_count=")
     params, total, count, is_rotated, doubt = _yolo_call(
-        shape, argument, model, results, class_count, extras, keypoint_size, score_threshold,
+        shape, argument, model, result_format, class_count, extras, keypoint_size, score_threshold,
         iou_threshold, max_detections, max_candidates, multi_label, class_agnostic,
         *class_lists(function, classes, class_thresholds, class_groups))
     images, rows, cols = shape
@@ -654,7 +655,7 @@ def postprocess_detr(
     softmax: bool = False,
     score_threshold: float = 0.5,
     max_detections: int = 300,
-    results: str = "xyxy",
+    result_format: str = "xyxy",
     classes: Sequence[int] | None = None,
     class_thresholds: Sequence[float] | None = None,
 ) -> list[YoloDetections]:
@@ -670,9 +671,9 @@ def postprocess_detr(
             has softmax; RT-DETR, DINO and Deformable DETR have sigmoids.
         score_threshold: in [0, 1]; scores above it count. Default 0.5.
         max_detections: per image. Default 300.
-        results: the meaning of a box's four numbers: "xyxy" (two corners), "xywh" (top left corner,
-            width and height, as in COCO's files) or "cxcywh" (centre, width and height, as in SSD's
-            priors). Default "xyxy".
+        result_format: the meaning of a box's four numbers: "xyxy" (two corners), "xywh" (top left
+            corner, width and height, as in COCO's files) or "cxcywh" (centre, width and height, as
+            in SSD's priors). Default "xyxy".
         classes: the wanted classes; None: all. With softmax, a query whose best class is not wanted
             gives no detection.
         class_thresholds: a threshold per class, in [0, 1], instead of score_threshold; None: none.
@@ -703,7 +704,7 @@ def postprocess_detr(
     classes, class_thresholds, _ = class_lists(function, classes, class_thresholds)
     params = _detr_params(
         function, softmax, score_threshold, max_detections,
-        choice(box_format, function, "results", results), classes, class_thresholds)
+        choice(box_format, function, "result_format", result_format), classes, class_thresholds)
     total = images * max(0, min(most, queries * columns))
     floats, numbers = empty(total * 5, float32), empty(2 * total + images + 1, int64)
     corners, labels = address(floats), address(numbers)
@@ -723,12 +724,10 @@ def _letterbox_params(*values: Any) -> Any:
     """The fields before the mean, its length, and the numbers of the mean and the deviation."""
     fields, (count, *numbers) = values[:5], values[5:]
     return byref(filled("letterbox", _c.letterbox_params, (
-        *fields, tuple(numbers[:count]), tuple(numbers[count:])), swaps_channels="swap_channels",
-        is_centred="centred", upscales="upscale"))
+        *fields, tuple(numbers[:count]), tuple(numbers[count:]))))
 
 
-# Keywords of letterbox_params: swaps_channels is swap_channels, is_centred is centred,
-# upscales is upscale, with out
+# Keywords of letterbox_params, with out
 def letterbox(
     images: Sequence[ArrayLike],
     input_size: Sequence[int],

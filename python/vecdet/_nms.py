@@ -244,7 +244,7 @@ def merge_boxes(
     overlap: str = "ios",
     *,
     transitive: bool = False,
-    rechecks: bool = True,
+    recheck: bool = True,
 ) -> MergedBoxes:
     """Non-maximum merging: boxes that NMS would suppress are merged into the box that would
     suppress them, as for the detections of a sliced image.
@@ -256,7 +256,7 @@ def merge_boxes(
         match_threshold: in (0, 1]. Default 0.5. Boxes match from this overlap on.
         transitive: a taken box takes its own matches, too. Default False. SAHI's NMM does so, its
             GREEDYNMM does not.
-        rechecks: a member extends its group's box only if the two still overlap by more than the
+        recheck: a member extends its group's box only if the two still overlap by more than the
             threshold, computed in double with the box as extended so far. Default True. SAHI does
             so; in supervision, all members extend it.
         overlap: ``"ios"``, the intersection over the smaller area, or ``"iou"``.
@@ -275,7 +275,7 @@ def merge_boxes(
         function, "idxs", idxs, total, convert=classes_of)
     by = (_c.NMS_POSITIVE_AREA,
           _c.NMS_SMALLER_AREA)[choice(_OVERLAPS, function, "overlap", overlap)]
-    params = _merge_params(function, by, match_threshold, transitive, rechecks)
+    params = _merge_params(function, by, match_threshold, transitive, recheck)
     # Two arrays of results, because allocations and addresses cost most of a small call.
     floats = empty(5 * total, float64 if type_ == _c.FLOAT64 else float32)
     numbers = empty(2 * total + 1, int64)

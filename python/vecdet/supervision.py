@@ -152,7 +152,7 @@ def box_non_max_merge(predictions: ArrayLike, iou_threshold: float = 0.5,
 
     def run(at: float) -> list[list[int]]:
         return _nms.group_lists(_nms.merge_boxes(boxes, scores, categories, at,
-                                                 "ios" if smaller_area else "iou", rechecks=False))
+                                                 "ios" if smaller_area else "iou", recheck=False))
 
     groups = None
     if rows.dtype == float32:

@@ -70,7 +70,7 @@ struct quantised_yolo_calls {
   output channels, objectness, rows;
   placed<letterbox_transform> transforms;
   placed_class_lists lists;
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
 
   static std::vector<shape> sweep(index_t length) { return {{2, length, 3}, {2, 7, length}}; }
   static shape sized(index_t rows) { return {2, rows / 2, 20}; }
@@ -102,7 +102,7 @@ struct quantised_yolo_calls {
   void add(call_list& c, const std::string& name, const output& of,
            const yolo_postprocess_params& params, const accesses& inputs, bool is_separate) {
     c.add("postprocess_yolo/" + name, inputs, [&of, params, is_separate, this](threading policy) {
-      const yolo_detections_view found =
+      const detections_view found =
           is_separate
               ? postprocess_yolo(
                     separate_yolo_outputs<quantised_matrix<T>>{fractions(of.coordinates),
@@ -133,7 +133,7 @@ template <class T>
 struct quantised_detr_calls {
   placed_matrix<T> logits, boxes;
   placed<image_size> images;
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
 
   static std::vector<shape> sweep(index_t length) { return {{2, length, 4}, {2, 3, 1 + length}}; }
   static shape sized(index_t rows) { return {2, rows / 2, 20}; }

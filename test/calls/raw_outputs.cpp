@@ -10,7 +10,7 @@ namespace {
 
 std::tuple<boxes_view<const float>, vector_view<const float>, vector_view<const index_t>,
            vector_view<const index_t>>
-parts(const yolo_detections_view& found) {
+parts(const detections_view& found) {
   return {found.boxes, found.scores, found.labels, found.offsets};
 }
 
@@ -62,7 +62,7 @@ struct yolo_calls {
   yolo_output<T> channels, objectness, score_and_class, rows;
   placed<letterbox_transform> transforms;
   placed_class_lists lists;
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
 
   static std::vector<shape> sweep(index_t length) { return {{2, length, 3}, {2, 7, length}}; }
   static shape sized(index_t rows) { return {2, rows / 2, 20}; }
@@ -95,13 +95,13 @@ struct yolo_calls {
     add(c, variant, of, of.params, inputs);
     yolo_postprocess_params params = of.params;
     lists.give_limits(params);
-    if (params.suppresses) params.class_groups = lists.groups.in();
+    if (params.suppress) params.class_groups = lists.groups.in();
     add(c, variant + "/by_class", of, params, inputs.reads(lists));
   }
   void add(call_list& c, const std::string& name, const yolo_output<T>& of,
            const yolo_postprocess_params& params, const accesses& inputs) {
     c.add("postprocess_yolo/" + name, inputs, [&of, params, this](threading policy) {
-      const yolo_detections_view found =
+      const detections_view found =
           postprocess_yolo(of.view(), transforms.in(), params, workspace, policy);
       return std::tuple_cat(
           parts(found),
@@ -121,7 +121,7 @@ struct yolo_rotated_calls : yolo_calls<T> {
       : yolo_calls<T>(make, p),
         rotated(yolo_calls<T>::output(make, yolo_postprocess_params::v8_obb(), p)),
         ends(yolo_calls<T>::output(make, yolo_postprocess_params::v26_obb(), p)) {
-    ends.params.rotated_results = rotated_format::xyxyxyxy;
+    ends.params.rotated_result_format = rotated_format::xyxyxyxy;
   }
 
   void list(call_list& c) {
@@ -145,7 +145,7 @@ struct detr_calls {
   placed_boxes<T> boxes;
   placed<image_size> images;
   placed_class_lists lists, lists_without_last;
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
 
   static std::vector<shape> sweep(index_t length) { return {{2, length, 4}, {2, 3, 1 + length}}; }
   static shape sized(index_t rows) { return {2, rows / 2, 20}; }

@@ -75,7 +75,7 @@ outcome outcome_of(const Call& call) {
   return result;
 }
 
-void add_detections(outcome& to, const yolo_detections_view& found) {
+void add_detections(outcome& to, const detections_view& found) {
   to.add({found.boxes.data(), 4 * found.boxes.size()});
   to.add(found.scores);
   to.add({found.extras.data(), found.extras.size()});
@@ -107,14 +107,14 @@ void yolo(fuzz::input& in) {
     params.layout = in.one_of({yolo_layout::channels, yolo_layout::rows});
   params.score_threshold = in.one_of({0.25, 0.0, 1.0, in.tame(0, 1), 64.0 / 255, -0.5});
   params.multi_label = in.flag();
-  params.suppresses = in.flag();
+  params.suppress = in.flag();
   params.normalised = in.flag();
   params.max_candidates = in.one_of<index_t>({30000, 0, 1, in.integer(0, 300)});
   params.extras = in.one_of<index_t>({0, yolo_postprocess_params::unknown_extras, 6});
   const index_t images = in.integer(0, 3), boxes = in.integer(0, 700), classes = in.integer(1, 40);
   const fuzz::class_lists lists(in, 0, classes);
   lists.give_limits(params);
-  if (params.suppresses) params.class_groups = lists.groups;
+  if (params.suppress) params.class_groups = lists.groups;
   const index_t numbers = 4 + (params.scores == yolo_scores::objectness ? 1 : 0) + classes +
                           std::max(params.extras, index_t{0});
   const bool by_rows = params.layout == yolo_layout::rows;
@@ -124,7 +124,7 @@ void yolo(fuzz::input& in) {
       in.flag() ? static_cast<std::size_t>(images) : 0,
       letterbox_transform::centred(image_size::height_width(300, 400),
                                    image_size::height_width(640, 640)));
-  yolo_postprocess_workspace workspace, float_workspace;
+  postprocess_workspace workspace, float_workspace;
   compare(
       "a quantised output",
       [&](outcome& to, threading policy) {
@@ -170,7 +170,7 @@ void detr(fuzz::input& in) {
   const std::vector<image_size> sizes(static_cast<std::size_t>(images),
                                       image_size::height_width(300, 400));
   const vector_view<const image_size> all_sizes(sizes);
-  yolo_postprocess_workspace workspace, float_workspace;
+  postprocess_workspace workspace, float_workspace;
   compare(
       "a quantised DETR",
       [&](outcome& to, threading policy) {

@@ -23,13 +23,14 @@ void yolo(fuzz::input& in) {
   if (params.scores == yolo_scores::classes)
     params.layout = in.one_of({yolo_layout::channels, yolo_layout::rows});
   const bool is_scored = params.scores == yolo_scores::score_and_class;
-  params.boxes = in.one_of({params.boxes, box_format::xyxy, box_format::xywh, box_format::cxcywh});
-  params.results = in.one_of({box_format::xyxy, box_format::xywh, box_format::cxcywh});
+  params.model_format =
+      in.one_of({params.model_format, box_format::xyxy, box_format::xywh, box_format::cxcywh});
+  params.result_format = in.one_of({box_format::xyxy, box_format::xywh, box_format::cxcywh});
   params.score_threshold = in.one_of({0.25, 0.0, 1.0, in.tame(0, 1), -0.5});
   params.iou_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1), 1.5});
   params.multi_label = !is_scored && in.flag();
   params.class_agnostic = in.flag();
-  params.suppresses = in.flag();
+  params.suppress = in.flag();
   params.normalised = in.flag();
   params.max_candidates = in.one_of<index_t>({30000, 0, 1, in.integer(0, 300), -1});
   params.max_detections = in.one_of<index_t>({300, 0, 1, in.integer(0, 300), -1});
@@ -38,7 +39,7 @@ void yolo(fuzz::input& in) {
   const index_t images = in.integer(0, 3), boxes = in.integer(0, 100), classes = in.integer(1, 40);
   const fuzz::class_lists lists(in, 0, is_scored ? 0 : classes);
   lists.give_limits(params);
-  if (params.suppresses && !params.class_agnostic) params.class_groups = lists.groups;
+  if (params.suppress && !params.class_agnostic) params.class_groups = lists.groups;
   const index_t before = params.scores == yolo_scores::objectness ? 5 : 4;
   const index_t numbers = before + (is_scored ? 2 : classes) + params.extras;
   const bool by_rows = params.layout == yolo_layout::rows;
@@ -69,7 +70,7 @@ void yolo(fuzz::input& in) {
         params));
   }
 
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   fuzz::on_every_isa(std::string("raw output ") + dtype_name<T>(), [&](fuzz::results& results) {
     for (const threading policy : {threading::sequential, threading::parallel}) {
       const auto found =
@@ -103,11 +104,11 @@ void rotated_yolo(fuzz::input& in) {
   yolo_postprocess_params params =
       in.one_of({yolo_postprocess_params::v8_obb(), yolo_postprocess_params::v26_obb()});
   const bool is_scored = params.scores == yolo_scores::score_and_class;
-  params.rotated_results = in.one_of({rotated_format::cxcywhr, rotated_format::xyxyxyxy});
-  params.results = in.one_of({box_format::xyxy, box_format::xywh, box_format::cxcywh});
+  params.rotated_result_format = in.one_of({rotated_format::cxcywhr, rotated_format::xyxyxyxy});
+  params.result_format = in.one_of({box_format::xyxy, box_format::xywh, box_format::cxcywh});
   params.iou_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1)});
   params.class_agnostic = in.flag();
-  params.suppresses = in.flag();
+  params.suppress = in.flag();
   params.extras = 0;
   const index_t boxes = in.integer(0, 100), classes = in.integer(1, 20);
   const index_t numbers = 5 + (is_scored ? 2 : classes);
@@ -120,7 +121,7 @@ void rotated_yolo(fuzz::input& in) {
     transforms.push_back(
         {scale, scale, in.tame(-50, 50), in.tame(-50, 50), image_size::height_width(90, 70)});
   }
-  yolo_postprocess_workspace workspace;
+  postprocess_workspace workspace;
   fuzz::on_every_isa(std::string("rotated boxes ") + dtype_name<T>(), [&](fuzz::results& results) {
     const auto found = postprocess_yolo(yolo_outputs<T>{output, 1}, transforms, params, workspace);
     for (index_t i = 0; i < found.scores.size(); ++i) {
@@ -142,7 +143,7 @@ void merge(fuzz::input& in) {
   params.overlap = in.one_of({nms_overlap::smaller_area, nms_overlap::positive_area});
   params.match_threshold = in.one_of({0.5, 0.1, 1.0, in.tame(0.01, 1), 0.0, 1e-9});
   params.transitive = in.flag();
-  params.rechecks = in.flag();
+  params.recheck = in.flag();
   const auto scene = fuzz::any_scene<T>(in, 600);
   const bool valid = params.match_threshold > 0;
   std::map<std::pair<index_t, index_t>, std::vector<index_t>> members;
@@ -187,8 +188,8 @@ void merge(fuzz::input& in) {
 
 void box_letters(fuzz::input& in) {
   letterbox_params params = in.one_of({letterbox_params::yolo(), letterbox_params::yolox()});
-  params.upscales = in.flag();
-  params.swaps_channels = in.flag();
+  params.upscale = in.flag();
+  params.swap_channels = in.flag();
   params.fill = in.tame(-10, 300);
   for (int c = 0; c < 3; ++c) {
     params.mean[c] = in.tame(-1, 1);

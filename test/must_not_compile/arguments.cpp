@@ -40,7 +40,7 @@ void arguments(matrix_view<float> ids, std::vector<float> scores) {
   smooth_l1_loss(boxes, boxes, make_labels());
 }
 
-void quantised(filter_topk_workspace& topk, yolo_postprocess_workspace& yolo) {
+void quantised(filter_topk_workspace& topk, postprocess_workspace& yolo) {
   const auto v8 = yolo_postprocess_params::v8();
   const auto rt_detr = detr_postprocess_params::rt_detr();
   const vector_view<const image_size> sizes;

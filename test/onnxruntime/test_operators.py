@@ -298,8 +298,8 @@ class PostprocessYolo(Operators):
         transforms = [vecdet.LetterboxTransform.centred((480, 640), (640, 640)),
                       vecdet.LetterboxTransform.top_left((1080, 1920), (640, 640))]
         for options in ({"score_threshold": 0.6}, {"iou_threshold": 0.3}, {"max_detections": 3},
-                        {"max_candidates": 5}, {"class_agnostic": 1}, {"results": "xywh"},
-                        {"results": "cxcywh", "keypoint_size": 3}, {"score_threshold": 1}):
+                        {"max_candidates": 5}, {"class_agnostic": 1}, {"result_format": "xywh"},
+                        {"result_format": "cxcywh", "keypoint_size": 3}, {"score_threshold": 1}):
             for multi_label in (0, 1):
                 for positions in (None, transforms):
                     self.check(output, "yolov8", positions, extras=6, multi_label=multi_label,

@@ -778,8 +778,8 @@ class YoloExtras(unittest.TestCase):
                 (lambda: yolo(output, "yolov8-obb", extras=1),
                  "extras is 1, expected none for 'yolov8-obb': the angle is part of the box"),
                 (lambda: yolo(output, "yolov8-obb", keypoint_size=2), "keypoint_size is 2"),
-                (lambda: yolo(output, "yolov8-obb", results="xywhr"), "results is 'xywhr'"),
-                (lambda: yolo(output, "yolov8", results="cxcywhr"), "results is 'cxcywhr'"),
+                (lambda: yolo(output, "yolov8-obb", result_format="xywhr"), "result_format is 'xywhr'"),
+                (lambda: yolo(output, "yolov8", result_format="cxcywhr"), "result_format is 'cxcywhr'"),
                 (lambda: yolo(ends, "yolo26-obb", iou_threshold=0.5), "iou_threshold is 0.5"),
                 (lambda: yolo(output, "yolov8-obb", [(1, 2, 0, 0, 9, 9)] * 2),
                  "expected the same scale for both axes")):

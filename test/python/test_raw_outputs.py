@@ -223,7 +223,7 @@ def check_rotated(model, boxes, classes, threshold, iou, agnostic):
     assert np.array_equal(given.labels, label[order])
     for name in ("xyxyxyxy", "xyxy"):
         found, = vecdet.postprocess_yolo(output, model, [transform], score_threshold=threshold,
-                                         results=name, **options)
+                                         result_format=name, **options)
         assert np.array_equal(found.boxes, vecdet.rotated_box_convert(expected, "cxcywhr", name,
                                                                       "ultralytics"))
     return len(order)

@@ -74,10 +74,10 @@ struct picture {
 const problems added{
     {"postprocess_yolo/channels/f32/1x8400x80", make<raw_output>(false, 8400),
      VECDET_GATE_CALL(
-         postprocess_yolo(d.x(), {}, d.params, own<yolo_postprocess_workspace>(), sequential))},
+         postprocess_yolo(d.x(), {}, d.params, own<postprocess_workspace>(), sequential))},
     {"postprocess_yolo/objectness/f32/1x25200x80", make<raw_output>(true, 25200),
      VECDET_GATE_CALL(
-         postprocess_yolo(d.x(), {}, d.params, own<yolo_postprocess_workspace>(), sequential))},
+         postprocess_yolo(d.x(), {}, d.params, own<postprocess_workspace>(), sequential))},
     {"merge_boxes/greedy/f32/5000", make<crowd>(5000),
      VECDET_GATE_CALL(merge_boxes(d.b(), d.s(), {}, merge_params::sahi_greedy_nmm(),
                                   own<merge_workspace>(), sequential))},

@@ -61,7 +61,7 @@ std::vector<letterbox_transform> transforms_of(const vecdet_letterbox_transform*
 }
 
 /// Writes the detections of a raw output. `sources` and `extras` may be null.
-void write_raw(const yolo_detections_view& found, const detection_outputs& out, int64_t* sources,
+void write_raw(const detections_view& found, const detection_outputs& out, int64_t* sources,
                float* extras) {
   out.write(found);
   if (sources != nullptr) copy_view(found.sources, sources);
@@ -235,8 +235,8 @@ VECDET_C int64_t vecdet_yolo_likely_extras(int64_t scores) { return detail::like
 /// error.
 /// `transforms` has one per image; null: results stay in the input's pixels. `sources` are indices
 /// of boxes in their image's output; `extras` have params->extras numbers per detection, or 5 or 8,
-/// the rotated boxes in the format params->rotated_results, if params->rotated is set. Both may be
-/// null. `params` null: vecdet_yolo_postprocess_params_v8().
+/// the rotated boxes in the format params->rotated_result_format, if params->rotated is set. Both
+/// may be null. `params` null: vecdet_yolo_postprocess_params_v8().
 VECDET_C vecdet_status vecdet_postprocess_yolo(vecdet_dtype type, const void* numbers, int64_t rows,
                                                int64_t cols, int64_t stride, int64_t images,
                                                const vecdet_letterbox_transform* transforms,
@@ -256,7 +256,7 @@ VECDET_C vecdet_status vecdet_postprocess_yolo(vecdet_dtype type, const void* nu
                                     images};
       on_threads([&](threading policy) {
         write_raw(postprocess_yolo(outputs, vector_view<const letterbox_transform>(undone), p,
-                                   memory.get<yolo_postprocess_workspace>(), policy),
+                                   memory.get<postprocess_workspace>(), policy),
                   out, sources, extras);
       });
     });
@@ -283,9 +283,8 @@ VECDET_C vecdet_status vecdet_postprocess_detr(
       const detr_outputs<T> outputs{matrix_view<const T>(as<T>(logits), rows, classes),
                                     boxes_view<const T>(as<T>(centres), rows)};
       on_threads([&](threading policy) {
-        write_raw(
-            postprocess_detr(outputs, sizes, p, memory.get<yolo_postprocess_workspace>(), policy),
-            out, sources, nullptr);
+        write_raw(postprocess_detr(outputs, sizes, p, memory.get<postprocess_workspace>(), policy),
+                  out, sources, nullptr);
       });
     });
   });
@@ -338,7 +337,7 @@ VECDET_C vecdet_status vecdet_postprocess_yolo_of_matrices(
     check_pointer(numbers, function, "numbers");
     const auto undone = transforms_of(transforms, images);
     scratch memory(workspace);
-    auto& buffers = detail::workspace_access::buffers(memory.get<yolo_postprocess_workspace>());
+    auto& buffers = detail::workspace_access::buffers(memory.get<postprocess_workspace>());
     const auto run = [&](const auto* own_coordinates, const auto& matrix) {
       on_threads([&](threading policy) {
         write_raw(detail::run_postprocess_yolo(own_coordinates, matrix, images,
@@ -373,7 +372,7 @@ VECDET_C vecdet_status vecdet_postprocess_detr_of_matrices(
     check_pointer(centres, function, "centres");
     const auto sizes = sizes_of(image_sizes, images, function);
     scratch memory(workspace);
-    auto& buffers = detail::workspace_access::buffers(memory.get<yolo_postprocess_workspace>());
+    auto& buffers = detail::workspace_access::buffers(memory.get<postprocess_workspace>());
     with_matrix(*centres, function, "centres", [&](const auto& own_centres) {
       const any_matrix any(own_centres);
       with_matrix(*logits, function, "logits", [&](const auto& matrix) {

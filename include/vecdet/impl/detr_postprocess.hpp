@@ -5,6 +5,7 @@
 #include <vecdet/detr_postprocess.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/impl/class_options.hpp>
+#include <vecdet/impl/output_detections.hpp>
 #include <vecdet/impl/quantised_numbers.hpp>
 #include <vecdet/postprocess.hpp>
 
@@ -77,7 +78,7 @@ class detr_call {
   static float extra(index_t, index_t, index_t) { return 0; }
   letterbox_transform transform(index_t image) const { return {1, 1, 0, 0, sizes_[image]}; }
 
-  void collect(index_t image, yolo_buffers::candidates& out, threading policy) const {
+  void collect(index_t image, postprocess_buffers::candidates& out, threading policy) const {
     const Matrix logits = part_of_rows(logits_, image * queries_, queries_);
     out.count = 0;
     if (logits.empty()) return;
@@ -134,7 +135,8 @@ class detr_call {
     return is_above(static_cast<float>(most), static_cast<float>(threshold_));
   }
 
-  void collect_softmax(index_t image, const Matrix& logits, yolo_buffers::candidates& out) const {
+  void collect_softmax(index_t image, const Matrix& logits,
+                       postprocess_buffers::candidates& out) const {
     if (logits.cols() < 2) return;
     const auto threshold = static_cast<float>(threshold_);
     std::uint64_t* const order = grown(out.search.records, queries_);
@@ -154,7 +156,7 @@ class detr_call {
     }
   }
 
-  void put(index_t image, yolo_buffers::candidates& out, index_t query, index_t label,
+  void put(index_t image, postprocess_buffers::candidates& out, index_t query, index_t label,
            float score) const {
     const index_t at = out.count++;
     float four[4];
@@ -178,31 +180,29 @@ class detr_call {
 
 /// postprocess_detr() of floats or of quantised numbers.
 template <class Matrix, class Boxes>
-yolo_detections_view run_postprocess_detr(const Matrix& logits, const Boxes& boxes,
-                                          vector_view<const image_size> image_sizes,
-                                          const detr_postprocess_params& params,
-                                          yolo_buffers& buffers, threading policy) {
+detections_view run_postprocess_detr(const Matrix& logits, const Boxes& boxes,
+                                     vector_view<const image_size> image_sizes,
+                                     const detr_postprocess_params& params,
+                                     postprocess_buffers& buffers, threading policy) {
   const isa target = active_isa();
   detr_call<Matrix, Boxes> call(target, logits, boxes, image_sizes, params);
   call.check_arguments();
   call.set_class_limits(buffers.class_limits);
   look_at_logits("postprocess_detr", "outputs.logits", logits);
   const profile::scope timing([&] { return call.problem(policy); });
-  yolo_postprocess_params results;
-  results.normalised = true;
-  results.suppresses = false;
-  results.max_detections = params.max_detections;
-  results.results = params.results;
-  return find_detections(call, buffers, results, true, target, policy);
+  find_candidates(call, buffers, policy);
+  return detections_from(call, buffers,
+                         best_candidates(buffers, call.images(), params.max_detections),
+                         {true, true, params.result_format});
 }
 
 }  // namespace detail
 
 template <class T>
-yolo_detections_view postprocess_detr(const detr_outputs<T>& outputs,
-                                      vector_view<const image_size> image_sizes,
-                                      const detr_postprocess_params& params,
-                                      yolo_postprocess_workspace& workspace, threading policy) {
+detections_view postprocess_detr(const detr_outputs<T>& outputs,
+                                 vector_view<const image_size> image_sizes,
+                                 const detr_postprocess_params& params,
+                                 postprocess_workspace& workspace, threading policy) {
   const matrix_view<const T> boxes(outputs.boxes.data(), outputs.boxes.size(), 4);
   return detail::run_postprocess_detr(outputs.logits, boxes, image_sizes, params,
                                       detail::workspace_access::buffers(workspace), policy);

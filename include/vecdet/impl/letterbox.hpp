@@ -24,8 +24,8 @@ inline letterbox_params letterbox_params::yolo() { return {}; }
 
 inline letterbox_params letterbox_params::yolox() {
   letterbox_params params;
-  params.swaps_channels = false;
-  params.is_centred = false;
+  params.swap_channels = false;
+  params.centred = false;
   params.scale = 1;
   return params;
 }
@@ -93,13 +93,13 @@ inline letterbox_args place_image(const byte_image& image, grid_size input,
   const double height = static_cast<double>(input.height);
   const double width = static_cast<double>(input.width);
   double scale = std::min(quotient(height, size.height), quotient(width, size.width));
-  if (!params.upscales) scale = std::min(scale, 1.0);
+  if (!params.upscale) scale = std::min(scale, 1.0);
   const auto resized = [&](double side, double most) {
     return std::min(std::max(std::nearbyint(side * scale), 1.0), most);
   };
   const double rows = resized(size.height, height), cols = resized(size.width, width);
   transform = {scale, scale, 0, 0, size};
-  if (params.is_centred) {
+  if (params.centred) {
     transform.pad_x = centred_padding(width, cols);
     transform.pad_y = centred_padding(height, rows);
   }
@@ -170,7 +170,7 @@ inline vector_view<const letterbox_transform> letterbox(vector_view<const byte_i
     image_args.x = x;
     image_args.y = y;
     for (int c = 0; c < 3; ++c) {
-      const int to = params.swaps_channels ? 2 - c : c;
+      const int to = params.swap_channels ? 2 - c : c;
       image_args.planes[c] = batch.data() + (3 * i + to) * plane;
       const detail::pixel_formula formula(params, to);
       image_args.scale[c] = formula.scale;

@@ -29,7 +29,7 @@ inline merge_params merge_params::sahi_nmm(double match_threshold) {
 inline merge_params merge_params::supervision(double match_threshold) {
   merge_params params = sahi_greedy_nmm(match_threshold);
   params.overlap = nms_overlap::positive_area;
-  params.rechecks = false;
+  params.recheck = false;
   return params;
 }
 
@@ -246,7 +246,7 @@ class merge_call {
   void widen(double* to, index_t member) const {
     double b[4];
     for (int k = 0; k < 4; ++k) b[k] = static_cast<double>(static_cast<real>(box(member)[k]));
-    if (params_.rechecks && !still_matches(to, b)) return;
+    if (params_.recheck && !still_matches(to, b)) return;
     for (int k = 0; k < 2; ++k) {
       to[k] = std::min(to[k], b[k]);
       to[k + 2] = std::max(to[k + 2], b[k + 2]);

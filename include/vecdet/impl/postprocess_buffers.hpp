@@ -4,6 +4,7 @@
 
 #include <vecdet/impl/filter_topk_buffers.hpp>
 #include <vecdet/impl/nms_buffers.hpp>
+#include <vecdet/views.hpp>
 
 #include <vector>
 
@@ -12,16 +13,18 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 struct postprocess_buffers {
-  /// The candidates of one image: first deltas and anchors, then decoded boxes.
+  /// The candidates of one image. Those of a dense detector first have deltas as boxes, those of
+  /// other models corners in the input's pixels, best score first.
   struct candidates {
     filter_topk_buffers search;
     std::vector<float> anchors, boxes, scores;
-    std::vector<index_t> labels, per_class;
+    std::vector<index_t> labels, sources, per_class;
     index_t count = 0;
   };
   std::vector<candidates> images;
-  std::vector<float> boxes, scores, kept_boxes, kept_scores, class_limits;
-  std::vector<index_t> labels, offsets, kept_labels, kept_offsets;
+  std::vector<float> rotated, kept_rotated;  ///< centre, width, height, angle
+  std::vector<float> boxes, scores, kept_boxes, kept_scores, kept_extras, class_limits;
+  std::vector<index_t> labels, offsets, kept, kept_labels, kept_sources, kept_offsets;
   nms_buffers nms;
 };
 

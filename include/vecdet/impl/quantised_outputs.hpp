@@ -9,29 +9,29 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 template <class T>
-yolo_detections_view postprocess_yolo(const quantised_yolo_outputs<T>& outputs,
-                                      vector_view<const letterbox_transform> transforms,
-                                      const yolo_postprocess_params& params,
-                                      yolo_postprocess_workspace& workspace, threading policy) {
+detections_view postprocess_yolo(const quantised_yolo_outputs<T>& outputs,
+                                 vector_view<const letterbox_transform> transforms,
+                                 const yolo_postprocess_params& params,
+                                 postprocess_workspace& workspace, threading policy) {
   return detail::run_postprocess_yolo<quantised_matrix<T>>(
       nullptr, outputs.numbers, outputs.images, transforms, params,
       detail::workspace_access::buffers(workspace), policy);
 }
 
 template <class Boxes, class Scores>
-yolo_detections_view postprocess_yolo(const separate_yolo_outputs<Boxes, Scores>& outputs,
-                                      vector_view<const letterbox_transform> transforms,
-                                      const yolo_postprocess_params& params,
-                                      yolo_postprocess_workspace& workspace, threading policy) {
+detections_view postprocess_yolo(const separate_yolo_outputs<Boxes, Scores>& outputs,
+                                 vector_view<const letterbox_transform> transforms,
+                                 const yolo_postprocess_params& params,
+                                 postprocess_workspace& workspace, threading policy) {
   return detail::run_postprocess_yolo(&outputs.boxes, outputs.scores, outputs.images, transforms,
                                       params, detail::workspace_access::buffers(workspace), policy);
 }
 
 template <class T, class Boxes>
-yolo_detections_view postprocess_detr(const quantised_detr_outputs<T, Boxes>& outputs,
-                                      vector_view<const image_size> image_sizes,
-                                      const detr_postprocess_params& params,
-                                      yolo_postprocess_workspace& workspace, threading policy) {
+detections_view postprocess_detr(const quantised_detr_outputs<T, Boxes>& outputs,
+                                 vector_view<const image_size> image_sizes,
+                                 const detr_postprocess_params& params,
+                                 postprocess_workspace& workspace, threading policy) {
   return detail::run_postprocess_detr(outputs.logits, outputs.boxes, image_sizes, params,
                                       detail::workspace_access::buffers(workspace), policy);
 }

@@ -21,8 +21,8 @@ class yolo_class_lists {
   /// Throws unless the lists fit a model with `classes` classes; -1: not known.
   void check(const char* function, index_t classes) const {
     const index_t groups = params_.class_groups.size();
-    detail::check(groups == 0 || params_.suppresses, function, "params.class_groups.size()", groups,
-                  "0 if params.suppresses is false");
+    detail::check(groups == 0 || params_.suppress, function, "params.class_groups.size()", groups,
+                  "0 if params.suppress is false");
     detail::check(groups == 0 || !params_.class_agnostic, function, "params.class_groups.size()",
                   groups, "0 if params.class_agnostic is true");
     const index_t count = classes >= 0 ? classes : size();

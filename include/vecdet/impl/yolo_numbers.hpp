@@ -228,15 +228,15 @@ class yolo_numbers {
       check(!scored(), function, separate_ ? "outputs.scores" : "outputs.numbers", "quantised",
             "floats: models with a class index per box give it as a float tensor");
     if (!p.rotated) return;
-    check(p.boxes == box_format::cxcywh, function, "params.boxes", static_cast<int>(p.boxes),
-          "cxcywh if params.rotated is set");
+    check(p.model_format == box_format::cxcywh, function, "params.model_format",
+          static_cast<int>(p.model_format), "cxcywh if params.rotated is set");
     check(!p.normalised, function, "params.normalised", "true", "false if params.rotated is set");
     check(extras() == 0, function, "params.extras", p.extras, "0 if params.rotated is set");
     check(p.keypoint_size == 0, function, "params.keypoint_size", p.keypoint_size,
           "0 if params.rotated is set");
-    check(p.rotated_results == rotated_format::cxcywhr ||
-              p.rotated_results == rotated_format::xyxyxyxy,
-          function, "params.rotated_results", static_cast<int>(p.rotated_results),
+    check(p.rotated_result_format == rotated_format::cxcywhr ||
+              p.rotated_result_format == rotated_format::xyxyxyxy,
+          function, "params.rotated_result_format", static_cast<int>(p.rotated_result_format),
           "cxcywhr or xyxyxyxy");
   }
 

@@ -6,8 +6,8 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/impl/class_options.hpp>
+#include <vecdet/impl/output_detections.hpp>
 #include <vecdet/impl/yolo_class_lists.hpp>
-#include <vecdet/impl/yolo_detections.hpp>
 #include <vecdet/impl/yolo_numbers.hpp>
 #include <vecdet/impl/yolo_rotated.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -40,8 +40,8 @@ inline yolo_postprocess_params yolo_postprocess_params::v10() {
   yolo_postprocess_params params;
   params.layout = yolo_layout::rows;
   params.scores = yolo_scores::score_and_class;
-  params.boxes = box_format::xyxy;
-  params.suppresses = false;
+  params.model_format = box_format::xyxy;
+  params.suppress = false;
   return params;
 }
 
@@ -49,7 +49,7 @@ inline yolo_postprocess_params yolo_postprocess_params::rt_detr() {
   yolo_postprocess_params params;
   params.layout = yolo_layout::rows;
   params.normalised = true;
-  params.suppresses = false;
+  params.suppress = false;
   return params;
 }
 
@@ -63,7 +63,7 @@ inline yolo_postprocess_params yolo_postprocess_params::v26_obb() {
   yolo_postprocess_params params;
   params.layout = yolo_layout::rows;
   params.scores = yolo_scores::score_and_class;
-  params.suppresses = false;
+  params.suppress = false;
   params.rotated = true;
   return params;
 }
@@ -127,7 +127,7 @@ class yolo_call {
   }
 
   /// Finds the candidates of an image, best score first.
-  void collect(index_t image, yolo_buffers::candidates& out, threading policy) const {
+  void collect(index_t image, postprocess_buffers::candidates& out, threading policy) const {
     out.count = 0;
     if (numbers_.boxes() == 0 || params_.max_candidates == 0) return;
     if (numbers_.scored()) return collect_scored(image, out);
@@ -256,26 +256,26 @@ class yolo_call {
     if (outside) has_outside_.store(true, std::memory_order_relaxed);
   }
 
-  static void reserve(yolo_buffers::candidates& out, index_t count) {
+  static void reserve(postprocess_buffers::candidates& out, index_t count) {
     grown(out.boxes, 4 * count);
     grown(out.scores, count);
     grown(out.labels, count);
     grown(out.sources, count);
   }
 
-  void put(index_t image, yolo_buffers::candidates& out, index_t at, index_t box, index_t label,
-           float score) const {
+  void put(index_t image, postprocess_buffers::candidates& out, index_t at, index_t box,
+           index_t label, float score) const {
     const auto i = static_cast<std::size_t>(at);
     float four[4];
     for (int k = 0; k < 4; ++k) four[k] = numbers_.number(image, box, k);
-    write_corners(params_.boxes, four, out.boxes.data() + 4 * i);
+    write_corners(params_.model_format, four, out.boxes.data() + 4 * i);
     out.scores[i] = score;
     out.labels[i] = label;
     out.sources[i] = box;
   }
 
   /// Finds the candidates of rows with a score and a class. There are a few hundred rows.
-  void collect_scored(index_t image, yolo_buffers::candidates& out) const {
+  void collect_scored(index_t image, postprocess_buffers::candidates& out) const {
     std::uint64_t* const records = grown(out.search.records, numbers_.boxes());
     std::uint64_t* const spare = grown(out.search.spare, numbers_.boxes());
     const auto score = [&](index_t box) { return numbers_.number(image, box, 4); };
@@ -310,18 +310,35 @@ class yolo_call {
   mutable std::atomic<bool> has_outside_{false}, has_unknown_label_{false};
 };
 
+/// The detections of all images. If there are transforms, `is_moved`, boxes and key points are
+/// converted to the image's pixels.
+template <class Call>
+detections_view find_detections(const Call& call, postprocess_buffers& buffers,
+                                const yolo_postprocess_params& params, bool is_moved, isa target,
+                                threading policy) {
+  find_candidates(call, buffers, policy);
+  const index_t images = call.images();
+  const vector_view<const index_t> kept =
+      params.suppress
+          ? suppress_candidates(buffers, images, params.iou_threshold, params.max_detections,
+                                params.class_agnostic, params.class_groups, target, policy)
+          : best_candidates(buffers, images, params.max_detections);
+  return detections_from(call, buffers, kept,
+                         {is_moved, params.normalised, params.result_format, params.keypoint_size});
+}
+
 /// postprocess_yolo() of one matrix, or of two.
 template <class Boxes, class Scores>
-yolo_detections_view run_postprocess_yolo(const Boxes* boxes, const Scores& numbers, index_t images,
-                                          vector_view<const letterbox_transform> transforms,
-                                          const yolo_postprocess_params& params,
-                                          yolo_buffers& buffers, threading policy) {
+detections_view run_postprocess_yolo(const Boxes* boxes, const Scores& numbers, index_t images,
+                                     vector_view<const letterbox_transform> transforms,
+                                     const yolo_postprocess_params& params,
+                                     postprocess_buffers& buffers, threading policy) {
   const isa target = active_isa();
   yolo_call<Scores, Boxes> call(target, boxes, numbers, images, transforms, params);
   call.check_arguments();
   call.set_class_limits(buffers.class_limits);
   const profile::scope timing([&] { return call.problem(policy); });
-  const yolo_detections_view found =
+  const detections_view found =
       params.rotated
           ? find_rotated_detections(call, buffers, params, !transforms.empty(), target, policy)
           : find_detections(call, buffers, params, !transforms.empty(), target, policy);
@@ -336,10 +353,10 @@ yolo_detections_view run_postprocess_yolo(const Boxes* boxes, const Scores& numb
 }  // namespace detail
 
 template <class T>
-yolo_detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
-                                      vector_view<const letterbox_transform> transforms,
-                                      const yolo_postprocess_params& params,
-                                      yolo_postprocess_workspace& workspace, threading policy) {
+detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
+                                 vector_view<const letterbox_transform> transforms,
+                                 const yolo_postprocess_params& params,
+                                 postprocess_workspace& workspace, threading policy) {
   using matrix = matrix_view<const T>;
   return detail::run_postprocess_yolo<matrix>(nullptr, outputs.numbers, outputs.images, transforms,
                                               params, detail::workspace_access::buffers(workspace),

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <vecdet/impl/candidates.hpp>
+#include <vecdet/impl/output_detections.hpp>
 #include <vecdet/impl/rotated_nms.hpp>
-#include <vecdet/impl/yolo_detections.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
 #include <algorithm>
@@ -39,13 +39,11 @@ inline void convert_clockwise_radians(const float* boxes, index_t count, rotated
 
 /// As find_detections(). The rotated boxes take the place of extras.
 template <class Call>
-yolo_detections_view find_rotated_detections(const Call& call, yolo_buffers& buffers,
-                                             const yolo_postprocess_params& params, bool is_moved,
-                                             isa target, threading policy) {
+detections_view find_rotated_detections(const Call& call, postprocess_buffers& buffers,
+                                        const yolo_postprocess_params& params, bool is_moved,
+                                        isa target, threading policy) {
   const index_t images = call.images();
-  collect_candidates(buffers, images, policy,
-                     [&](index_t i, auto& out, threading inner) { call.collect(i, out, inner); });
-  const index_t candidates = concatenate_candidates(buffers, images);
+  const index_t candidates = find_candidates(call, buffers, policy);
   float* const rotated = grown(buffers.rotated, 5 * candidates);
   const index_t* const first = buffers.offsets.data();
   const auto source_of = [&](index_t image, index_t candidate) {
@@ -57,7 +55,7 @@ yolo_detections_view find_rotated_detections(const Call& call, yolo_buffers& buf
       call.read_rotated(image, source_of(image, i), rotated + 5 * i);
 
   vector_view<const index_t> kept;
-  if (params.suppresses) {
+  if (params.suppress) {
     nms_params rule = nms_params::ultralytics_obb(params.iou_threshold);
     rule.order = nms_order::image_score;
     rule.max_per_image = params.max_detections;
@@ -90,9 +88,9 @@ yolo_detections_view find_rotated_detections(const Call& call, yolo_buffers& buf
   }
   float* const upright = buffers.kept_boxes.data();
   convert_clockwise_radians(boxes, count, rotated_form::upright, 4, upright, target);
-  for (index_t i = 0; i < count; ++i) format_corners(params.results, upright + 4 * i);
+  for (index_t i = 0; i < count; ++i) format_corners(params.result_format, upright + 4 * i);
   const float* results = boxes;
-  const bool wants_corners = params.rotated_results == rotated_format::xyxyxyxy;
+  const bool wants_corners = params.rotated_result_format == rotated_format::xyxyxyxy;
   if (wants_corners) {
     float* const corners = grown(buffers.kept_extras, 8 * count);
     convert_clockwise_radians(boxes, count, rotated_form::corners, 8, corners, target);
@@ -101,9 +99,9 @@ yolo_detections_view find_rotated_detections(const Call& call, yolo_buffers& buf
   return {{upright, count},
           {buffers.kept_scores.data(), count},
           {buffers.kept_labels.data(), count},
+          {offsets, images + 1},
           {sources, count},
-          {results, count, wants_corners ? 8 : 5},
-          {offsets, images + 1}};
+          {results, count, wants_corners ? 8 : 5}};
 }
 
 }  // namespace detail

@@ -36,7 +36,7 @@ class postprocess_yolo_kernel {
     node.read("multi_label", params_.multi_label);
     if (node.read("class_agnostic", params_.class_agnostic)) check_suppresses("class_agnostic");
     node.read(
-        "results", params_.results,
+        "result_format", params_.result_format,
         {{"xyxy", box_format::xyxy}, {"xywh", box_format::xywh}, {"cxcywh", box_format::cxcywh}});
     if (node.read("extras", params_.extras))
       detail::check(params_.extras >= 0 && params_.extras <= detail::most_yolo_extras, name,
@@ -49,7 +49,7 @@ class postprocess_yolo_kernel {
     }
     params_.class_count = class_count_;
     lists_.read(node, params_);
-    yolo_postprocess_workspace workspace;  // of a call that checks the parameters
+    postprocess_workspace workspace;  // of a call that checks the parameters
     postprocess_yolo(yolo_outputs<float>{{}, 0}, {}, params_, workspace);
   }
 
@@ -58,7 +58,7 @@ class postprocess_yolo_kernel {
     check_shape(output);
     const index_t images = output.shape[0];
     const std::vector<letterbox_transform> transforms = transforms_of(node.input(1), images);
-    workspaces_.with_one([&](yolo_postprocess_workspace& workspace) {
+    workspaces_.with_one([&](postprocess_workspace& workspace) {
       with_type<float, bfloat16>(output, [&](auto of) {
         using T = typename decltype(of)::type;
         const yolo_outputs<T> numbers{
@@ -75,7 +75,7 @@ class postprocess_yolo_kernel {
 
  private:
   void check_suppresses(const char* option) const {
-    detail::check(params_.suppresses, name, option, "set",
+    detail::check(params_.suppress, name, option, "set",
                   "no value, because the model needs no NMS");
   }
 
@@ -120,7 +120,7 @@ class postprocess_yolo_kernel {
                     "probabilities, not logits");
   }
 
-  void write(const call& node, const yolo_detections_view& found) const {
+  void write(const call& node, const detections_view& found) const {
     node.write_detections(found);
     const index_t count = found.scores.size();
     if (auto* to = node.output<std::int64_t>(4, {count}))
@@ -133,7 +133,7 @@ class postprocess_yolo_kernel {
   yolo_postprocess_params params_;
   index_t class_count_ = 0;  // 0: any number
   class_lists lists_;
-  workspace_pool<yolo_postprocess_workspace> workspaces_;
+  workspace_pool<postprocess_workspace> workspaces_;
 };
 
 }  // namespace

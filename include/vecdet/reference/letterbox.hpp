@@ -67,14 +67,14 @@ inline std::vector<float> letterbox(const std::vector<std::uint8_t>& image, inde
                                     const letterbox_params& params) {
   double scale = std::min(static_cast<double>(input.height) / static_cast<double>(height),
                           static_cast<double>(input.width) / static_cast<double>(width));
-  if (!params.upscales) scale = std::min(scale, 1.0);
+  if (!params.upscale) scale = std::min(scale, 1.0);
   const auto side = [&](index_t of) {
     return std::max(index_t{1},
                     static_cast<index_t>(std::nearbyint(static_cast<double>(of) * scale)));
   };
   const index_t rows = side(height), cols = side(width);
   const auto padding = [&](index_t all, index_t used) {
-    return params.is_centred
+    return params.centred
                ? static_cast<index_t>(std::nearbyint(static_cast<double>(all - used) / 2 - 0.1))
                : 0;
   };
@@ -84,7 +84,7 @@ inline std::vector<float> letterbox(const std::vector<std::uint8_t>& image, inde
   for (std::size_t c = 0; c < 3; ++c) {
     const auto a = static_cast<float>(params.scale / params.deviation[c]);
     const auto b = static_cast<float>(-params.mean[c] / params.deviation[c]);
-    const index_t channel = static_cast<index_t>(params.swaps_channels ? 2 - c : c);
+    const index_t channel = static_cast<index_t>(params.swap_channels ? 2 - c : c);
     for (index_t y = 0; y < input.height; ++y) {
       for (index_t x = 0; x < input.width; ++x) {
         const bool is_inside = y >= top && y < top + rows && x >= left && x < left + cols;

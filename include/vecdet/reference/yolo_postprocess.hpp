@@ -72,10 +72,10 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
     found.extras.assign(row.end() - static_cast<std::ptrdiff_t>(extras), row.end());
     for (std::size_t k = 0; k < 2; ++k) {
       const float at = row[k], size = row[k + 2];
-      found.box[k] = params.boxes == box_format::cxcywh ? at - size / 2 : at;
-      found.box[k + 2] = params.boxes == box_format::xyxy   ? size
-                         : params.boxes == box_format::xywh ? at + size
-                                                            : at + size / 2;
+      found.box[k] = params.model_format == box_format::cxcywh ? at - size / 2 : at;
+      found.box[k + 2] = params.model_format == box_format::xyxy   ? size
+                         : params.model_format == box_format::xywh ? at + size
+                                                                   : at + size / 2;
     }
     if (has_label) {
       found.score = row[4];
@@ -122,14 +122,14 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
                               angle_convention::ultralytics);
     };
     for (auto c = candidates.begin(); c != candidates.end(); ++c)
-      if (!params.suppresses ||
+      if (!params.suppress ||
           std::none_of(candidates.begin(), c, [&](const yolo_detection& better) {
             return group_of(better) == group_of(*c) &&
                    prob_iou(turned(better), turned(*c)) >=
                        static_cast<double>(static_cast<float>(params.iou_threshold));
           }))
         kept.push_back(c - candidates.begin());
-  } else if (params.suppresses) {
+  } else if (params.suppress) {
     std::vector<float> boxes, scores;
     std::vector<index_t> labels;
     for (const yolo_detection& c : candidates) {
@@ -173,10 +173,10 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
       for (std::size_t k = 0; size > 0 && k < extras; ++k)
         if (k % size < 2) d.extras[k] = to_image(k % size, d.extras[k]);
     }
-    for (std::size_t k = 0; k < 2 && params.results != box_format::xyxy; ++k) {
+    for (std::size_t k = 0; k < 2 && params.result_format != box_format::xyxy; ++k) {
       const float low = d.box[k], high = d.box[k + 2];
       d.box[k + 2] = high - low;
-      if (params.results == box_format::cxcywh) d.box[k] = (low + high) / 2;
+      if (params.result_format == box_format::cxcywh) d.box[k] = (low + high) / 2;
     }
     detections.push_back(d);
   }

@@ -137,12 +137,12 @@ struct fields_of<vecdet_yolo_postprocess_params> {
   static void each(Params& p, C& c, const Copy& copy) {
     copy(p.layout, c.layout, "params.layout");
     copy(p.scores, c.scores, "params.scores");
-    copy(p.boxes, c.boxes, "params.boxes");
+    copy(p.model_format, c.model_format, "params.model_format");
     copy(p.normalised, c.normalised, "params.normalised");
-    copy(p.results, c.results, "params.results");
+    copy(p.result_format, c.result_format, "params.result_format");
     copy(p.score_threshold, c.score_threshold, "params.score_threshold");
     copy(p.multi_label, c.multi_label, "params.multi_label");
-    copy(p.suppresses, c.suppresses, "params.suppresses");
+    copy(p.suppress, c.suppress, "params.suppress");
     copy(p.class_agnostic, c.class_agnostic, "params.class_agnostic");
     copy(p.iou_threshold, c.iou_threshold, "params.iou_threshold");
     copy(p.max_candidates, c.max_candidates, "params.max_candidates");
@@ -154,7 +154,7 @@ struct fields_of<vecdet_yolo_postprocess_params> {
     copy(p.class_groups, c.class_groups, "params.class_groups");
     copy(p.keypoint_size, c.keypoint_size, "params.keypoint_size");
     copy(p.rotated, c.rotated, "params.rotated");
-    copy(p.rotated_results, c.rotated_results, "params.rotated_results");
+    copy(p.rotated_result_format, c.rotated_result_format, "params.rotated_result_format");
   }
 };
 
@@ -166,7 +166,7 @@ struct fields_of<vecdet_detr_postprocess_params> {
     copy(p.softmax, c.softmax, "params.softmax");
     copy(p.score_threshold, c.score_threshold, "params.score_threshold");
     copy(p.max_detections, c.max_detections, "params.max_detections");
-    copy(p.results, c.results, "params.results");
+    copy(p.result_format, c.result_format, "params.result_format");
     copy(p.classes, c.classes, "params.classes");
     copy(p.class_thresholds, c.class_thresholds, "params.class_thresholds");
   }
@@ -199,9 +199,9 @@ struct fields_of<vecdet_letterbox_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>
   static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.swaps_channels, c.swaps_channels, "params.swaps_channels");
-    copy(p.is_centred, c.is_centred, "params.is_centred");
-    copy(p.upscales, c.upscales, "params.upscales");
+    copy(p.swap_channels, c.swap_channels, "params.swap_channels");
+    copy(p.centred, c.centred, "params.centred");
+    copy(p.upscale, c.upscale, "params.upscale");
     copy(p.fill, c.fill, "params.fill");
     copy(p.scale, c.scale, "params.scale");
     copy(p.mean, c.mean, "params.mean");
@@ -274,7 +274,7 @@ struct fields_of<vecdet_merge_params> {
     copy(p.overlap, c.overlap, "params.overlap");
     copy(p.match_threshold, c.match_threshold, "params.match_threshold");
     copy(p.transitive, c.transitive, "params.transitive");
-    copy(p.rechecks, c.rechecks, "params.rechecks");
+    copy(p.recheck, c.recheck, "params.recheck");
   }
 };
 

@@ -120,18 +120,18 @@ typedef struct vecdet_box_head_params {
 
 /// Parameters of vecdet_postprocess_yolo() and vecdet_postprocess_yolo_of_matrices().
 typedef struct vecdet_yolo_postprocess_params {
-  vecdet_yolo_layout layout;  ///< default VECDET_YOLO_CHANNELS
-  vecdet_yolo_scores scores;  ///< default VECDET_YOLO_CLASSES
-  vecdet_box_format boxes;    ///< format of the model's output; default VECDET_CXCYWH
+  vecdet_yolo_layout layout;       ///< default VECDET_YOLO_CHANNELS
+  vecdet_yolo_scores scores;       ///< default VECDET_YOLO_CLASSES
+  vecdet_box_format model_format;  ///< format of the model's output; default VECDET_CXCYWH
   /// Coordinates are fractions of the image's size, 0 to 1, because the image was resized without
   /// keeping its aspect ratio. The transform's scale and padding are not used. Default 0.
   int normalised;
-  vecdet_box_format results;  ///< format of the detections; default VECDET_XYXY
-  double score_threshold;     ///< in [0, 1]; scores above it count; default 0.25
+  vecdet_box_format result_format;  ///< format of the detections; default VECDET_XYXY
+  double score_threshold;           ///< in [0, 1]; scores above it count; default 0.25
   /// One detection per class above the threshold, not only the best one. An error if a box has one
   /// score and its class. Default 0.
   int multi_label;
-  int suppresses;      ///< applies NMS; default 1
+  int suppress;        ///< applies NMS; default 1
   int class_agnostic;  ///< boxes of different classes suppress each other, too; default 0
   /// In [0, 1]. NMS removes a box if its IoU with a better one is above it. Default 0.7.
   double iou_threshold;
@@ -159,16 +159,16 @@ typedef struct vecdet_yolo_postprocess_params {
   int rotated;
   /// format of rotated detections: VECDET_ROTATED_CXCYWHR or VECDET_ROTATED_XYXYXYXY; default
   /// VECDET_ROTATED_CXCYWHR
-  vecdet_rotated_format rotated_results;
+  vecdet_rotated_format rotated_result_format;
 } vecdet_yolo_postprocess_params;
 
 /// Parameters of vecdet_postprocess_detr() and vecdet_postprocess_detr_of_matrices().
 typedef struct vecdet_detr_postprocess_params {
   /// softmax, whose last column is "no object", instead of sigmoid; default 0
   int softmax;
-  double score_threshold;     ///< in [0, 1]; scores above it count; default 0.5
-  int64_t max_detections;     ///< per image; default 300
-  vecdet_box_format results;  ///< default VECDET_XYXY
+  double score_threshold;           ///< in [0, 1]; scores above it count; default 0.5
+  int64_t max_detections;           ///< per image; default 300
+  vecdet_box_format result_format;  ///< default VECDET_XYXY
   /// The wanted classes; empty: all. With softmax, a query whose best class is not wanted gives no
   /// detection.
   vecdet_integer_list classes;
@@ -198,9 +198,9 @@ typedef struct vecdet_grouped_conv3x3_params {
 typedef struct vecdet_letterbox_params {
   /// swaps the first and last channel: converts BGR images, as OpenCV reads them, to RGB, or RGB to
   /// BGR; default 1
-  int swaps_channels;
-  int is_centred;       ///< if 0, the image is in the upper left corner; default 1
-  int upscales;         ///< if 0, images smaller than the input keep their size; default 1
+  int swap_channels;
+  int centred;          ///< if 0, the image is in the upper left corner; default 1
+  int upscale;          ///< if 0, images smaller than the input keep their size; default 1
   double fill;          ///< pixel value of the padding; default 114
   double scale;         ///< input = (pixel * scale - mean) / deviation; default 1 / 255
   double mean[3];       ///< per channel of the input; default 0, 0, 0
@@ -267,7 +267,7 @@ typedef struct vecdet_merge_params {
   int transitive;          ///< a taken box takes its own matches, too; default 0
   /// a member extends its group's box only if the two still overlap by more than the threshold,
   /// computed in double with the box as extended so far; default 1
-  int rechecks;
+  int recheck;
 } vecdet_merge_params;
 
 /// Parameters of vecdet_match_queries().

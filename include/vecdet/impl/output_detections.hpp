@@ -3,10 +3,12 @@
 // from candidates. A call has images(), collect(), extras(), extra() and transform().
 #pragma once
 
+#include <vecdet/box_format.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detections_view.hpp>
 #include <vecdet/impl/candidates.hpp>
 #include <vecdet/impl/workspace.hpp>
-#include <vecdet/yolo_postprocess.hpp>
+#include <vecdet/letterbox_transform.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -83,7 +85,7 @@ void sort_by_score(std::uint64_t* first, std::uint64_t* last, const Score& score
 }
 
 /// The best candidates of each image.
-inline vector_view<const index_t> best_candidates(yolo_buffers& buffers, index_t images,
+inline vector_view<const index_t> best_candidates(postprocess_buffers& buffers, index_t images,
                                                   index_t max_per_image) {
   const index_t* const offsets = buffers.offsets.data();
   index_t* const kept = grown(buffers.kept, offsets[images]);
@@ -95,27 +97,27 @@ inline vector_view<const index_t> best_candidates(yolo_buffers& buffers, index_t
   return {kept, total};
 }
 
-/// The candidates that become detections, image by image, best score first.
-inline vector_view<const index_t> keep_detections(yolo_buffers& buffers, index_t images,
-                                                  const yolo_postprocess_params& params, isa target,
-                                                  threading policy) {
-  if (params.suppresses)
-    return suppress_candidates(buffers, images, params.iou_threshold, params.max_detections,
-                               params.class_agnostic, params.class_groups, target, policy);
-  return best_candidates(buffers, images, params.max_detections);
+/// The candidates of all images, which call.collect() finds in each; returns their number.
+template <class Call>
+index_t find_candidates(const Call& call, postprocess_buffers& buffers, threading policy) {
+  collect_candidates(buffers, call.images(), policy,
+                     [&](index_t i, auto& out, threading inner) { call.collect(i, out, inner); });
+  return concatenate_candidates(buffers, call.images());
 }
 
-/// The detections of all images, from the candidates that call.collect() finds in each. If there
-/// are transforms, `is_moved`, boxes and keypoints are converted to the image's pixels.
+/// What becomes of a candidate's numbers.
+struct detection_form {
+  bool is_moved;       ///< boxes and key points are converted to the image's pixels
+  bool is_normalised;  ///< before that, they are fractions of the image's size
+  box_format format;
+  index_t keypoint_size = 0;
+};
+
+/// The detections of all images from the kept candidates.
 template <class Call>
-yolo_detections_view find_detections(const Call& call, yolo_buffers& buffers,
-                                     const yolo_postprocess_params& params, bool is_moved,
-                                     isa target, threading policy) {
+detections_view detections_from(const Call& call, postprocess_buffers& buffers,
+                                vector_view<const index_t> kept, const detection_form& form) {
   const index_t images = call.images(), extras = call.extras();
-  collect_candidates(buffers, images, policy,
-                     [&](index_t i, auto& out, threading inner) { call.collect(i, out, inner); });
-  concatenate_candidates(buffers, images);
-  const vector_view<const index_t> kept = keep_detections(buffers, images, params, target, policy);
   gather_kept(buffers, images, kept);
   const index_t count = kept.size();
   float* const boxes = buffers.kept_boxes.data();
@@ -125,27 +127,27 @@ yolo_detections_view find_detections(const Call& call, yolo_buffers& buffers,
   for (index_t image = 0; image < images; ++image) {
     const auto& found = buffers.images[static_cast<std::size_t>(image)];
     const index_t first_candidate = buffers.offsets[static_cast<std::size_t>(image)];
-    const letterbox_inverse to_image(is_moved ? call.transform(image) : letterbox_transform{},
-                                     params.normalised);
+    const letterbox_inverse to_image(form.is_moved ? call.transform(image) : letterbox_transform{},
+                                     form.is_normalised);
     for (index_t i = offsets[image]; i < offsets[image + 1]; ++i) {
       float* const box = boxes + 4 * i;
-      if (is_moved)
+      if (form.is_moved)
         for (int k = 0; k < 4; ++k) box[k] = to_image(k % 2, box[k]);
-      format_corners(params.results, box);
+      format_corners(form.format, box);
       sources[i] = found.sources[static_cast<std::size_t>(kept[i] - first_candidate)];
       for (index_t k = 0; k < extras; ++k) {
         const float x = call.extra(image, sources[i], k);
-        const index_t axis = params.keypoint_size == 0 ? 2 : k % params.keypoint_size;
-        extra[i * extras + k] = is_moved && axis < 2 ? to_image(static_cast<int>(axis), x) : x;
+        const index_t axis = form.keypoint_size == 0 ? 2 : k % form.keypoint_size;
+        extra[i * extras + k] = form.is_moved && axis < 2 ? to_image(static_cast<int>(axis), x) : x;
       }
     }
   }
   return {{boxes, count},
           {buffers.kept_scores.data(), count},
           {buffers.kept_labels.data(), count},
+          {offsets, images + 1},
           {sources, count},
-          {extra, count, extras},
-          {offsets, images + 1}};
+          {extra, count, extras}};
 }
 
 }  // namespace detail
