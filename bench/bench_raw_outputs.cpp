@@ -7,8 +7,8 @@
 #include "support/scene.hpp"
 #include <vecdet/letterbox.hpp>
 #include <vecdet/merging.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 #include <vecdet/quantised_outputs.hpp>
-#include <vecdet/yolo_postprocess.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -29,7 +29,7 @@ struct yolo_output {
   std::vector<index_t> wanted, groups;
   std::vector<std::int32_t> plain_groups;
   std::vector<double> thresholds;
-  yolo_postprocess_params params = yolo_postprocess_params::v8();
+  postprocess_yolo_params params = postprocess_yolo_params::v8();
   postprocess_workspace workspace;
   plain_yolo_memory plain_memory;
 

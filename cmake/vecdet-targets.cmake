@@ -56,8 +56,8 @@ set(VECDET_FLAGS_avx512 -march=x86-64-v4 -mtune=generic -mprefer-vector-width=51
 # box losses share code. All other families have units of their own.
 set(VECDET_UNIT_boxes head_boxes iou iou_loss regression_loss rotated_boxes smooth_l1)
 set(VECDET_UNIT_features conv3x3 deformable_attention grouped_conv3x3 max_pool roi_align)
-set(VECDET_UNIT_small assigners distribution_focal_loss filter_topk letterbox matching quantised_outputs query_matching
-    set_loss softmax_cross_entropy yolo_postprocess)
+set(VECDET_UNIT_small assigners distribution_focal_loss filter_topk letterbox matching postprocess_yolo quantised_outputs
+    query_matching set_loss softmax_cross_entropy)
 set(VECDET_SHARED_UNITS boxes features small)
 
 function(vecdet_add_targets include_dir)

@@ -93,7 +93,7 @@ void postprocess() {
   postprocess_workspace workspace;
   yolo_outputs<float> outputs;
   outputs.numbers = matrix_view<const float>(scaled.data(), 300, 6);
-  yolo_postprocess_params yolo = yolo_postprocess_params::v10();
+  postprocess_yolo_params yolo = postprocess_yolo_params::v10();
   yolo.extras = 0;  // the scores need not be probabilities
   const detections_view found = postprocess_yolo(outputs, transforms, yolo, workspace);
   out.add_bytes(found.scores.size());
@@ -104,7 +104,7 @@ void postprocess() {
   detr_outputs<float> detr;
   detr.logits = matrix_view<const float>(logits.data(), 200, 9);
   detr.boxes = boxes_view<const float>(boxes);
-  detr_postprocess_params params = detr_postprocess_params::detr();
+  postprocess_detr_params params = postprocess_detr_params::detr();
   params.score_threshold = 0.1;
   const std::vector<image_size> sizes{image_size::height_width(33, 77)};
   const detections_view best = postprocess_detr(detr, sizes, params, workspace);
@@ -214,7 +214,7 @@ void parameters() {
     filter_topk(logits, nan, 3, workspace);
   });
   refused([&] {
-    yolo_postprocess_params params = yolo_postprocess_params::v10();
+    postprocess_yolo_params params = postprocess_yolo_params::v10();
     params.score_threshold = nan;
     postprocess_workspace workspace;
     postprocess_yolo(yolo_outputs<float>(), {}, params, workspace);
@@ -225,7 +225,7 @@ void parameters() {
     yolo_outputs<float> outputs;
     outputs.numbers = matrix_view<const float>(boxes.data(), 6, 6);
     postprocess_workspace workspace;
-    postprocess_yolo(outputs, transforms, yolo_postprocess_params::v10(), workspace);
+    postprocess_yolo(outputs, transforms, postprocess_yolo_params::v10(), workspace);
   });
   refused([&] {
     letterbox_params params;

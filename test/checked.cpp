@@ -51,24 +51,24 @@ int main() {
   const std::vector<float> masks(37 * 40, 0.25f), classes(36 * 40, 0.25f);
   postprocess_workspace yolo_workspace;
   const auto detect = [&](const std::vector<float>& numbers, index_t extras, index_t count = 0,
-                          yolo_postprocess_params params = yolo_postprocess_params::v8()) {
+                          postprocess_yolo_params params = postprocess_yolo_params::v8()) {
     params.extras = extras;
     params.class_count = count;
     const auto rows = static_cast<index_t>(numbers.size()) / 40;
     const yolo_outputs<float> outputs{{numbers.data(), rows, 40}, 1};
     for (int i = 0; i < 3; ++i) postprocess_yolo(outputs, {}, params, yolo_workspace);
   };
-  detect(masks, yolo_postprocess_params::unknown_extras);
-  detect(masks, yolo_postprocess_params::unknown_extras, 33);
+  detect(masks, postprocess_yolo_params::unknown_extras);
+  detect(masks, postprocess_yolo_params::unknown_extras, 33);
   detect(masks, 0);
   detect(masks, 32);
-  detect(classes, yolo_postprocess_params::unknown_extras);
+  detect(classes, postprocess_yolo_params::unknown_extras);
   const std::vector<float> dota(20 * 40, 0.25f), coco(84 * 40, 0.25f);
-  const auto obb = yolo_postprocess_params::v8_obb();
-  detect(dota, yolo_postprocess_params::unknown_extras);
-  detect(dota, yolo_postprocess_params::unknown_extras, 0, obb);
-  detect(coco, yolo_postprocess_params::unknown_extras, 0, obb);
-  detect(coco, yolo_postprocess_params::unknown_extras, 79, obb);
+  const auto obb = postprocess_yolo_params::v8_obb();
+  detect(dota, postprocess_yolo_params::unknown_extras);
+  detect(dota, postprocess_yolo_params::unknown_extras, 0, obb);
+  detect(coco, postprocess_yolo_params::unknown_extras, 0, obb);
+  detect(coco, postprocess_yolo_params::unknown_extras, 79, obb);
 
   const std::vector<int> labels{1, -1};
   const std::vector<float> targets{1.5f, 7};

@@ -136,12 +136,12 @@ constexpr int least_of = std::numeric_limits<T>::min();
 
 constexpr float fraction = 1.0f / 255;
 
-std::vector<yolo_postprocess_params> all_models() {
-  auto rows = yolo_postprocess_params::v8();
+std::vector<postprocess_yolo_params> all_models() {
+  auto rows = postprocess_yolo_params::v8();
   rows.layout = yolo_layout::rows;
-  std::vector<yolo_postprocess_params> models{yolo_postprocess_params::v5(),
-                                              yolo_postprocess_params::v8(),
-                                              yolo_postprocess_params::rt_detr(), rows};
+  std::vector<postprocess_yolo_params> models{postprocess_yolo_params::v5(),
+                                              postprocess_yolo_params::v8(),
+                                              postprocess_yolo_params::rt_detr(), rows};
   for (auto& params : models) {
     params.extras = 0;
     params.normalised = true;
@@ -149,7 +149,7 @@ std::vector<yolo_postprocess_params> all_models() {
   return models;
 }
 
-index_t numbers_of(const yolo_postprocess_params& params, index_t classes) {
+index_t numbers_of(const postprocess_yolo_params& params, index_t classes) {
   return 4 + std::max(params.extras, index_t{0}) + index_t{params.rotated} +
          (params.scores == yolo_scores::objectness ? 1 + classes : classes);
 }
@@ -169,7 +169,7 @@ struct yolo_shape {
 
 /// Compares one tensor, and the same numbers as separate tensors, with floats.
 template <class T>
-index_t check_yolo(const yolo_postprocess_params& params, const yolo_shape& shape, int zero,
+index_t check_yolo(const postprocess_yolo_params& params, const yolo_shape& shape, int zero,
                    double share, std::uint64_t seed) {
   CAPTURE(shape.boxes);
   CAPTURE(shape.classes);
@@ -277,7 +277,7 @@ index_t check_yolo(const yolo_postprocess_params& params, const yolo_shape& shap
 }
 
 /// Checks both types; in `share` of the elements, all integers are equally frequent.
-index_t check_both(const yolo_postprocess_params& params, const yolo_shape& shape, int zero,
+index_t check_both(const postprocess_yolo_params& params, const yolo_shape& shape, int zero,
                    double share, std::uint64_t seed) {
   return check_yolo<std::uint8_t>(params, shape, zero, share, seed) +
          check_yolo<std::int8_t>(params, shape, zero - 128, share, seed + 1);
@@ -317,7 +317,7 @@ TEST_CASE("quantised postprocess_yolo: every model and length") {
 }
 
 TEST_CASE("quantised postprocess_yolo: more classes than two bytes count") {
-  auto params = yolo_postprocess_params::v8();
+  auto params = postprocess_yolo_params::v8();
   params.extras = 0;
   CHECK(check_both(params, {1, 66, 66000}, 0, 0.0001, 3) > 0);
 }
@@ -354,7 +354,7 @@ TEST_CASE("quantised postprocess_yolo: options") {
 TEST_CASE("quantised postprocess_yolo: numbers that are no probabilities give the same errors") {
   std::uint64_t seed = 2000;
   for (auto params : all_models()) {
-    params.extras = yolo_postprocess_params::unknown_extras;
+    params.extras = postprocess_yolo_params::unknown_extras;
     for (const bool is_multi : {false, true}) {
       params.multi_label = is_multi;
       for (const double threshold : {0.01, 0.5, 0.9})
@@ -367,7 +367,7 @@ TEST_CASE("quantised postprocess_yolo: numbers that are no probabilities give th
   }
   // One number that is too great, or too small, in a class that is not wanted.
   const std::vector<index_t> wanted{0};
-  auto params = yolo_postprocess_params::v8();
+  auto params = postprocess_yolo_params::v8();
   params.classes = wanted;
   for (const index_t boxes : {1, 64, 300})
     for (const int outside : {1, 255})
@@ -399,7 +399,7 @@ TEST_CASE("quantised postprocess_yolo: wanted classes, thresholds and groups of 
         params.suppress = true;
         params.multi_label = generator.chance(0.4);
         params.max_candidates = generator.chance(0.3) ? 40 : 30000;
-        params.extras = generator.chance(0.5) ? 0 : yolo_postprocess_params::unknown_extras;
+        params.extras = generator.chance(0.5) ? 0 : postprocess_yolo_params::unknown_extras;
         found +=
             check_both(params, {2, 400, classes}, generator.chance(0.3) ? 30 : 0, 0.1, seed += 2);
       }
@@ -412,7 +412,7 @@ TEST_CASE("quantised postprocess_yolo: wanted classes, thresholds and groups of 
 }
 
 TEST_CASE("quantised postprocess_yolo: products of tiny numbers may be equal") {
-  auto params = yolo_postprocess_params::v5();
+  auto params = postprocess_yolo_params::v5();
   params.extras = 0;
   params.score_threshold = 0;
   for (const float scale : {0x1p-126f, 0x1p-80f, 0x1p-75f, 0x1p-70f}) {
@@ -490,7 +490,7 @@ TEST_CASE("quantised filter_topk: shapes, limits and ties") {
 TEST_CASE("quantised postprocess_detr: softmax and sigmoid, with and without options") {
   random_generator generator(13);
   index_t found = 0;
-  for (auto params : {detr_postprocess_params::detr(), detr_postprocess_params::rt_detr()}) {
+  for (auto params : {postprocess_detr_params::detr(), postprocess_detr_params::rt_detr()}) {
     for (int round = 0; round < 150; ++round) {
       const index_t images = 1 + generator.below(3), classes = 1 + generator.below(92);
       const index_t queries = round == 0 ? 0 : 1 + generator.below(300);
@@ -545,7 +545,7 @@ TEST_CASE("quantised postprocess_detr: softmax and sigmoid, with and without opt
 
 TEST_CASE(
     "quantised postprocess_yolo: an objectness or a score above 1 behind a probable product") {
-  auto params = yolo_postprocess_params::v5();
+  auto params = postprocess_yolo_params::v5();
   // Numbers of 0.6 and 1.2: the objectness is too great in the first box, a score in the second.
   const std::vector<std::uint8_t> stored[] = {{9, 9, 9, 9, 120, 60, 20}, {9, 9, 9, 9, 60, 20, 120}};
   for (const auto& box : stored)
@@ -569,7 +569,7 @@ TEST_CASE("quantised postprocess_detr: softmax at and beside a score of every di
   const std::vector<image_size> sizes(1, image_size::height_width(480, 600));
   const vector_view<const image_size> all_sizes(sizes);
   postprocess_workspace workspace, other_workspace;
-  auto params = detr_postprocess_params::detr();
+  auto params = postprocess_detr_params::detr();
   index_t found = 0;
   for (int difference = -255; difference <= 255; ++difference) {
     logits.fill([&](index_t, index_t j) {
@@ -605,7 +605,7 @@ TEST_CASE("quantised postprocess_detr: thresholds of classes where threads share
   const std::vector<float> packed(boxes.floats.begin(), boxes.floats.end());
   std::vector<double> thresholds;
   for (index_t c = 0; c < classes; ++c) thresholds.push_back(0.2 + 0.008 * static_cast<double>(c));
-  auto params = detr_postprocess_params::rt_detr();
+  auto params = postprocess_detr_params::rt_detr();
   params.class_thresholds = thresholds;
   params.max_detections = 100000;
   const std::vector<image_size> sizes(1, image_size::height_width(480, 600));
@@ -664,7 +664,7 @@ TEST_CASE("quantised_matrix: zero points of every type of integers") {
 
 TEST_CASE("quantised postprocess_yolo: scores and classes as floats beside quantised boxes") {
   random_generator generator(17);
-  auto params = yolo_postprocess_params::v10();
+  auto params = postprocess_yolo_params::v10();
   quantised_tensor<std::uint8_t> boxes(90, 4, 2.5f, 3, 1, 5);
   boxes.fill_at_random(generator, 1);
   std::vector<float> scores(90 * 2), joint(90 * 6);
@@ -693,7 +693,7 @@ TEST_CASE("quantised postprocess_yolo: scores and classes as floats beside quant
 
 TEST_CASE("quantised postprocess_yolo: rotated boxes") {
   // Angles share the scale of the scores, in [0, 1].
-  auto params = yolo_postprocess_params::v8_obb();
+  auto params = postprocess_yolo_params::v8_obb();
   std::uint64_t seed = 5000;
   index_t found = 0;
   for (const auto results : {rotated_format::cxcywhr, rotated_format::xyxyxyxy}) {
@@ -715,13 +715,13 @@ TEST_CASE("quantised outputs: errors of shapes and parameters") {
   postprocess_workspace workspace;
   const auto separate = [&](const quantised_matrix<std::uint8_t>& boxes,
                             const quantised_matrix<std::uint8_t>& scores, index_t images,
-                            yolo_postprocess_params params) {
+                            postprocess_yolo_params params) {
     return postprocess_yolo(
         separate_yolo_outputs<quantised_matrix<std::uint8_t>>{boxes, scores, images}, {}, params,
         workspace);
   };
-  const auto channels = yolo_postprocess_params::v8();
-  auto rows = yolo_postprocess_params::v8();
+  const auto channels = postprocess_yolo_params::v8();
+  auto rows = postprocess_yolo_params::v8();
   rows.layout = yolo_layout::rows;
   CHECK(separate(matrix(8, 30), matrix(6, 30), 2, channels).offsets.size() == 3);
   CHECK(separate(matrix(60, 4), matrix(60, 3), 2, rows).offsets.size() == 3);
@@ -738,16 +738,16 @@ TEST_CASE("quantised outputs: errors of shapes and parameters") {
          "outputs.boxes.cols() is 5, expected 4, the coordinates of a box");
   throws([&] { return separate(matrix(8, 30), matrix(7, 30), 2, channels); },
          "outputs.scores.rows() is 7, expected the numbers of a box times the number of images");
-  throws([&] { return separate(matrix(60, 4), matrix(60, 1), 2, yolo_postprocess_params::v5()); },
+  throws([&] { return separate(matrix(60, 4), matrix(60, 1), 2, postprocess_yolo_params::v5()); },
          "the numbers of a box in outputs.boxes and scores is 5, expected 4, 1 for the objectness");
   throws(
-      [&] { return separate(matrix(60, 4), matrix(60, 2), 2, yolo_postprocess_params::v10()); },
+      [&] { return separate(matrix(60, 4), matrix(60, 2), 2, postprocess_yolo_params::v10()); },
       "postprocess_yolo: outputs.scores is quantised, expected floats: models with a class index "
       "per box give it as a float tensor");
   throws(
       [&] {
         return postprocess_yolo(quantised_yolo_outputs{matrix(60, 7)}, {},
-                                yolo_postprocess_params::v26_obb(), workspace);
+                                postprocess_yolo_params::v26_obb(), workspace);
       },
       "postprocess_yolo: outputs.numbers is quantised, expected floats: models with a class index");
   const std::vector<float> floats(180);
@@ -755,7 +755,7 @@ TEST_CASE("quantised outputs: errors of shapes and parameters") {
       [&] {
         return postprocess_yolo(
             separate_yolo_outputs{matrix(60, 4), matrix_view<const float>(floats.data(), 60, 3)},
-            {}, yolo_postprocess_params::v10(), workspace);
+            {}, postprocess_yolo_params::v10(), workspace);
       },
       "the numbers of a box in outputs.boxes and scores is 7, expected 6 if rotated boxes");
   throws(
@@ -767,7 +767,7 @@ TEST_CASE("quantised outputs: errors of shapes and parameters") {
   const auto detr = [&](index_t boxes, index_t cols) {
     return postprocess_detr(
         quantised_detr_outputs<std::uint8_t>{matrix(10, 5), matrix(boxes, cols)},
-        vector_view<const image_size>(sizes), detr_postprocess_params::rt_detr(), workspace);
+        vector_view<const image_size>(sizes), postprocess_detr_params::rt_detr(), workspace);
   };
   CHECK(detr(10, 4).offsets.size() == 2);
   throws([&] { return detr(9, 4); },

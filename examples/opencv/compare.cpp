@@ -11,7 +11,7 @@
 #include <vecdet/keep_memory.hpp>
 #include <vecdet/letterbox.hpp>
 #include <vecdet/opencv.hpp>
-#include <vecdet/yolo_postprocess.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -174,7 +174,7 @@ struct vecdet_steps {
   }
 
   std::vector<detection> detections(const cv::Mat& output) {
-    auto params = vecdet::yolo_postprocess_params::v8();
+    auto params = vecdet::postprocess_yolo_params::v8();
     params.iou_threshold = static_cast<double>(iou_threshold);
     const auto found = vecdet::postprocess_yolo(
         vecdet::yolo_outputs<float>{vecdet::opencv::matrix(output)}, transforms, params,

@@ -8,7 +8,7 @@
 // examples/onnxruntime/stand_in.py writes a model and a picture to try.
 #include <vecdet/letterbox.hpp>
 #include <vecdet/opencv.hpp>
-#include <vecdet/yolo_postprocess.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 
 #include <cstddef>
 #include <cstdio>
@@ -42,7 +42,7 @@ void detect(const char* model, const char* picture, const char* drawn) {
   vecdet::postprocess_workspace postprocess_workspace;
   const auto found = vecdet::postprocess_yolo(
       vecdet::yolo_outputs<float>{vecdet::opencv::matrix(output)}, transforms,
-      vecdet::yolo_postprocess_params::v8(), postprocess_workspace);
+      vecdet::postprocess_yolo_params::v8(), postprocess_workspace);
 
   const std::vector<cv::Rect> boxes = vecdet::opencv::rectangles<int>(found.boxes);
   for (std::size_t i = 0; i < boxes.size(); ++i) {

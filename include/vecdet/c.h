@@ -686,7 +686,7 @@ typedef enum vecdet_yolo_scores {
 } vecdet_yolo_scores;
 
 /// Parameters of vecdet_postprocess_yolo() and vecdet_postprocess_yolo_of_matrices().
-typedef struct vecdet_yolo_postprocess_params {
+typedef struct vecdet_postprocess_yolo_params {
   vecdet_yolo_layout layout;       ///< default VECDET_YOLO_CHANNELS
   vecdet_yolo_scores scores;       ///< default VECDET_YOLO_CLASSES
   vecdet_box_format model_format;  ///< format of the model's output; default VECDET_CXCYWH
@@ -727,10 +727,10 @@ typedef struct vecdet_yolo_postprocess_params {
   /// format of rotated detections: VECDET_ROTATED_CXCYWHR or VECDET_ROTATED_XYXYXYXY; default
   /// VECDET_ROTATED_CXCYWHR
   vecdet_rotated_format rotated_result_format;
-} vecdet_yolo_postprocess_params;
+} vecdet_postprocess_yolo_params;
 
 /// Parameters of vecdet_postprocess_detr() and vecdet_postprocess_detr_of_matrices().
-typedef struct vecdet_detr_postprocess_params {
+typedef struct vecdet_postprocess_detr_params {
   /// softmax, whose last column is "no object", instead of sigmoid; default 0
   int softmax;
   double score_threshold;           ///< in [0, 1]; scores above it count; default 0.5
@@ -742,7 +742,7 @@ typedef struct vecdet_detr_postprocess_params {
   /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. Softmax's "no
   /// object" has none.
   vecdet_number_list class_thresholds;
-} vecdet_detr_postprocess_params;
+} vecdet_postprocess_detr_params;
 
 /// Selects the best `k` of logits (rows x cols of float or bfloat16) whose score is above the
 /// threshold, in descending order. A stride is the number of elements from one row to the next.
@@ -795,24 +795,24 @@ int64_t vecdet_yolo_likely_extras(int64_t scores);
 
 /// YOLOv5 and YOLOX: rows of cx cy w h, objectness, and a score per class. YOLOX exports decode
 /// boxes only with --decode_in_inference.
-vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v5(void);
+vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v5(void);
 
 /// YOLOv8 to v12 with their anchor-free heads, as in ultralytics' predictor: channels first, cx cy
 /// w h and a score per class. These are the defaults.
-vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v8(void);
+vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v8(void);
 
 /// YOLOv10 and YOLO26, end to end: rows of x1 y1 x2 y2, score, class.
-vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v10(void);
+vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v10(void);
 
 /// RT-DETR as exported by ultralytics.
-vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(void);
+vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_rt_detr(void);
 
 /// YOLOv8, YOLO11 and YOLO12 with rotated boxes: channels first, cx cy w h, a score per class,
 /// angle.
-vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v8_obb(void);
+vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v8_obb(void);
 
 /// YOLO26 with rotated boxes, end to end: rows of cx cy w h, score, class, angle.
-vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v26_obb(void);
+vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v26_obb(void);
 
 /// The detections of a YOLO model's raw output, of float or bfloat16. `numbers` are images x boxes
 /// x numbers (params->layout VECDET_YOLO_ROWS) or images x numbers x boxes (VECDET_YOLO_CHANNELS):
@@ -822,25 +822,25 @@ vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v26_obb(void);
 /// `transforms` has one per image; null: results stay in the input's pixels. `sources` are indices
 /// of boxes in their image's output; `extras` have params->extras numbers per detection, or 5 or 8,
 /// the rotated boxes in the format params->rotated_result_format, if params->rotated is set. Both
-/// may be null. `params` null: vecdet_yolo_postprocess_params_v8().
+/// may be null. `params` null: vecdet_postprocess_yolo_params_v8().
 vecdet_status vecdet_postprocess_yolo(vecdet_dtype type, const void* numbers, int64_t rows, int64_t
     cols, int64_t stride, int64_t images, const vecdet_letterbox_transform* transforms, const
-    vecdet_yolo_postprocess_params* params, vecdet_workspace* workspace, float* boxes, float*
+    vecdet_postprocess_yolo_params* params, vecdet_workspace* workspace, float* boxes, float*
     scores, int64_t* labels, int64_t* sources, float* extras, int64_t* offsets);
 
 /// DETR: softmax, 100 queries. Also for Conditional DETR without focal loss.
-vecdet_detr_postprocess_params vecdet_detr_postprocess_params_detr(void);
+vecdet_postprocess_detr_params vecdet_postprocess_detr_params_detr(void);
 
 /// RT-DETR, DINO, Deformable DETR: sigmoid, 300 detections (Deformable DETR uses 100). These are
 /// the defaults.
-vecdet_detr_postprocess_params vecdet_detr_postprocess_params_rt_detr(void);
+vecdet_postprocess_detr_params vecdet_postprocess_detr_params_rt_detr(void);
 
 /// The detections of a DETR's raw output, of float or bfloat16: `logits` are images x queries x
 /// classes, `centres` images x queries x 4: cx cy w h in fractions of the image. `sources` are
-/// queries; it may be null. `params` null: vecdet_detr_postprocess_params_rt_detr().
+/// queries; it may be null. `params` null: vecdet_postprocess_detr_params_rt_detr().
 vecdet_status vecdet_postprocess_detr(vecdet_dtype type, const void* logits, const void* centres,
     int64_t images, int64_t queries, int64_t classes, const vecdet_image_size* image_sizes, const
-    vecdet_detr_postprocess_params* params, vecdet_workspace* workspace, float* boxes, float*
+    vecdet_postprocess_detr_params* params, vecdet_workspace* workspace, float* boxes, float*
     scores, int64_t* labels, int64_t* sources, int64_t* offsets);
 
 /// vecdet_filter_topk() of a matrix that may be quantised. `values` are dequantised.
@@ -855,14 +855,14 @@ vecdet_status vecdet_filter_topk_of_matrix(const vecdet_matrix* logits, double s
 /// with a class index per box give it as a float tensor: quantised `numbers` are then an error.
 vecdet_status vecdet_postprocess_yolo_of_matrices(const vecdet_matrix* coordinates, const
     vecdet_matrix* numbers, int64_t images, const vecdet_letterbox_transform* transforms, const
-    vecdet_yolo_postprocess_params* params, vecdet_workspace* workspace, float* boxes, float*
+    vecdet_postprocess_yolo_params* params, vecdet_workspace* workspace, float* boxes, float*
     scores, int64_t* labels, int64_t* sources, float* extras, int64_t* offsets);
 
 /// vecdet_postprocess_detr() of matrices that may be quantised, of the same or different types:
 /// `logits` are (images x queries) x classes, `centres` (images x queries) x 4.
 vecdet_status vecdet_postprocess_detr_of_matrices(const vecdet_matrix* logits, const vecdet_matrix*
     centres, int64_t images, const vecdet_image_size* image_sizes, const
-    vecdet_detr_postprocess_params* params, vecdet_workspace* workspace, float* boxes, float*
+    vecdet_postprocess_detr_params* params, vecdet_workspace* workspace, float* boxes, float*
     scores, int64_t* labels, int64_t* sources, int64_t* offsets);
 
 // ------------------------------------------------------------------------------------------------

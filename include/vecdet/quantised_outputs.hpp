@@ -15,13 +15,13 @@
 // index per box give it as a float tensor.
 #pragma once
 
-#include <vecdet/detr_postprocess.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/impl/quantised_numbers.hpp>
 #include <vecdet/parallel.hpp>
+#include <vecdet/postprocess_detr.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 #include <vecdet/quantised_matrix.hpp>
 #include <vecdet/views.hpp>
-#include <vecdet/yolo_postprocess.hpp>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -61,25 +61,25 @@ separate_yolo_outputs(Boxes, Scores, index_t = 1) -> separate_yolo_outputs<Boxes
 template <class T, class Boxes>
 quantised_detr_outputs(quantised_matrix<T>, Boxes) -> quantised_detr_outputs<T, Boxes>;
 
-/// Like postprocess_yolo() of yolo_postprocess.hpp.
+/// Like postprocess_yolo() of postprocess_yolo.hpp.
 template <class T>
 detections_view postprocess_yolo(const quantised_yolo_outputs<T>& outputs,
                                  vector_view<const letterbox_transform> transforms,
-                                 const yolo_postprocess_params& params,
+                                 const postprocess_yolo_params& params,
                                  postprocess_workspace& workspace,
                                  threading policy = threading::parallel);
 template <class Boxes, class Scores>
 detections_view postprocess_yolo(const separate_yolo_outputs<Boxes, Scores>& outputs,
                                  vector_view<const letterbox_transform> transforms,
-                                 const yolo_postprocess_params& params,
+                                 const postprocess_yolo_params& params,
                                  postprocess_workspace& workspace,
                                  threading policy = threading::parallel);
 
-/// Like postprocess_detr() of detr_postprocess.hpp.
+/// Like postprocess_detr() of postprocess_detr.hpp.
 template <class T, class Boxes>
 detections_view postprocess_detr(const quantised_detr_outputs<T, Boxes>& outputs,
                                  vector_view<const image_size> image_sizes,
-                                 const detr_postprocess_params& params,
+                                 const postprocess_detr_params& params,
                                  postprocess_workspace& workspace,
                                  threading policy = threading::parallel);
 

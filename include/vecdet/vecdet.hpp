@@ -20,7 +20,6 @@
 #include <vecdet/ctc_loss.hpp>
 #include <vecdet/deformable_attention.hpp>
 #include <vecdet/detr_outputs.hpp>
-#include <vecdet/detr_postprocess.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/dtype.hpp>
@@ -52,6 +51,8 @@
 #include <vecdet/parallel.hpp>
 #include <vecdet/paste_masks.hpp>
 #include <vecdet/postprocess.hpp>
+#include <vecdet/postprocess_detr.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 #include <vecdet/prob_iou.hpp>
 #include <vecdet/prob_iou_loss.hpp>
 #include <vecdet/prob_iou_nms.hpp>
@@ -77,4 +78,3 @@
 #include <vecdet/ssd_loss.hpp>
 #include <vecdet/version.hpp>
 #include <vecdet/views.hpp>
-#include <vecdet/yolo_postprocess.hpp>

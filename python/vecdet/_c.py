@@ -260,7 +260,7 @@ class box_head_params(Structure):
     ]
 
 
-class yolo_postprocess_params(Structure):
+class postprocess_yolo_params(Structure):
     _fields_ = [
         ("layout", c_int),
         ("scores", c_int),
@@ -285,7 +285,7 @@ class yolo_postprocess_params(Structure):
     ]
 
 
-class detr_postprocess_params(Structure):
+class postprocess_detr_params(Structure):
     _fields_ = [
         ("softmax", c_int),
         ("score_threshold", c_double),
@@ -761,17 +761,17 @@ FUNCTIONS = {
         c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_yolo_likely_extras": (c_int64, [
         c_int64]),
-    "vecdet_yolo_postprocess_params_v5": (yolo_postprocess_params, []),
-    "vecdet_yolo_postprocess_params_v8": (yolo_postprocess_params, []),
-    "vecdet_yolo_postprocess_params_v10": (yolo_postprocess_params, []),
-    "vecdet_yolo_postprocess_params_rt_detr": (yolo_postprocess_params, []),
-    "vecdet_yolo_postprocess_params_v8_obb": (yolo_postprocess_params, []),
-    "vecdet_yolo_postprocess_params_v26_obb": (yolo_postprocess_params, []),
+    "vecdet_postprocess_yolo_params_v5": (postprocess_yolo_params, []),
+    "vecdet_postprocess_yolo_params_v8": (postprocess_yolo_params, []),
+    "vecdet_postprocess_yolo_params_v10": (postprocess_yolo_params, []),
+    "vecdet_postprocess_yolo_params_rt_detr": (postprocess_yolo_params, []),
+    "vecdet_postprocess_yolo_params_v8_obb": (postprocess_yolo_params, []),
+    "vecdet_postprocess_yolo_params_v26_obb": (postprocess_yolo_params, []),
     "vecdet_postprocess_yolo": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p,
         c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_detr_postprocess_params_detr": (detr_postprocess_params, []),
-    "vecdet_detr_postprocess_params_rt_detr": (detr_postprocess_params, []),
+    "vecdet_postprocess_detr_params_detr": (postprocess_detr_params, []),
+    "vecdet_postprocess_detr_params_rt_detr": (postprocess_detr_params, []),
     "vecdet_postprocess_detr": (c_int, [
         c_int, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p,
         c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),

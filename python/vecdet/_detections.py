@@ -173,7 +173,7 @@ _postprocess_yolo_of_matrices = library.vecdet_postprocess_yolo_of_matrices
 _postprocess_detr_of_matrices = library.vecdet_postprocess_detr_of_matrices
 _letterbox = library.vecdet_letterbox
 _box_head_params = params_of(_c.box_head_params)
-_detr_params = params_of(_c.detr_postprocess_params)
+_detr_params = params_of(_c.postprocess_detr_params)
 _pack_image = packer(_c.byte_image)
 
 
@@ -383,7 +383,7 @@ def _yolo_call(shape: tuple[int, ...], argument: str, model: str, result_format:
     detections of all images, the number of extras or of the numbers of a rotated box, and a warning
     or None."""
     function = "postprocess_yolo"
-    params = getattr(library, f"vecdet_yolo_postprocess_params_{_preset_of(model)}")()
+    params = getattr(library, f"vecdet_postprocess_yolo_params_{_preset_of(model)}")()
     if params.rotated and (result_format is None or
                            isinstance(result_format, str) and result_format in _ROTATED):
         turned = _ROTATED[result_format or "cxcywhr"]
@@ -490,7 +490,7 @@ def _joined_shape(model: str, output: Any, boxes: Any) -> tuple[int, ...]:
     return (images, rows, cols + 4) if by_rows else (images, rows + 4, cols)
 
 
-# Keywords of yolo_postprocess_params,
+# Keywords of postprocess_yolo_params,
 # without layout, scores, model_format, normalised, suppress, extras, class_count, rotated,
 # rotated_result_format, with boxes
 def postprocess_yolo(
@@ -646,7 +646,7 @@ def postprocess_yolo(
     return found
 
 
-# Keywords of detr_postprocess_params
+# Keywords of postprocess_detr_params
 def postprocess_detr(
     logits: ArrayLike | Quantised,
     boxes: ArrayLike | Quantised,

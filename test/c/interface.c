@@ -456,7 +456,7 @@ static void test_detections(void) {
   const float output[] = {8, 9, 8, 8, 4, 4, 4, 4, 0.9f, 0.6f};
   float found[8], found_scores[2];
   int64_t labels[2], offsets[2];
-  vecdet_yolo_postprocess_params params = vecdet_yolo_postprocess_params_v8();
+  vecdet_postprocess_yolo_params params = vecdet_postprocess_yolo_params_v8();
   params.max_detections = 2;
   params.iou_threshold = 0.5;
   SUCCEEDS(vecdet_postprocess_yolo(VECDET_FLOAT32, output, 5, 2, 2, 1, NULL, &params, NULL, found,
@@ -497,7 +497,7 @@ static void test_quantised_outputs(void) {
   vecdet_matrix numbers = {VECDET_INT8, joint, 5, 2, 2, 1.0 / 256, -128};
   float found[8], found_scores[2];
   int64_t labels[2], sources[2], offsets[2];
-  vecdet_yolo_postprocess_params params = vecdet_yolo_postprocess_params_v8();
+  vecdet_postprocess_yolo_params params = vecdet_postprocess_yolo_params_v8();
   params.max_detections = 2;
   SUCCEEDS(vecdet_postprocess_yolo_of_matrices(NULL, &numbers, 1, NULL, &params, NULL, found,
                                                found_scores, labels, sources, NULL, offsets));
@@ -524,7 +524,7 @@ static void test_quantised_outputs(void) {
         vecdet_postprocess_yolo_of_matrices(&coordinates, &numbers, 1, NULL, &params, NULL, found,
                                             found_scores, labels, sources, NULL, offsets));
   numbers.zero_point = 0;
-  const vecdet_yolo_postprocess_params scored = vecdet_yolo_postprocess_params_v10();
+  const vecdet_postprocess_yolo_params scored = vecdet_postprocess_yolo_params_v10();
   FAILS("outputs.scores is quantised, expected floats: models with a class index per box",
         vecdet_postprocess_yolo_of_matrices(&coordinates, &numbers, 1, NULL, &scored, NULL, found,
                                             found_scores, labels, sources, NULL, offsets));
@@ -544,7 +544,7 @@ static void test_quantised_outputs(void) {
   const vecdet_matrix classes = {VECDET_UINT8, logits, 2, 2, 2, 1, 10};
   const vecdet_matrix fractions = {VECDET_UINT8, boxes, 2, 4, 4, 1.0 / 256, 0};
   const vecdet_image_size size = {100, 200};
-  vecdet_detr_postprocess_params detr = vecdet_detr_postprocess_params_rt_detr();
+  vecdet_postprocess_detr_params detr = vecdet_postprocess_detr_params_rt_detr();
   detr.max_detections = 1;
   SUCCEEDS(vecdet_postprocess_detr_of_matrices(&classes, &fractions, 1, &size, &detr, NULL, found,
                                                found_scores, labels, sources, offsets));

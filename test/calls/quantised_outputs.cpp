@@ -29,11 +29,11 @@ template <class T>
 struct quantised_yolo_calls {
   /// A model's output in one matrix, and the same scores in a matrix of their own.
   struct output {
-    yolo_postprocess_params params;
+    postprocess_yolo_params params;
     index_t images;
     placed_matrix<T> numbers, coordinates, scores;
 
-    output(operands& make, const yolo_postprocess_params& model, const problem& p)
+    output(operands& make, const postprocess_yolo_params& model, const problem& p)
         : params(model),
           images(p.shape[0]),
           numbers(part(make, p, 0, columns(p))),
@@ -76,9 +76,9 @@ struct quantised_yolo_calls {
   static shape sized(index_t rows) { return {2, rows / 2, 20}; }
 
   quantised_yolo_calls(operands& make, const problem& p)
-      : channels(make, yolo_postprocess_params::v8(), p),
-        objectness(make, yolo_postprocess_params::v5(), p),
-        rows(make, yolo_postprocess_params::rt_detr(), p),
+      : channels(make, postprocess_yolo_params::v8(), p),
+        objectness(make, postprocess_yolo_params::v5(), p),
+        rows(make, postprocess_yolo_params::rt_detr(), p),
         transforms(make.copy(std::vector<letterbox_transform>(
             static_cast<std::size_t>(p.shape[0]),
             letterbox_transform::centred(image_size::height_width(640, 640),
@@ -94,13 +94,13 @@ struct quantised_yolo_calls {
     add(c, variant, of, of.params, reads(of.numbers, transforms), false);
     add(c, variant + "/separate", of, of.params, reads(of.coordinates, of.scores, transforms),
         true);
-    yolo_postprocess_params params = of.params;
+    postprocess_yolo_params params = of.params;
     params.multi_label = true;
     lists.give_limits(params);
     add(c, variant + "/multi_label", of, params, reads(of.numbers, transforms, lists), false);
   }
   void add(call_list& c, const std::string& name, const output& of,
-           const yolo_postprocess_params& params, const accesses& inputs, bool is_separate) {
+           const postprocess_yolo_params& params, const accesses& inputs, bool is_separate) {
     c.add("postprocess_yolo/" + name, inputs, [&of, params, is_separate, this](threading policy) {
       const detections_view found =
           is_separate
@@ -146,10 +146,10 @@ struct quantised_detr_calls {
         images(make.images(p.shape[0])) {}
 
   void list(call_list& c) {
-    add(c, "softmax", detr_postprocess_params::detr());
-    add(c, "sigmoid", detr_postprocess_params::rt_detr());
+    add(c, "softmax", postprocess_detr_params::detr());
+    add(c, "sigmoid", postprocess_detr_params::rt_detr());
   }
-  void add(call_list& c, const std::string& variant, const detr_postprocess_params& params) {
+  void add(call_list& c, const std::string& variant, const postprocess_detr_params& params) {
     c.add("postprocess_detr/" + variant, reads(logits, boxes, images), [=](threading policy) {
       const auto found =
           postprocess_detr(quantised_detr_outputs<T>{logits_of(logits), fractions(boxes)},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalogue.hpp"
-#include <vecdet/detr_postprocess.hpp>
 #include <vecdet/letterbox.hpp>
 #include <vecdet/merging.hpp>
-#include <vecdet/yolo_postprocess.hpp>
+#include <vecdet/postprocess_detr.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 
 namespace vecdet::test {
 namespace {
@@ -17,11 +17,11 @@ parts(const detections_view& found) {
 /// A model's output, images x numbers x boxes or images x boxes x numbers, and its parameters.
 template <class T>
 struct yolo_output {
-  yolo_postprocess_params params;
+  postprocess_yolo_params params;
   index_t images, boxes, columns;
   placed<T> numbers;
 
-  yolo_output(operands& make, const yolo_postprocess_params& model, index_t image_count,
+  yolo_output(operands& make, const postprocess_yolo_params& model, index_t image_count,
               index_t box_count, index_t classes, index_t extras)
       : params(model), images(image_count), boxes(box_count) {
     const index_t first = params.scores == yolo_scores::objectness ? 5 : 4;
@@ -68,17 +68,17 @@ struct yolo_calls {
   static shape sized(index_t rows) { return {2, rows / 2, 20}; }
 
   yolo_calls(operands& make, const problem& p)
-      : channels(output(make, yolo_postprocess_params::v8(), p)),
-        objectness(output(make, yolo_postprocess_params::v5(), p)),
-        score_and_class(output(make, yolo_postprocess_params::v10(), p)),
-        rows(output(make, yolo_postprocess_params::rt_detr(), p)),
+      : channels(output(make, postprocess_yolo_params::v8(), p)),
+        objectness(output(make, postprocess_yolo_params::v5(), p)),
+        score_and_class(output(make, postprocess_yolo_params::v10(), p)),
+        rows(output(make, postprocess_yolo_params::rt_detr(), p)),
         transforms(make.copy(std::vector<letterbox_transform>(
             static_cast<std::size_t>(p.shape[0]),
             letterbox_transform::centred(image_size::height_width(640, 640),
                                          image_size::height_width(640, 640))))),
         lists(make.class_lists(p.shape[2])) {}
 
-  static yolo_output<T> output(operands& make, const yolo_postprocess_params& params,
+  static yolo_output<T> output(operands& make, const postprocess_yolo_params& params,
                                const problem& p) {
     return {make, params, p.shape[0], p.shape[1], p.shape[2], p.shape.size() > 3 ? p.shape[3] : 0};
   }
@@ -93,13 +93,13 @@ struct yolo_calls {
   void add(call_list& c, const std::string& variant, const yolo_output<T>& of) {
     const accesses inputs = reads(of.numbers, transforms);
     add(c, variant, of, of.params, inputs);
-    yolo_postprocess_params params = of.params;
+    postprocess_yolo_params params = of.params;
     lists.give_limits(params);
     if (params.suppress) params.class_groups = lists.groups.in();
     add(c, variant + "/by_class", of, params, inputs.reads(lists));
   }
   void add(call_list& c, const std::string& name, const yolo_output<T>& of,
-           const yolo_postprocess_params& params, const accesses& inputs) {
+           const postprocess_yolo_params& params, const accesses& inputs) {
     c.add("postprocess_yolo/" + name, inputs, [&of, params, this](threading policy) {
       const detections_view found =
           postprocess_yolo(of.view(), transforms.in(), params, workspace, policy);
@@ -119,8 +119,8 @@ struct yolo_rotated_calls : yolo_calls<T> {
 
   yolo_rotated_calls(operands& make, const problem& p)
       : yolo_calls<T>(make, p),
-        rotated(yolo_calls<T>::output(make, yolo_postprocess_params::v8_obb(), p)),
-        ends(yolo_calls<T>::output(make, yolo_postprocess_params::v26_obb(), p)) {
+        rotated(yolo_calls<T>::output(make, postprocess_yolo_params::v8_obb(), p)),
+        ends(yolo_calls<T>::output(make, postprocess_yolo_params::v26_obb(), p)) {
     ends.params.rotated_result_format = rotated_format::xyxyxyxy;
   }
 
@@ -159,17 +159,17 @@ struct detr_calls {
         lists_without_last(make.class_lists(p.shape[2] - 1)) {}
 
   void list(call_list& c) {
-    add(c, "softmax", detr_postprocess_params::detr());
-    add(c, "sigmoid", detr_postprocess_params::rt_detr());
+    add(c, "softmax", postprocess_detr_params::detr());
+    add(c, "sigmoid", postprocess_detr_params::rt_detr());
   }
-  void add(call_list& c, const std::string& variant, detr_postprocess_params params) {
+  void add(call_list& c, const std::string& variant, postprocess_detr_params params) {
     const accesses inputs = reads(logits, boxes, images);
     add(c, variant, params, inputs);
     const placed_class_lists& own = params.softmax ? lists_without_last : lists;
     own.give_limits(params);
     add(c, variant + "/by_class", params, inputs.reads(own));
   }
-  void add(call_list& c, const std::string& name, const detr_postprocess_params& params,
+  void add(call_list& c, const std::string& name, const postprocess_detr_params& params,
            const accesses& inputs) {
     c.add("postprocess_detr/" + name, inputs, [=](threading policy) {
       return parts(postprocess_detr(detr_outputs<T>{logits.in(), boxes.in()}, images.in(), params,
@@ -249,10 +249,10 @@ struct letterbox_calls {
 };
 
 const registered_family registered[] = {
-    calls_of<yolo_calls, float, bfloat16>("yolo_postprocess"),
-    calls_of<yolo_rotated_calls, float, bfloat16>("yolo_postprocess/rotated"),
-    calls_of<yolo_extras_calls, float, bfloat16>("yolo_postprocess/extras"),
-    calls_of<detr_calls, float, bfloat16>("yolo_postprocess/detr"),
+    calls_of<yolo_calls, float, bfloat16>("postprocess_yolo"),
+    calls_of<yolo_rotated_calls, float, bfloat16>("postprocess_yolo/rotated"),
+    calls_of<yolo_extras_calls, float, bfloat16>("postprocess_yolo/extras"),
+    calls_of<detr_calls, float, bfloat16>("postprocess_yolo/detr"),
     calls_of<merge_calls, float, bfloat16, double>("merge_boxes"),
     calls_of<letterbox_calls, float>("letterbox"),
 };

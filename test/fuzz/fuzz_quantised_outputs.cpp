@@ -100,9 +100,9 @@ void compare(const char* what, const Quantised& quantised, const Float& dequanti
 
 template <class T, class Other>
 void yolo(fuzz::input& in) {
-  yolo_postprocess_params params =
-      in.one_of({yolo_postprocess_params::v8(), yolo_postprocess_params::v5(),
-                 yolo_postprocess_params::rt_detr()});
+  postprocess_yolo_params params =
+      in.one_of({postprocess_yolo_params::v8(), postprocess_yolo_params::v5(),
+                 postprocess_yolo_params::rt_detr()});
   if (params.scores == yolo_scores::classes)
     params.layout = in.one_of({yolo_layout::channels, yolo_layout::rows});
   params.score_threshold = in.one_of({0.25, 0.0, 1.0, in.tame(0, 1), 64.0 / 255, -0.5});
@@ -110,7 +110,7 @@ void yolo(fuzz::input& in) {
   params.suppress = in.flag();
   params.normalised = in.flag();
   params.max_candidates = in.one_of<index_t>({30000, 0, 1, in.integer(0, 300)});
-  params.extras = in.one_of<index_t>({0, yolo_postprocess_params::unknown_extras, 6});
+  params.extras = in.one_of<index_t>({0, postprocess_yolo_params::unknown_extras, 6});
   const index_t images = in.integer(0, 3), boxes = in.integer(0, 700), classes = in.integer(1, 40);
   const fuzz::class_lists lists(in, 0, classes);
   lists.give_limits(params);
@@ -155,8 +155,8 @@ void yolo(fuzz::input& in) {
 
 template <class T>
 void detr(fuzz::input& in) {
-  detr_postprocess_params params =
-      in.one_of({detr_postprocess_params::detr(), detr_postprocess_params::rt_detr()});
+  postprocess_detr_params params =
+      in.one_of({postprocess_detr_params::detr(), postprocess_detr_params::rt_detr()});
   params.score_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1)});
   params.max_detections = in.one_of<index_t>({300, 0, 1, in.integer(0, 30)});
   const index_t images = in.integer(0, 3), queries = in.integer(0, 60), classes = in.integer(0, 99);

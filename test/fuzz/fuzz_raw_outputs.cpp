@@ -5,7 +5,7 @@
 #include "score_input.hpp"
 #include <vecdet/reference/letterbox.hpp>
 #include <vecdet/reference/merging.hpp>
-#include <vecdet/reference/yolo_postprocess.hpp>
+#include <vecdet/reference/postprocess_yolo.hpp>
 
 #include <algorithm>
 #include <map>
@@ -17,9 +17,9 @@ namespace {
 
 template <class T>
 void yolo(fuzz::input& in) {
-  yolo_postprocess_params params =
-      in.one_of({yolo_postprocess_params::v8(), yolo_postprocess_params::v5(),
-                 yolo_postprocess_params::v10(), yolo_postprocess_params::rt_detr()});
+  postprocess_yolo_params params =
+      in.one_of({postprocess_yolo_params::v8(), postprocess_yolo_params::v5(),
+                 postprocess_yolo_params::v10(), postprocess_yolo_params::rt_detr()});
   if (params.scores == yolo_scores::classes)
     params.layout = in.one_of({yolo_layout::channels, yolo_layout::rows});
   const bool is_scored = params.scores == yolo_scores::score_and_class;
@@ -101,8 +101,8 @@ void yolo(fuzz::input& in) {
 /// Any rotated boxes: the same on every instruction set, with regular angles and falling scores.
 template <class T>
 void rotated_yolo(fuzz::input& in) {
-  yolo_postprocess_params params =
-      in.one_of({yolo_postprocess_params::v8_obb(), yolo_postprocess_params::v26_obb()});
+  postprocess_yolo_params params =
+      in.one_of({postprocess_yolo_params::v8_obb(), postprocess_yolo_params::v26_obb()});
   const bool is_scored = params.scores == yolo_scores::score_and_class;
   params.rotated_result_format = in.one_of({rotated_format::cxcywhr, rotated_format::xyxyxyxy});
   params.result_format = in.one_of({box_format::xyxy, box_format::xywh, box_format::cxcywh});

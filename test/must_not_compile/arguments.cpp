@@ -41,8 +41,8 @@ void arguments(matrix_view<float> ids, std::vector<float> scores) {
 }
 
 void quantised(filter_topk_workspace& topk, postprocess_workspace& yolo) {
-  const auto v8 = yolo_postprocess_params::v8();
-  const auto rt_detr = detr_postprocess_params::rt_detr();
+  const auto v8 = postprocess_yolo_params::v8();
+  const auto rt_detr = postprocess_detr_params::rt_detr();
   const vector_view<const image_size> sizes;
   // Wrong (quantised_matrix): quantised_matrix<std::int8_t> exchanged(integers(), 3, 1);
   const quantised_matrix<std::int8_t> x(integers(), 0.5, 3);

@@ -5,7 +5,7 @@
 #include "sequential.hpp"
 #include <vecdet/letterbox.hpp>
 #include <vecdet/merging.hpp>
-#include <vecdet/yolo_postprocess.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -15,12 +15,12 @@ namespace {
 
 /// Some 1 box in 17 has a score above 0.25, of 80 classes.
 struct raw_output {
-  yolo_postprocess_params params;
+  postprocess_yolo_params params;
   std::int64_t boxes, numbers;
   std::vector<float> output;
 
   raw_output(bool by_rows, std::int64_t box_count)
-      : params(by_rows ? yolo_postprocess_params::v5() : yolo_postprocess_params::v8()),
+      : params(by_rows ? postprocess_yolo_params::v5() : postprocess_yolo_params::v8()),
         boxes(box_count),
         numbers(by_rows ? 85 : 84),
         output(uniform<float>(boxes * numbers, 0.0f, 0.2f)) {

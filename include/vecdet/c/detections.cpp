@@ -6,11 +6,11 @@
 // offsets.
 #include <vecdet/box_head.hpp>
 #include <vecdet/c/support.hpp>
-#include <vecdet/detr_postprocess.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/postprocess.hpp>
+#include <vecdet/postprocess_detr.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 #include <vecdet/quantised_outputs.hpp>
-#include <vecdet/yolo_postprocess.hpp>
 
 namespace vecdet_c {
 namespace {
@@ -236,16 +236,16 @@ VECDET_C int64_t vecdet_yolo_likely_extras(int64_t scores) { return detail::like
 /// `transforms` has one per image; null: results stay in the input's pixels. `sources` are indices
 /// of boxes in their image's output; `extras` have params->extras numbers per detection, or 5 or 8,
 /// the rotated boxes in the format params->rotated_result_format, if params->rotated is set. Both
-/// may be null. `params` null: vecdet_yolo_postprocess_params_v8().
+/// may be null. `params` null: vecdet_postprocess_yolo_params_v8().
 VECDET_C vecdet_status vecdet_postprocess_yolo(vecdet_dtype type, const void* numbers, int64_t rows,
                                                int64_t cols, int64_t stride, int64_t images,
                                                const vecdet_letterbox_transform* transforms,
-                                               const vecdet_yolo_postprocess_params* params,
+                                               const vecdet_postprocess_yolo_params* params,
                                                vecdet_workspace* workspace, float* boxes,
                                                float* scores, int64_t* labels, int64_t* sources,
                                                float* extras, int64_t* offsets) {
   return guarded([&] {
-    const auto p = params_of<yolo_postprocess_params>(params, "postprocess_yolo");
+    const auto p = params_of<postprocess_yolo_params>(params, "postprocess_yolo");
     const detection_outputs out{boxes, scores, labels, offsets};
     out.check("postprocess_yolo", images, p.max_detections);
     const auto undone = transforms_of(transforms, images);
@@ -265,14 +265,14 @@ VECDET_C vecdet_status vecdet_postprocess_yolo(vecdet_dtype type, const void* nu
 
 /// The detections of a DETR's raw output, of float or bfloat16: `logits` are images x queries x
 /// classes, `centres` images x queries x 4: cx cy w h in fractions of the image. `sources` are
-/// queries; it may be null. `params` null: vecdet_detr_postprocess_params_rt_detr().
+/// queries; it may be null. `params` null: vecdet_postprocess_detr_params_rt_detr().
 VECDET_C vecdet_status vecdet_postprocess_detr(
     vecdet_dtype type, const void* logits, const void* centres, int64_t images, int64_t queries,
     int64_t classes, const vecdet_image_size* image_sizes,
-    const vecdet_detr_postprocess_params* params, vecdet_workspace* workspace, float* boxes,
+    const vecdet_postprocess_detr_params* params, vecdet_workspace* workspace, float* boxes,
     float* scores, int64_t* labels, int64_t* sources, int64_t* offsets) {
   return guarded([&] {
-    const auto p = params_of<detr_postprocess_params>(params, "postprocess_detr");
+    const auto p = params_of<postprocess_detr_params>(params, "postprocess_detr");
     const detection_outputs out{boxes, scores, labels, offsets};
     out.check("postprocess_detr", images, p.max_detections);
     const index_t rows = product(images, queries, "postprocess_detr", "images");
@@ -326,12 +326,12 @@ VECDET_C vecdet_status vecdet_filter_topk_of_matrix(const vecdet_matrix* logits,
 /// with a class index per box give it as a float tensor: quantised `numbers` are then an error.
 VECDET_C vecdet_status vecdet_postprocess_yolo_of_matrices(
     const vecdet_matrix* coordinates, const vecdet_matrix* numbers, int64_t images,
-    const vecdet_letterbox_transform* transforms, const vecdet_yolo_postprocess_params* params,
+    const vecdet_letterbox_transform* transforms, const vecdet_postprocess_yolo_params* params,
     vecdet_workspace* workspace, float* boxes, float* scores, int64_t* labels, int64_t* sources,
     float* extras, int64_t* offsets) {
   constexpr const char* function = "postprocess_yolo";
   return guarded([&] {
-    const auto p = params_of<yolo_postprocess_params>(params, function);
+    const auto p = params_of<postprocess_yolo_params>(params, function);
     const detection_outputs out{boxes, scores, labels, offsets};
     out.check(function, images, p.max_detections);
     check_pointer(numbers, function, "numbers");
@@ -360,12 +360,12 @@ VECDET_C vecdet_status vecdet_postprocess_yolo_of_matrices(
 /// `logits` are (images x queries) x classes, `centres` (images x queries) x 4.
 VECDET_C vecdet_status vecdet_postprocess_detr_of_matrices(
     const vecdet_matrix* logits, const vecdet_matrix* centres, int64_t images,
-    const vecdet_image_size* image_sizes, const vecdet_detr_postprocess_params* params,
+    const vecdet_image_size* image_sizes, const vecdet_postprocess_detr_params* params,
     vecdet_workspace* workspace, float* boxes, float* scores, int64_t* labels, int64_t* sources,
     int64_t* offsets) {
   constexpr const char* function = "postprocess_detr";
   return guarded([&] {
-    const auto p = params_of<detr_postprocess_params>(params, function);
+    const auto p = params_of<postprocess_detr_params>(params, function);
     const detection_outputs out{boxes, scores, labels, offsets};
     out.check(function, images, p.max_detections);
     check_pointer(logits, function, "logits");

@@ -11,7 +11,7 @@ inline namespace VECDET_ABI {
 template <class T>
 detections_view postprocess_yolo(const quantised_yolo_outputs<T>& outputs,
                                  vector_view<const letterbox_transform> transforms,
-                                 const yolo_postprocess_params& params,
+                                 const postprocess_yolo_params& params,
                                  postprocess_workspace& workspace, threading policy) {
   return detail::run_postprocess_yolo<quantised_matrix<T>>(
       nullptr, outputs.numbers, outputs.images, transforms, params,
@@ -21,7 +21,7 @@ detections_view postprocess_yolo(const quantised_yolo_outputs<T>& outputs,
 template <class Boxes, class Scores>
 detections_view postprocess_yolo(const separate_yolo_outputs<Boxes, Scores>& outputs,
                                  vector_view<const letterbox_transform> transforms,
-                                 const yolo_postprocess_params& params,
+                                 const postprocess_yolo_params& params,
                                  postprocess_workspace& workspace, threading policy) {
   return detail::run_postprocess_yolo(&outputs.boxes, outputs.scores, outputs.images, transforms,
                                       params, detail::workspace_access::buffers(workspace), policy);
@@ -30,7 +30,7 @@ detections_view postprocess_yolo(const separate_yolo_outputs<Boxes, Scores>& out
 template <class T, class Boxes>
 detections_view postprocess_detr(const quantised_detr_outputs<T, Boxes>& outputs,
                                  vector_view<const image_size> image_sizes,
-                                 const detr_postprocess_params& params,
+                                 const postprocess_detr_params& params,
                                  postprocess_workspace& workspace, threading policy) {
   return detail::run_postprocess_detr(outputs.logits, outputs.boxes, image_sizes, params,
                                       detail::workspace_access::buffers(workspace), policy);

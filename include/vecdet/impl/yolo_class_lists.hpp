@@ -5,8 +5,8 @@
 
 #include <vecdet/detail/check.hpp>
 #include <vecdet/impl/class_options.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 #include <vecdet/views.hpp>
-#include <vecdet/yolo_postprocess.hpp>
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ namespace detail {
 
 class yolo_class_lists {
  public:
-  explicit yolo_class_lists(const yolo_postprocess_params& params) : params_(params) {}
+  explicit yolo_class_lists(const postprocess_yolo_params& params) : params_(params) {}
 
   /// Throws unless the lists fit a model with `classes` classes; -1: not known.
   void check(const char* function, index_t classes) const {
@@ -50,7 +50,7 @@ class yolo_class_lists {
   }
 
  private:
-  const yolo_postprocess_params& params_;
+  const postprocess_yolo_params& params_;
 };
 
 /// The class that a number stands for; -1 if it is none.

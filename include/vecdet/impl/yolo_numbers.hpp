@@ -7,7 +7,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/quantised_numbers.hpp>
-#include <vecdet/yolo_postprocess.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -48,7 +48,7 @@ class yolo_numbers {
 
   /// `coordinates` is null if `matrix` has them.
   yolo_numbers(const Boxes* coordinates, const Scores& matrix, index_t images,
-               const yolo_postprocess_params& params)
+               const postprocess_yolo_params& params)
       : coordinates_(coordinates),
         matrix_(matrix),
         params_(params),
@@ -150,7 +150,7 @@ class yolo_numbers {
   /// Whether a box has one score and its class.
   bool scored() const { return params_.scores == yolo_scores::score_and_class; }
   bool has_unknown_extras() const {
-    return params_.extras == yolo_postprocess_params::unknown_extras;
+    return params_.extras == postprocess_yolo_params::unknown_extras;
   }
   /// The position of a box's first score in the matrix.
   index_t first_score_in_matrix() const { return first_score() - separate_; }
@@ -205,7 +205,7 @@ class yolo_numbers {
   }
 
   void check_params() const {
-    const yolo_postprocess_params& p = params_;
+    const postprocess_yolo_params& p = params_;
     check(is_within(p.score_threshold, 0, 1), function, "params.score_threshold", p.score_threshold,
           "a number in [0, 1]");
     check(is_within(p.iou_threshold, 0, 1), function, "params.iou_threshold", p.iou_threshold,
@@ -242,7 +242,7 @@ class yolo_numbers {
 
   const Boxes* coordinates_;
   const Scores& matrix_;
-  const yolo_postprocess_params& params_;
+  const postprocess_yolo_params& params_;
   const bool by_rows_;
   const index_t separate_;  ///< the number of coordinates that are not in the matrix
   const index_t images_;

@@ -6,7 +6,7 @@
 #include <vecdet/impl/candidates.hpp>
 #include <vecdet/impl/output_detections.hpp>
 #include <vecdet/impl/rotated_nms.hpp>
-#include <vecdet/yolo_postprocess.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -40,7 +40,7 @@ inline void convert_clockwise_radians(const float* boxes, index_t count, rotated
 /// As find_detections(). The rotated boxes take the place of extras.
 template <class Call>
 detections_view find_rotated_detections(const Call& call, postprocess_buffers& buffers,
-                                        const yolo_postprocess_params& params, bool is_moved,
+                                        const postprocess_yolo_params& params, bool is_moved,
                                         isa target, threading policy) {
   const index_t images = call.images();
   const index_t candidates = find_candidates(call, buffers, policy);

@@ -23,6 +23,7 @@
 #include <vecdet/kernels/matching/matching.hpp>
 #include <vecdet/kernels/max_pool/max_pool.hpp>
 #include <vecdet/kernels/nms/nms.hpp>
+#include <vecdet/kernels/postprocess_yolo/postprocess_yolo.hpp>
 #include <vecdet/kernels/quantised_outputs/quantised_outputs.hpp>
 #include <vecdet/kernels/query_matching/query_matching.hpp>
 #include <vecdet/kernels/regression_loss/regression_loss.hpp>
@@ -31,4 +32,3 @@
 #include <vecdet/kernels/set_loss/set_loss.hpp>
 #include <vecdet/kernels/smooth_l1/smooth_l1.hpp>
 #include <vecdet/kernels/softmax_cross_entropy/softmax_cross_entropy.hpp>
-#include <vecdet/kernels/yolo_postprocess/yolo_postprocess.hpp>

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // ai.vecdet::PostprocessYolo: from the raw output of a YOLO model to detections.
 #include <vecdet/onnxruntime/support.hpp>
-#include <vecdet/yolo_postprocess.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 
 namespace vecdet_onnxruntime {
 namespace {
 
-using preset = yolo_postprocess_params (*)();
+using preset = postprocess_yolo_params (*)();
 constexpr std::pair<const char*, preset> models[] = {
-    {"yolov5", yolo_postprocess_params::v5},  {"yolov7", yolo_postprocess_params::v5},
-    {"yolox", yolo_postprocess_params::v5},   {"yolov8", yolo_postprocess_params::v8},
-    {"yolov9", yolo_postprocess_params::v8},  {"yolo11", yolo_postprocess_params::v8},
-    {"yolo12", yolo_postprocess_params::v8},  {"yolov11", yolo_postprocess_params::v8},
-    {"yolov12", yolo_postprocess_params::v8}, {"yolov10", yolo_postprocess_params::v10},
-    {"yolo26", yolo_postprocess_params::v10}, {"rt-detr", yolo_postprocess_params::rt_detr}};
+    {"yolov5", postprocess_yolo_params::v5},  {"yolov7", postprocess_yolo_params::v5},
+    {"yolox", postprocess_yolo_params::v5},   {"yolov8", postprocess_yolo_params::v8},
+    {"yolov9", postprocess_yolo_params::v8},  {"yolo11", postprocess_yolo_params::v8},
+    {"yolo12", postprocess_yolo_params::v8},  {"yolov11", postprocess_yolo_params::v8},
+    {"yolov12", postprocess_yolo_params::v8}, {"yolov10", postprocess_yolo_params::v10},
+    {"yolo26", postprocess_yolo_params::v10}, {"rt-detr", postprocess_yolo_params::rt_detr}};
 
 class postprocess_yolo_kernel {
  public:
@@ -130,7 +130,7 @@ class postprocess_yolo_kernel {
       for (index_t i = 0; i < count; ++i) to = std::copy_n(found.extras.row(i), extras, to);
   }
 
-  yolo_postprocess_params params_;
+  postprocess_yolo_params params_;
   index_t class_count_ = 0;  // 0: any number
   class_lists lists_;
   workspace_pool<postprocess_workspace> workspaces_;

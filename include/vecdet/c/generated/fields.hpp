@@ -131,7 +131,7 @@ struct fields_of<vecdet_box_head_params> {
 };
 
 template <>
-struct fields_of<vecdet_yolo_postprocess_params> {
+struct fields_of<vecdet_postprocess_yolo_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>
   static void each(Params& p, C& c, const Copy& copy) {
@@ -159,7 +159,7 @@ struct fields_of<vecdet_yolo_postprocess_params> {
 };
 
 template <>
-struct fields_of<vecdet_detr_postprocess_params> {
+struct fields_of<vecdet_postprocess_detr_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>
   static void each(Params& p, C& c, const Copy& copy) {

@@ -119,7 +119,7 @@ typedef struct vecdet_box_head_params {
 } vecdet_box_head_params;
 
 /// Parameters of vecdet_postprocess_yolo() and vecdet_postprocess_yolo_of_matrices().
-typedef struct vecdet_yolo_postprocess_params {
+typedef struct vecdet_postprocess_yolo_params {
   vecdet_yolo_layout layout;       ///< default VECDET_YOLO_CHANNELS
   vecdet_yolo_scores scores;       ///< default VECDET_YOLO_CLASSES
   vecdet_box_format model_format;  ///< format of the model's output; default VECDET_CXCYWH
@@ -160,10 +160,10 @@ typedef struct vecdet_yolo_postprocess_params {
   /// format of rotated detections: VECDET_ROTATED_CXCYWHR or VECDET_ROTATED_XYXYXYXY; default
   /// VECDET_ROTATED_CXCYWHR
   vecdet_rotated_format rotated_result_format;
-} vecdet_yolo_postprocess_params;
+} vecdet_postprocess_yolo_params;
 
 /// Parameters of vecdet_postprocess_detr() and vecdet_postprocess_detr_of_matrices().
-typedef struct vecdet_detr_postprocess_params {
+typedef struct vecdet_postprocess_detr_params {
   /// softmax, whose last column is "no object", instead of sigmoid; default 0
   int softmax;
   double score_threshold;           ///< in [0, 1]; scores above it count; default 0.5
@@ -175,7 +175,7 @@ typedef struct vecdet_detr_postprocess_params {
   /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. Softmax's "no
   /// object" has none.
   vecdet_number_list class_thresholds;
-} vecdet_detr_postprocess_params;
+} vecdet_postprocess_detr_params;
 
 /// Parameters of vecdet_roi_align() and vecdet_multiscale_roi_align(). The defaults are
 /// torchvision's.

@@ -10,7 +10,6 @@
 #include <vecdet/c/support.hpp>
 #include <vecdet/ctc_beams.hpp>
 #include <vecdet/ctc_loss.hpp>
-#include <vecdet/detr_postprocess.hpp>
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/grouped_conv3x3_params.hpp>
 #include <vecdet/letterbox.hpp>
@@ -19,6 +18,8 @@
 #include <vecdet/merging.hpp>
 #include <vecdet/nms_params.hpp>
 #include <vecdet/postprocess.hpp>
+#include <vecdet/postprocess_detr.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 #include <vecdet/query_matching.hpp>
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/roi_align.hpp>
@@ -26,7 +27,6 @@
 #include <vecdet/soft_nms.hpp>
 #include <vecdet/soft_target_loss.hpp>
 #include <vecdet/softmax_cross_entropy.hpp>
-#include <vecdet/yolo_postprocess.hpp>
 
 using namespace vecdet_c;
 
@@ -99,46 +99,46 @@ VECDET_C vecdet_box_head_params vecdet_box_head_params_default(void) {
 
 /// YOLOv5 and YOLOX: rows of cx cy w h, objectness, and a score per class. YOLOX exports decode
 /// boxes only with --decode_in_inference.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v5(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v5());
+VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v5(void) {
+  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v5());
 }
 
 /// YOLOv8 to v12 with their anchor-free heads, as in ultralytics' predictor: channels first, cx cy
 /// w h and a score per class. These are the defaults.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v8(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v8());
+VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v8(void) {
+  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v8());
 }
 
 /// YOLOv10 and YOLO26, end to end: rows of x1 y1 x2 y2, score, class.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v10(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v10());
+VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v10(void) {
+  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v10());
 }
 
 /// RT-DETR as exported by ultralytics.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_rt_detr(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::rt_detr());
+VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_rt_detr(void) {
+  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::rt_detr());
 }
 
 /// YOLOv8, YOLO11 and YOLO12 with rotated boxes: channels first, cx cy w h, a score per class,
 /// angle.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v8_obb(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v8_obb());
+VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v8_obb(void) {
+  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v8_obb());
 }
 
 /// YOLO26 with rotated boxes, end to end: rows of cx cy w h, score, class, angle.
-VECDET_C vecdet_yolo_postprocess_params vecdet_yolo_postprocess_params_v26_obb(void) {
-  return c_params_of<vecdet_yolo_postprocess_params>(yolo_postprocess_params::v26_obb());
+VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v26_obb(void) {
+  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v26_obb());
 }
 
 /// DETR: softmax, 100 queries. Also for Conditional DETR without focal loss.
-VECDET_C vecdet_detr_postprocess_params vecdet_detr_postprocess_params_detr(void) {
-  return c_params_of<vecdet_detr_postprocess_params>(detr_postprocess_params::detr());
+VECDET_C vecdet_postprocess_detr_params vecdet_postprocess_detr_params_detr(void) {
+  return c_params_of<vecdet_postprocess_detr_params>(postprocess_detr_params::detr());
 }
 
 /// RT-DETR, DINO, Deformable DETR: sigmoid, 300 detections (Deformable DETR uses 100). These are
 /// the defaults.
-VECDET_C vecdet_detr_postprocess_params vecdet_detr_postprocess_params_rt_detr(void) {
-  return c_params_of<vecdet_detr_postprocess_params>(detr_postprocess_params::rt_detr());
+VECDET_C vecdet_postprocess_detr_params vecdet_postprocess_detr_params_rt_detr(void) {
+  return c_params_of<vecdet_postprocess_detr_params>(postprocess_detr_params::rt_detr());
 }
 
 /// The defaults of vecdet_roi_align_params.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of detr_postprocess.hpp.
+// The function of postprocess_detr.hpp.
 #pragma once
 
-#include <vecdet/detr_postprocess.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/impl/class_options.hpp>
 #include <vecdet/impl/output_detections.hpp>
 #include <vecdet/impl/quantised_numbers.hpp>
 #include <vecdet/postprocess.hpp>
+#include <vecdet/postprocess_detr.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -18,14 +18,14 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-inline detr_postprocess_params detr_postprocess_params::detr() {
-  detr_postprocess_params params;
+inline postprocess_detr_params postprocess_detr_params::detr() {
+  postprocess_detr_params params;
   params.softmax = true;
   params.max_detections = 100;
   return params;
 }
 
-inline detr_postprocess_params detr_postprocess_params::rt_detr() { return {}; }
+inline postprocess_detr_params postprocess_detr_params::rt_detr() { return {}; }
 
 namespace detail {
 
@@ -34,7 +34,7 @@ template <class Matrix, class Boxes = Matrix>
 class detr_call {
  public:
   detr_call(isa target, const Matrix& logits, const Boxes& boxes,
-            vector_view<const image_size> sizes, const detr_postprocess_params& params)
+            vector_view<const image_size> sizes, const postprocess_detr_params& params)
       : target_(target), logits_(logits), boxes_(boxes), sizes_(sizes), params_(params) {}
 
   void check_arguments() {
@@ -172,7 +172,7 @@ class detr_call {
   const Matrix& logits_;
   const Boxes& boxes_;
   vector_view<const image_size> sizes_;
-  const detr_postprocess_params& params_;
+  const postprocess_detr_params& params_;
   index_t queries_ = 0;
   double threshold_ = 0;
   const float* class_limits_ = nullptr;
@@ -182,7 +182,7 @@ class detr_call {
 template <class Matrix, class Boxes>
 detections_view run_postprocess_detr(const Matrix& logits, const Boxes& boxes,
                                      vector_view<const image_size> image_sizes,
-                                     const detr_postprocess_params& params,
+                                     const postprocess_detr_params& params,
                                      postprocess_buffers& buffers, threading policy) {
   const isa target = active_isa();
   detr_call<Matrix, Boxes> call(target, logits, boxes, image_sizes, params);
@@ -201,7 +201,7 @@ detections_view run_postprocess_detr(const Matrix& logits, const Boxes& boxes,
 template <class T>
 detections_view postprocess_detr(const detr_outputs<T>& outputs,
                                  vector_view<const image_size> image_sizes,
-                                 const detr_postprocess_params& params,
+                                 const postprocess_detr_params& params,
                                  postprocess_workspace& workspace, threading policy) {
   const matrix_view<const T> boxes(outputs.boxes.data(), outputs.boxes.size(), 4);
   return detail::run_postprocess_detr(outputs.logits, boxes, image_sizes, params,

@@ -26,7 +26,7 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-struct detr_postprocess_params {
+struct postprocess_detr_params {
   /// Softmax, whose last column is "no object", instead of sigmoid.
   bool softmax = false;
   double score_threshold = 0.5;  ///< In [0, 1]; scores above it count.
@@ -40,9 +40,9 @@ struct detr_postprocess_params {
   lasting<vector_view<const double>> class_thresholds;
 
   /// DETR: softmax, 100 queries. Also for Conditional DETR without focal loss.
-  static detr_postprocess_params detr();
+  static postprocess_detr_params detr();
   /// RT-DETR, DINO, Deformable DETR: sigmoid, 300 detections (Deformable DETR uses 100).
-  static detr_postprocess_params rt_detr();
+  static postprocess_detr_params rt_detr();
 };
 
 /// The detections of a batch. Boxes are in pixels and clipped to the image. `image_sizes` holds one
@@ -51,11 +51,11 @@ struct detr_postprocess_params {
 template <class T>
 detections_view postprocess_detr(const detr_outputs<T>& outputs,
                                  vector_view<const image_size> image_sizes,
-                                 const detr_postprocess_params& params,
+                                 const postprocess_detr_params& params,
                                  postprocess_workspace& workspace,
                                  threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet
 
-#include <vecdet/impl/detr_postprocess.hpp>
+#include <vecdet/impl/postprocess_detr.hpp>

@@ -4,7 +4,7 @@
 #include "support/class_lists.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
-#include <vecdet/detr_postprocess.hpp>
+#include <vecdet/postprocess_detr.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -45,7 +45,7 @@ struct expected_detection {
 };
 
 std::vector<expected_detection> expected_of(const detr_problem& p, index_t image,
-                                            const detr_postprocess_params& params) {
+                                            const postprocess_detr_params& params) {
   std::vector<expected_detection> all;
   for (index_t q = 0; q < p.queries; ++q) {
     const float* const row = p.logits.data() + (image * p.queries + q) * p.classes;
@@ -74,7 +74,7 @@ std::vector<expected_detection> expected_of(const detr_problem& p, index_t image
 }
 
 void check_equal(const detr_problem& p, const detections_view& found,
-                 const detr_postprocess_params& params) {
+                 const postprocess_detr_params& params) {
   REQUIRE(found.offsets.size() == p.images + 1);
   for (index_t image = 0; image < p.images; ++image) {
     const auto expected = expected_of(p, image, params);
@@ -103,7 +103,7 @@ void check_equal(const detr_problem& p, const detections_view& found,
 
 TEST_CASE("postprocess_detr: softmax and sigmoid, any shape") {
   std::uint64_t seed = 0;
-  for (auto params : {detr_postprocess_params::detr(), detr_postprocess_params::rt_detr()}) {
+  for (auto params : {postprocess_detr_params::detr(), postprocess_detr_params::rt_detr()}) {
     for (const index_t queries : {0, 1, 7, 100, 300}) {
       for (const index_t classes : {2, 17, 92}) {
         for (const double threshold : {0.0, 0.3, 0.9}) {
@@ -125,7 +125,7 @@ TEST_CASE("postprocess_detr: softmax and sigmoid, any shape") {
 
 TEST_CASE("postprocess_detr: wanted classes and thresholds per class") {
   random_generator generator(77);
-  for (auto params : {detr_postprocess_params::detr(), detr_postprocess_params::rt_detr()}) {
+  for (auto params : {postprocess_detr_params::detr(), postprocess_detr_params::rt_detr()}) {
     for (int k = 0; k < 20; ++k) {
       for (const index_t classes : {2, 17, 92}) {
         const class_lists lists(0, classes - index_t{params.softmax}, generator);
@@ -154,11 +154,11 @@ TEST_CASE("postprocess_detr: NaN and infinite logits") {
   postprocess_workspace workspace;
   // -infinity is a probability of 0 and does not affect others.
   const auto softmax = postprocess_detr(outputs, vector_view<const image_size>(sizes),
-                                        detr_postprocess_params::detr(), workspace);
+                                        postprocess_detr_params::detr(), workspace);
   REQUIRE(softmax.sources.size() == 1);
   CHECK(softmax.sources[0] == 2);
   // Masked classes have probability 0, unless all are masked.
-  auto any_score = detr_postprocess_params::detr();
+  auto any_score = postprocess_detr_params::detr();
   any_score.score_threshold = 0;
   const std::vector<float> masked{-infinity, -infinity, -infinity, -infinity, 5,
                                   -infinity, -infinity, -infinity, 5};
@@ -169,7 +169,7 @@ TEST_CASE("postprocess_detr: NaN and infinite logits") {
   CHECK(found.labels[0] == 1);
   CHECK(found.scores[0] == 1);
   const auto sigmoid = postprocess_detr(outputs, vector_view<const image_size>(sizes),
-                                        detr_postprocess_params::rt_detr(), workspace);
+                                        postprocess_detr_params::rt_detr(), workspace);
   REQUIRE(sigmoid.sources.size() == 4);
   CHECK(sigmoid.sources[0] == 1);
   CHECK(sigmoid.labels[0] == 1);
@@ -180,7 +180,7 @@ TEST_CASE("postprocess_detr: bad arguments throw errors that name them") {
   const detr_problem p(2, 10, 5, 1);
   detr_outputs<float> outputs = p.outputs();
   std::vector<image_size> sizes = p.sizes;
-  detr_postprocess_params params;
+  postprocess_detr_params params;
   postprocess_workspace workspace;
   const auto fails = [&](const char* message) {
     CHECK_THROWS_WITH_AS(
@@ -208,10 +208,10 @@ TEST_CASE("postprocess_detr: bad arguments throw errors that name them") {
   const std::vector<double> thresholds(5, 0.5), outside(5, 2.0);
   params.classes = none_such;
   fails("params.classes[0] is 5, expected a class from 0 to 4");
-  params = detr_postprocess_params::detr();
+  params = postprocess_detr_params::detr();
   params.classes = last;
   fails("params.classes[0] is 4, expected a class from 0 to 3");
-  params = detr_postprocess_params::detr();
+  params = postprocess_detr_params::detr();
   params.class_thresholds = thresholds;
   fails("params.class_thresholds.size() is 5, expected 0 or 4, the number of classes");
   params.class_thresholds = outside;

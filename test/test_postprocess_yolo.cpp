@@ -5,9 +5,9 @@
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/box_ops.hpp>
-#include <vecdet/reference/yolo_postprocess.hpp>
+#include <vecdet/postprocess_yolo.hpp>
+#include <vecdet/reference/postprocess_yolo.hpp>
 #include <vecdet/rotated_boxes.hpp>
-#include <vecdet/yolo_postprocess.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@ struct raw_output {
 
   /// About `share` of the boxes have a score above 0.25.
   raw_output(index_t image_count, index_t box_count, index_t classes,
-             const yolo_postprocess_params& params, double share, std::uint64_t seed)
+             const postprocess_yolo_params& params, double share, std::uint64_t seed)
       : images(image_count), boxes(box_count) {
     random_generator generator(seed);
     const bool is_scored = params.scores == yolo_scores::score_and_class;
@@ -99,7 +99,7 @@ struct raw_output {
 bool same_bits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
 void check_equal(const raw_output& raw, const detections_view& found,
-                 const yolo_postprocess_params& params, bool is_moved) {
+                 const postprocess_yolo_params& params, bool is_moved) {
   REQUIRE(found.offsets.size() == raw.images + 1);
   const bool has_corners = params.rotated_result_format == rotated_format::xyxyxyxy;
   const index_t extras = params.rotated ? has_corners ? 8 : 5 : params.extras;
@@ -139,7 +139,7 @@ void check_equal(const raw_output& raw, const detections_view& found,
   }
 }
 
-void check_model(const yolo_postprocess_params& params, index_t images, index_t boxes,
+void check_model(const postprocess_yolo_params& params, index_t images, index_t boxes,
                  index_t classes, double share, std::uint64_t seed) {
   CAPTURE(boxes);
   CAPTURE(classes);
@@ -163,10 +163,10 @@ void check_model(const yolo_postprocess_params& params, index_t images, index_t 
 }
 
 /// Every preset, for outputs without extras.
-std::vector<yolo_postprocess_params> all_models() {
-  std::vector<yolo_postprocess_params> models{
-      yolo_postprocess_params::v5(), yolo_postprocess_params::v8(), yolo_postprocess_params::v10(),
-      yolo_postprocess_params::rt_detr()};
+std::vector<postprocess_yolo_params> all_models() {
+  std::vector<postprocess_yolo_params> models{
+      postprocess_yolo_params::v5(), postprocess_yolo_params::v8(), postprocess_yolo_params::v10(),
+      postprocess_yolo_params::rt_detr()};
   for (auto& params : models) params.extras = 0;
   return models;
 }
@@ -221,7 +221,7 @@ TEST_CASE("postprocess_yolo: options") {
 
 TEST_CASE("postprocess_yolo: rotated boxes equal the reference") {
   std::uint64_t seed = 700;
-  for (auto params : {yolo_postprocess_params::v8_obb(), yolo_postprocess_params::v26_obb()}) {
+  for (auto params : {postprocess_yolo_params::v8_obb(), postprocess_yolo_params::v26_obb()}) {
     for (const index_t boxes : {0, 1, 17, 130, 400}) check_model(params, 2, boxes, 15, 0.4, ++seed);
     check_model(params, 1, 9000, 3, 0.05, ++seed);
     params.extras = 0;
@@ -251,7 +251,7 @@ TEST_CASE("postprocess_yolo: rotated boxes by hand; wrong presets") {
   const std::vector<letterbox_transform> transforms{
       {0.5, 0.5, 10, 20, image_size::height_width(900, 900)}};
   postprocess_workspace workspace;
-  auto params = yolo_postprocess_params::v8_obb();
+  auto params = postprocess_yolo_params::v8_obb();
   params.class_count = 2;
   for_each_isa([&](isa) {
     const auto found = postprocess_yolo(outputs, transforms, params, workspace);
@@ -271,43 +271,43 @@ TEST_CASE("postprocess_yolo: rotated boxes by hand; wrong presets") {
     CHECK(postprocess_yolo(outputs, transforms, params, workspace).scores.size() == 2);
     params.class_agnostic = false;
   });
-  const auto fails = [&](const yolo_postprocess_params& wrong, const char* message) {
+  const auto fails = [&](const postprocess_yolo_params& wrong, const char* message) {
     CHECK_THROWS_WITH_AS(postprocess_yolo(outputs, transforms, wrong, workspace),
                          doctest::Contains(message), std::invalid_argument);
   };
   // The angle is no score.
-  fails(yolo_postprocess_params::v8(), "number 6 of box 0 of image 0 of outputs.numbers is -0.25");
-  fails(yolo_postprocess_params::v8(), "for angles, use the preset of rotated boxes, v8_obb()");
+  fails(postprocess_yolo_params::v8(), "number 6 of box 0 of image 0 of outputs.numbers is -0.25");
+  fails(postprocess_yolo_params::v8(), "for angles, use the preset of rotated boxes, v8_obb()");
   tensor[12] = 1.5f;
-  fails(yolo_postprocess_params::v8_obb(), "is it one of masks or key points");
+  fails(postprocess_yolo_params::v8_obb(), "is it one of masks or key points");
   tensor[12] = .9f;
   const std::vector<float> ends(3 * 7);
   CHECK_THROWS_WITH_AS(
       postprocess_yolo(yolo_outputs<float>{{ends.data(), 3, 7}, 1}, {},
-                       yolo_postprocess_params::v10(), workspace),
+                       postprocess_yolo_params::v10(), workspace),
       doctest::Contains("outputs.numbers.cols() is 7, expected 6 if rotated boxes, "
                         "whose preset is v26_obb(), are not meant"),
       std::invalid_argument);
-  fails(yolo_postprocess_params::v26_obb(),
+  fails(postprocess_yolo_params::v26_obb(),
         "outputs.numbers.cols() is 3, expected 4 + score + class + angle");
   params.class_count = 3;
   fails(params, "params.class_count is 3, expected 2");
-  params = yolo_postprocess_params::v8_obb();
+  params = postprocess_yolo_params::v8_obb();
   params.extras = 1;
   fails(params, "params.extras is 1, expected 0 if params.rotated is set");
-  params = yolo_postprocess_params::v8_obb();
+  params = postprocess_yolo_params::v8_obb();
   params.keypoint_size = 2;
   fails(params, "params.keypoint_size is 2");
-  params = yolo_postprocess_params::v8_obb();
+  params = postprocess_yolo_params::v8_obb();
   params.normalised = true;
   fails(params, "params.normalised is true, expected false if params.rotated is set");
-  params = yolo_postprocess_params::v8_obb();
+  params = postprocess_yolo_params::v8_obb();
   params.model_format = box_format::xyxy;
   fails(params, "params.model_format is 0, expected cxcywh if params.rotated is set");
-  params = yolo_postprocess_params::v8_obb();
+  params = postprocess_yolo_params::v8_obb();
   params.rotated_result_format = rotated_format::xyxy;
   fails(params, "params.rotated_result_format is 3, expected cxcywhr or xyxyxyxy");
-  params = yolo_postprocess_params::v8_obb();
+  params = postprocess_yolo_params::v8_obb();
   const std::vector<letterbox_transform> uneven{{1, 2, 0, 0, square}};
   CHECK_THROWS_WITH_AS(postprocess_yolo(outputs, uneven, params, workspace),
                        doctest::Contains("transforms[0] is 2, expected the same scale"),
@@ -351,12 +351,12 @@ TEST_CASE("postprocess_yolo: options per class by hand") {
   const std::vector<index_t> groups{4, 4, -1}, wanted{2, 1, 2};
   const std::vector<double> thresholds{.95, .5, .75};
   postprocess_workspace workspace;
-  const auto labels = [&](const yolo_postprocess_params& params) {
+  const auto labels = [&](const postprocess_yolo_params& params) {
     const auto found =
         postprocess_yolo(yolo_outputs<float>{{output.data(), 7, 4}, 1}, {}, params, workspace);
     return std::vector<index_t>(found.labels.begin(), found.labels.end());
   };
-  auto params = yolo_postprocess_params::v8();
+  auto params = postprocess_yolo_params::v8();
   CHECK(labels(params) == std::vector<index_t>{0, 1, 2});
   params.class_groups = groups;
   CHECK(labels(params) == std::vector<index_t>{0, 2});
@@ -370,7 +370,7 @@ TEST_CASE("postprocess_yolo: options per class by hand") {
 TEST_CASE("postprocess_yolo: a number that is no probability in a class that is not wanted") {
   std::vector<float> output{8, 8, 2, 2, .9f, .1f};  // one box, two classes
   const std::vector<index_t> wanted{0};
-  auto params = yolo_postprocess_params::v8();
+  auto params = postprocess_yolo_params::v8();
   params.classes = wanted;
   postprocess_workspace workspace;
   const auto call = [&] {
@@ -388,7 +388,7 @@ TEST_CASE("postprocess_yolo: a number that is no probability in a class that is 
 
 TEST_CASE("postprocess_yolo: lists and an output without elements, but with many columns") {
   const std::vector<index_t> wanted{0};
-  auto params = yolo_postprocess_params::v10();
+  auto params = postprocess_yolo_params::v10();
   params.scores = yolo_scores::classes;
   params.classes = wanted;
   postprocess_workspace workspace;
@@ -401,11 +401,11 @@ TEST_CASE("postprocess_yolo: a class that is in no list of a model without a num
   const std::vector<double> thresholds{.5, .6};
   const std::vector<index_t> groups{1, 1}, wanted{1};
   postprocess_workspace workspace;
-  const auto call = [&](const yolo_postprocess_params& params) {
+  const auto call = [&](const postprocess_yolo_params& params) {
     return postprocess_yolo(yolo_outputs<float>{{output.data(), 3, 6}, 1}, {}, params, workspace);
   };
   for (const bool by_group : {false, true}) {
-    auto params = yolo_postprocess_params::v10();
+    auto params = postprocess_yolo_params::v10();
     params.suppress = by_group;
     if (by_group)
       params.class_groups = groups;
@@ -421,7 +421,7 @@ TEST_CASE("postprocess_yolo: a class that is in no list of a model without a num
 }
 
 TEST_CASE("postprocess_yolo: rows of per-class scores, as in a transposed YOLOv8 output") {
-  yolo_postprocess_params rows = yolo_postprocess_params::v8();
+  postprocess_yolo_params rows = postprocess_yolo_params::v8();
   rows.extras = 0;
   rows.layout = yolo_layout::rows;
   check_model(rows, 2, 500, 80, 0.3, 7);
@@ -468,7 +468,7 @@ TEST_CASE("postprocess_yolo: a YOLOv8 output by hand") {
   postprocess_workspace workspace;
   const auto found =
       postprocess_yolo(yolo_outputs<float>{{output.data(), 6, 4}, 1}, transforms,
-                       yolo_postprocess_params::v8(), workspace, threading::sequential);
+                       postprocess_yolo_params::v8(), workspace, threading::sequential);
   REQUIRE(found.scores.size() == 2);
   CHECK(found.scores[0] == 0.9f);
   CHECK(found.labels[0] == 0);
@@ -526,7 +526,7 @@ TEST_CASE("postprocess_yolo: scores outside [0, 1] throw if the number of extras
     const bool is_scored = params.scores == yolo_scores::score_and_class;
     const bool has_objectness = params.scores == yolo_scores::objectness;
     const raw_output raw(2, 215, 21, params, 0.4, 31);
-    params.extras = yolo_postprocess_params::unknown_extras;
+    params.extras = postprocess_yolo_params::unknown_extras;
     postprocess_workspace workspace;
     // Boxes of full blocks, of a block's rest, and the last; in rows, only found boxes count.
     for (const std::size_t box : {3u, 64u, 128u, 200u, 214u}) {
@@ -566,7 +566,7 @@ TEST_CASE(
     "postprocess_yolo: an objectness outside [0, 1] throws if the number of extras is not given") {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const bool is_multi : {false, true}) {
-    yolo_postprocess_params params = yolo_postprocess_params::v5();
+    postprocess_yolo_params params = postprocess_yolo_params::v5();
     params.extras = 0;
     const raw_output raw(2, 215, 21, params, 0.4, 33);
     params.multi_label = is_multi;
@@ -584,7 +584,7 @@ TEST_CASE(
           return postprocess_yolo(changed.outputs(tensor, params.layout), {}, params, workspace);
         };
         for_each_isa([&](isa) {
-          CHECK_THROWS_WITH_AS(call(yolo_postprocess_params::unknown_extras),
+          CHECK_THROWS_WITH_AS(call(postprocess_yolo_params::unknown_extras),
                                doctest::Contains("number 4 of box 200 of image 1"),
                                std::invalid_argument);
           CHECK(call(0).extras.cols() == 0);
@@ -601,7 +601,7 @@ TEST_CASE(
   float* const last = rows.data() + (boxes - 1) * numbers;
   last[5] = -7;
   last[8] = 0.5f;
-  auto params = yolo_postprocess_params::v5();
+  auto params = postprocess_yolo_params::v5();
   params.max_candidates = 1;
   postprocess_workspace workspace;
   const yolo_outputs<float> outputs{matrix_view<const float>(rows.data(), boxes, numbers), 1};
@@ -624,7 +624,7 @@ TEST_CASE("postprocess_yolo: -0, NaN and numbers within the margin are not outsi
         if (x > 0.95f) raw.rows[0][box][k] = 1.001f;
       }
     const auto tensor = raw.tensor<float>(params.layout);
-    params.extras = yolo_postprocess_params::unknown_extras;
+    params.extras = postprocess_yolo_params::unknown_extras;
     postprocess_workspace workspace;
     for_each_isa([&](isa) {
       CHECK(postprocess_yolo(raw.outputs(tensor, params.layout), {}, params, workspace)
@@ -646,7 +646,7 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   std::vector<letterbox_transform> transforms(
       2, letterbox_transform{1, 1, 0, 0, image_size::height_width(480, 640)});
   const auto good = transforms;
-  yolo_postprocess_params params;
+  postprocess_yolo_params params;
   postprocess_workspace workspace;
   const auto fails = [&](const char* message) {
     CHECK_THROWS_WITH_AS(postprocess_yolo(outputs, transforms, params, workspace),
@@ -678,7 +678,7 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   fails("params.class_count is 79, expected 80, the number of scores of a box");
   params.class_count = -1;
   fails("params.class_count is -1, expected 0 or more");
-  params = yolo_postprocess_params::v10();
+  params = postprocess_yolo_params::v10();
   params.class_count = 1;
   fails("params.class_count is 1, expected 0 if params.scores is score_and_class");
   const std::vector<index_t> too_great{0, 80}, negative{-1}, groups(80), few_groups(79);
@@ -689,7 +689,7 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   fails("params.classes[1] is 80, expected a class from 0 to 79");
   params.classes = negative;
   fails("params.classes[0] is -1, expected a class from 0 to 79");
-  params = yolo_postprocess_params::v10();
+  params = postprocess_yolo_params::v10();
   params.classes = negative;
   outputs.images = 0;
   outputs.numbers = {};
@@ -709,10 +709,10 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   fails("params.class_groups.size() is 80, expected 0 if params.suppress is false");
   params.scores = yolo_scores::objectness;
   fails("params.layout is channels, expected rows");
-  params = yolo_postprocess_params::v10();
+  params = postprocess_yolo_params::v10();
   params.multi_label = true;
   fails("params.multi_label is true");
-  params = yolo_postprocess_params::v10();
+  params = postprocess_yolo_params::v10();
   fails("outputs.numbers.cols() is 50, expected 4 + score + class + params.extras");
   params.extras = 80;
   fails("outputs.numbers.rows() / outputs.images is 84");
@@ -736,7 +736,7 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
 TEST_CASE("postprocess_yolo: no images") {
   postprocess_workspace workspace;
   const auto found =
-      postprocess_yolo(yolo_outputs<float>{{}, 0}, {}, yolo_postprocess_params::v8(), workspace);
+      postprocess_yolo(yolo_outputs<float>{{}, 0}, {}, postprocess_yolo_params::v8(), workspace);
   CHECK(found.scores.empty());
   REQUIRE(found.offsets.size() == 1);
   CHECK(found.offsets[0] == 0);

@@ -4,7 +4,7 @@
 // through. Each plane is compared with them, 64 boxes per branch; few boxes have a new best score.
 #pragma once
 
-#include <vecdet/args/yolo_postprocess.hpp>
+#include <vecdet/args/postprocess_yolo.hpp>
 #include <vecdet/kernels/best_records.hpp>
 #include <vecdet/kernels/kernels_of.hpp>
 #include <vecdet/simd/bits.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of yolo_postprocess.hpp: presets, the search for candidates, the profiler's scope.
+// The function of postprocess_yolo.hpp: presets, the search for candidates, the profiler's scope.
 #pragma once
 
-#include <vecdet/args/yolo_postprocess.hpp>
+#include <vecdet/args/postprocess_yolo.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/impl/class_options.hpp>
@@ -10,8 +10,8 @@
 #include <vecdet/impl/yolo_class_lists.hpp>
 #include <vecdet/impl/yolo_numbers.hpp>
 #include <vecdet/impl/yolo_rotated.hpp>
+#include <vecdet/postprocess_yolo.hpp>
 #include <vecdet/profile/scope.hpp>
-#include <vecdet/yolo_postprocess.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -20,24 +20,24 @@
 #include <string>
 #include <vector>
 #if !defined(VECDET_DISPATCH)
-#include <vecdet/kernels/yolo_postprocess/yolo_postprocess.hpp>
+#include <vecdet/kernels/postprocess_yolo/postprocess_yolo.hpp>
 #endif
 
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-inline yolo_postprocess_params yolo_postprocess_params::v5() {
-  yolo_postprocess_params params;
+inline postprocess_yolo_params postprocess_yolo_params::v5() {
+  postprocess_yolo_params params;
   params.layout = yolo_layout::rows;
   params.scores = yolo_scores::objectness;
   params.iou_threshold = 0.45;
   return params;
 }
 
-inline yolo_postprocess_params yolo_postprocess_params::v8() { return {}; }
+inline postprocess_yolo_params postprocess_yolo_params::v8() { return {}; }
 
-inline yolo_postprocess_params yolo_postprocess_params::v10() {
-  yolo_postprocess_params params;
+inline postprocess_yolo_params postprocess_yolo_params::v10() {
+  postprocess_yolo_params params;
   params.layout = yolo_layout::rows;
   params.scores = yolo_scores::score_and_class;
   params.model_format = box_format::xyxy;
@@ -45,22 +45,22 @@ inline yolo_postprocess_params yolo_postprocess_params::v10() {
   return params;
 }
 
-inline yolo_postprocess_params yolo_postprocess_params::rt_detr() {
-  yolo_postprocess_params params;
+inline postprocess_yolo_params postprocess_yolo_params::rt_detr() {
+  postprocess_yolo_params params;
   params.layout = yolo_layout::rows;
   params.normalised = true;
   params.suppress = false;
   return params;
 }
 
-inline yolo_postprocess_params yolo_postprocess_params::v8_obb() {
-  yolo_postprocess_params params;
+inline postprocess_yolo_params postprocess_yolo_params::v8_obb() {
+  postprocess_yolo_params params;
   params.rotated = true;
   return params;
 }
 
-inline yolo_postprocess_params yolo_postprocess_params::v26_obb() {
-  yolo_postprocess_params params;
+inline postprocess_yolo_params postprocess_yolo_params::v26_obb() {
+  postprocess_yolo_params params;
   params.layout = yolo_layout::rows;
   params.scores = yolo_scores::score_and_class;
   params.suppress = false;
@@ -78,7 +78,7 @@ class yolo_call {
 
   yolo_call(isa target, const Boxes* boxes, const Scores& numbers, index_t images,
             vector_view<const letterbox_transform> transforms,
-            const yolo_postprocess_params& params)
+            const postprocess_yolo_params& params)
       : target_(target),
         transforms_(transforms),
         numbers_(boxes, numbers, images, params),
@@ -303,7 +303,7 @@ class yolo_call {
   const isa target_;
   vector_view<const letterbox_transform> transforms_;
   yolo_numbers<Scores, Boxes> numbers_;
-  const yolo_postprocess_params& params_;
+  const postprocess_yolo_params& params_;
   const yolo_class_lists lists_;
   float threshold_ = 0;
   const float* class_limits_ = nullptr;
@@ -314,7 +314,7 @@ class yolo_call {
 /// converted to the image's pixels.
 template <class Call>
 detections_view find_detections(const Call& call, postprocess_buffers& buffers,
-                                const yolo_postprocess_params& params, bool is_moved, isa target,
+                                const postprocess_yolo_params& params, bool is_moved, isa target,
                                 threading policy) {
   find_candidates(call, buffers, policy);
   const index_t images = call.images();
@@ -331,7 +331,7 @@ detections_view find_detections(const Call& call, postprocess_buffers& buffers,
 template <class Boxes, class Scores>
 detections_view run_postprocess_yolo(const Boxes* boxes, const Scores& numbers, index_t images,
                                      vector_view<const letterbox_transform> transforms,
-                                     const yolo_postprocess_params& params,
+                                     const postprocess_yolo_params& params,
                                      postprocess_buffers& buffers, threading policy) {
   const isa target = active_isa();
   yolo_call<Scores, Boxes> call(target, boxes, numbers, images, transforms, params);
@@ -355,7 +355,7 @@ detections_view run_postprocess_yolo(const Boxes* boxes, const Scores& numbers, 
 template <class T>
 detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
                                  vector_view<const letterbox_transform> transforms,
-                                 const yolo_postprocess_params& params,
+                                 const postprocess_yolo_params& params,
                                  postprocess_workspace& workspace, threading policy) {
   using matrix = matrix_view<const T>;
   return detail::run_postprocess_yolo<matrix>(nullptr, outputs.numbers, outputs.images, transforms,

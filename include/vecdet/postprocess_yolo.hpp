@@ -77,7 +77,7 @@ enum class yolo_scores {
   score_and_class  ///< one score, then the index of its class; rows only
 };
 
-struct yolo_postprocess_params {
+struct postprocess_yolo_params {
   static constexpr index_t unknown_extras = -1;
 
   yolo_layout layout = yolo_layout::channels;
@@ -121,19 +121,19 @@ struct yolo_postprocess_params {
 
   /// YOLOv5 and YOLOX: rows of cx cy w h, objectness, and a score per class. YOLOX exports decode
   /// boxes only with --decode_in_inference.
-  static yolo_postprocess_params v5();
+  static postprocess_yolo_params v5();
   /// YOLOv8 to v12 with their anchor-free heads, as in ultralytics' predictor: channels first,
   /// cx cy w h and a score per class.
-  static yolo_postprocess_params v8();
+  static postprocess_yolo_params v8();
   /// YOLOv10 and YOLO26, end to end: rows of x1 y1 x2 y2, score, class.
-  static yolo_postprocess_params v10();
+  static postprocess_yolo_params v10();
   /// RT-DETR as exported by ultralytics.
-  static yolo_postprocess_params rt_detr();
+  static postprocess_yolo_params rt_detr();
   /// YOLOv8, YOLO11 and YOLO12 with rotated boxes: channels first, cx cy w h, a score per class,
   /// angle.
-  static yolo_postprocess_params v8_obb();
+  static postprocess_yolo_params v8_obb();
   /// YOLO26 with rotated boxes, end to end: rows of cx cy w h, score, class, angle.
-  static yolo_postprocess_params v26_obb();
+  static postprocess_yolo_params v26_obb();
 };
 
 /// The output for a batch. Rows are ordered by image, then by box (layout rows) or by number
@@ -150,11 +150,11 @@ struct yolo_outputs {
 template <class T>
 detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
                                  vector_view<const letterbox_transform> transforms,
-                                 const yolo_postprocess_params& params,
+                                 const postprocess_yolo_params& params,
                                  postprocess_workspace& workspace,
                                  threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet
 
-#include <vecdet/impl/yolo_postprocess.hpp>
+#include <vecdet/impl/postprocess_yolo.hpp>

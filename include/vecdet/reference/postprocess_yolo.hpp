@@ -6,9 +6,9 @@
 // are detected.
 #pragma once
 
+#include <vecdet/postprocess_yolo.hpp>
 #include <vecdet/reference/nms.hpp>
 #include <vecdet/reference/prob_iou.hpp>
-#include <vecdet/yolo_postprocess.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -42,7 +42,7 @@ struct yolo_detection {
 /// null.
 inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vector<float>>& rows,
                                                     const letterbox_transform* to_input,
-                                                    const yolo_postprocess_params& params) {
+                                                    const postprocess_yolo_params& params) {
   const bool has_objectness = params.scores == yolo_scores::objectness;
   const bool has_label = params.scores == yolo_scores::score_and_class;
   const auto extras =
