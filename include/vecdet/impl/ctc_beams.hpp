@@ -6,6 +6,7 @@
 #include <vecdet/ctc_beams.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
+#include <vecdet/impl/chunks_with_memory.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/value_of.hpp>
 
@@ -88,18 +89,15 @@ ctc_beam_results search_ctc_beams(const sequences_view<const T>& logits,
   const auto& kernels = detail::kernels<ctc_beams_kernels<T>>(target);
   const chunking chunks(samples, 1);
   const index_t lines = lines_for<unsigned char>(kernels.scratch_size(args));
-  slot_pool slots(std::min(usable_threads(policy), chunks.count));
-  cache_line* const scratch = grown_scratch(buffers.scratch, slots.count() * lines);
-  for_each_chunk(policy, chunks, [&](index_t, index_t first, index_t last) {
-    const index_t slot = slots.take();
+  const auto search = [&](index_t first, index_t last, cache_line* scratch) {
     for (index_t n = first; n < last; ++n) {
       const index_t text = n * params.texts;
       counts[n] = kernels.search(
           args, n, {classes + text * steps, places + text * steps, lengths + text, logs + text},
-          scratch + slot * lines);
+          scratch);
     }
-    slots.give_back(slot);
-  });
+  };
+  for_each_chunk_with_memory(policy, chunks, buffers.scratch, lines, search);
 
   // Moves the texts together.
   index_t texts = 0, end = 0;

@@ -7,6 +7,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/impl/apart.hpp>
+#include <vecdet/impl/chunks_with_memory.hpp>
 #include <vecdet/impl/scaled.hpp>
 #include <vecdet/profile/scope.hpp>
 
@@ -229,14 +230,8 @@ class ctc_call {
   /// Calls work(first, last, scratch) for each chunk, with so many bytes of scratch memory.
   template <class Work>
   void in_chunks(const chunking& chunks, index_t bytes, const Work& work) {
-    const index_t lines = lines_for<unsigned char>(bytes);
-    slot_pool slots(std::min(usable_threads(policy_), chunks.count));
-    cache_line* const all = grown_scratch(buffers_.scratch, slots.count() * lines);
-    for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
-      const index_t slot = slots.take();
-      work(first, last, all + slot * lines);
-      slots.give_back(slot);
-    });
+    for_each_chunk_with_memory(policy_, chunks, buffers_.scratch, lines_for<unsigned char>(bytes),
+                               work);
   }
 
   profile::problem problem(index_t longest) const {

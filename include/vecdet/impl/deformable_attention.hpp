@@ -8,6 +8,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/attention_checks.hpp>
+#include <vecdet/impl/chunks_with_memory.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -127,15 +128,11 @@ class attention_call {
   void run_with_memory(const chunking& chunks, index_t size, const Run& run) {
     const index_t scratch_lines = blocks_ * index_t{sizeof(corners)} / 64;
     const index_t lines = scratch_lines + lines_for<real>(size);
-    slot_pool slots(std::min(usable_threads(policy_), chunks.count));
-    cache_line* const all = grown_scratch(buffers_.memory, slots.count() * lines);
-    for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
-      const index_t slot = slots.take();
-      cache_line* const memory = all + slot * lines;
-      run(first, last, reinterpret_cast<corners*>(memory),
-          reinterpret_cast<real*>(memory + scratch_lines));
-      slots.give_back(slot);
-    });
+    for_each_chunk_with_memory(policy_, chunks, buffers_.memory, lines,
+                               [&](index_t first, index_t last, cache_line* memory) {
+                                 run(first, last, reinterpret_cast<corners*>(memory),
+                                     reinterpret_cast<real*>(memory + scratch_lines));
+                               });
   }
 
   template <class Source, class Kernel, class PackedKernel>

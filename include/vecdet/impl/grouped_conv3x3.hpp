@@ -9,6 +9,7 @@
 #include <vecdet/grouped_conv3x3.hpp>
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/chunks.hpp>
+#include <vecdet/impl/chunks_with_memory.hpp>
 #include <vecdet/impl/conv3x3_steps.hpp>
 #include <vecdet/impl/optional_view.hpp>
 #include <vecdet/impl/workspace.hpp>
@@ -209,16 +210,12 @@ class grouped_conv3x3_call {
   template <class Run>
   void run_pieces(index_t items, index_t size, const Run& run) {
     const index_t pieces = even_pieces(items, usable_threads(policy_));
-    const index_t lines = lines_for<float>(size);
-    slot_pool slots(std::min(usable_threads(policy_), pieces));
-    cache_line* const all =
-        size == 0 ? nullptr : grown_scratch(buffers_.scratch, slots.count() * lines);
-    for_each_chunk(policy_, chunking(pieces, 1), [&](index_t piece, index_t, index_t) {
-      const index_t slot = slots.take();
-      run(items * piece / pieces, items * (piece + 1) / pieces,
-          reinterpret_cast<float*>(all + slot * lines));
-      slots.give_back(slot);
-    });
+    for_each_chunk_with_memory(policy_, chunking(pieces, 1), buffers_.scratch,
+                               lines_for<float>(size),
+                               [&](index_t piece, index_t, cache_line* memory) {
+                                 run(items * piece / pieces, items * (piece + 1) / pieces,
+                                     reinterpret_cast<float*>(memory));
+                               });
   }
 
   /// Images x input channels x height x width x output channels.

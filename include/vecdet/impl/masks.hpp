@@ -7,6 +7,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/chunks_with_memory.hpp>
 #include <vecdet/impl/mask_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/masks.hpp>
@@ -180,17 +181,14 @@ class prototype_masks_call {
     const index_t cost = operations_ + prototypes_.size();
     const chunking chunks(all_bands, std::min(all_bands, 1 + all_bands * least_cost / cost));
     const index_t lines = lines_for<float>(args_.scratch_size(rows));
-    slot_pool slots(std::min(usable_threads(policy), chunks.count));
-    cache_line* const all = grown_scratch(buffers_.scratch, slots.count() * lines);
-    for_each_chunk(policy, chunks, [&](index_t, index_t first, index_t last) {
-      const index_t slot = slots.take();
+    const auto run = [&](index_t first, index_t last, cache_line* memory) {
       for (index_t i = first; i < last; ++i) {
         const index_t begin = i % bands * rows;
         kernels.run(args_, i / bands, begin, std::min(begin + rows, args_.height),
-                    reinterpret_cast<float*>(all + slot * lines));
+                    reinterpret_cast<float*>(memory));
       }
-      slots.give_back(slot);
-    });
+    };
+    for_each_chunk_with_memory(policy, chunks, buffers_.scratch, lines, run);
     return result;
   }
 

@@ -6,6 +6,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/impl/apart.hpp>
+#include <vecdet/impl/chunks_with_memory.hpp>
 #include <vecdet/max_pool.hpp>
 #include <vecdet/profile/scope.hpp>
 
@@ -139,19 +140,15 @@ class max_pool_call {
     const chunking chunks(maps * rows, std::max(least_rows, (least_cost + cost - 1) / cost));
     const index_t most_rows = std::min(rows, chunks.size);
     const index_t lines = lines_for<compute_type<T>>(scratch_size(most_rows));
-    slot_pool slots(std::min(usable_threads(policy_), chunks.count));
-    cache_line* const all = grown_scratch(scratch_, slots.count() * lines);
-    for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
-      const index_t slot = slots.take();
-      auto* const memory = reinterpret_cast<compute_type<T>*>(all + slot * lines);
+    const auto run = [&](index_t first, index_t last, cache_line* memory) {
       while (first < last) {
         const index_t map = first / rows, begin = map * rows;
         const index_t end = std::min(last, begin + rows);
-        work(map, first - begin, end - begin, memory);
+        work(map, first - begin, end - begin, reinterpret_cast<compute_type<T>*>(memory));
         first = end;
       }
-      slots.give_back(slot);
-    });
+    };
+    for_each_chunk_with_memory(policy_, chunks, scratch_, lines, run);
   }
 
   /// Images x channels x height x width x the rows from one window to the next.

@@ -6,6 +6,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/chunks_with_memory.hpp>
 #include <vecdet/impl/mask_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
@@ -88,13 +89,11 @@ class paste_masks_call {
       constexpr index_t least_cost = 1 << 18;  // some ten microseconds
       const chunking chunks(count, std::min(count, 1 + count * least_cost / operations_));
       const index_t lines = lines_for<float>(args_.scratch_size());
-      slot_pool slots(std::min(usable_threads(policy), chunks.count));
-      cache_line* const all = grown_scratch(buffers_.scratch, slots.count() * lines);
-      for_each_chunk(policy, chunks, [&](index_t, index_t first, index_t last) {
-        const index_t slot = slots.take();
-        kernels.run(args_, first, last, reinterpret_cast<float*>(all + slot * lines));
-        slots.give_back(slot);
-      });
+      for_each_chunk_with_memory(policy, chunks, buffers_.scratch, lines,
+                                 [&](index_t first, index_t last, cache_line* memory) {
+                                   kernels.run(args_, first, last,
+                                               reinterpret_cast<float*>(memory));
+                                 });
     }
     return {{buffers_.boxes.data(), count},
             {buffers_.offsets.data(), count + 1},

@@ -7,6 +7,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/apart.hpp>
+#include <vecdet/impl/chunks_with_memory.hpp>
 #include <vecdet/impl/ground_truth.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
@@ -112,15 +113,12 @@ class query_match_call {
     const auto& solver = kernels<assignment_kernels<float>>(target);
     const problem_scratch layout(*this);
     const chunking chunks(layers_.size() * images_ * params_.groups, 1);
-    slot_pool slots(std::min(usable_threads(policy_), chunks.count));
-    cache_line* const all = grown_scratch(buffers_.scratch, slots.count() * layout.lines);
     std::fill(matches_.begin(), matches_.end(), -1);
-    for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
-      const index_t slot = slots.take();
-      for (index_t i = first; i < last; ++i)
-        match(costs, solver, layout, all + slot * layout.lines, i);
-      slots.give_back(slot);
-    });
+    for_each_chunk_with_memory(policy_, chunks, buffers_.scratch, layout.lines,
+                               [&](index_t first, index_t last, cache_line* memory) {
+                                 for (index_t i = first; i < last; ++i)
+                                   match(costs, solver, layout, memory, i);
+                               });
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/check_offsets.hpp>
+#include <vecdet/impl/chunks_with_memory.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -174,14 +175,10 @@ class roi_align_call {
   /// Calls run(first, last, memory) for each chunk, with memory for `size` numbers.
   template <class Run>
   void run_chunks_with_memory(const chunking& chunks, index_t size, const Run& run) {
-    const index_t lines = (size * index_t{sizeof(real)} + 63) / 64;
-    slot_pool numbers(std::min(usable_threads(policy_), chunks.count));
-    cache_line* const all = grown_scratch(buffers_.memory, numbers.count() * lines);
-    for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
-      const index_t number = numbers.take();
-      run(first, last, reinterpret_cast<real*>(all + number * lines));
-      numbers.give_back(number);
-    });
+    for_each_chunk_with_memory(policy_, chunks, buffers_.memory, lines_for<real>(size),
+                               [&](index_t first, index_t last, cache_line* memory) {
+                                 run(first, last, reinterpret_cast<real*>(memory));
+                               });
   }
 
   /// Sorts the boxes by level and image and fills their tables.

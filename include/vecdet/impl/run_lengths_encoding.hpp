@@ -7,6 +7,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/impl/byte_picture_checks.hpp>
 #include <vecdet/impl/check_offsets.hpp>
+#include <vecdet/impl/chunks_with_memory.hpp>
 #include <vecdet/impl/mask_checks.hpp>
 #include <vecdet/impl/run_lengths_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
@@ -158,16 +159,13 @@ class encode_masks_call {
         most_columns = std::max(most_columns, masks_[i].x2 - masks_[i].x1 + 1);
     }
     std::uint32_t* const counts = grown(buffers_.counts, offsets[count_]);
-    slot_pool slots(std::min(usable_threads(policy), std::max(chunks.count, index_t{1})));
     const index_t lines = has_columns_ ? 0 : lines_for<index_t>(most_columns);
-    cache_line* const scratch = grown_scratch(buffers_.scratch, slots.count() * lines);
-    for_each_chunk(policy, chunks, [&](index_t, index_t first, index_t last) {
-      const index_t slot = slots.take();
-      for (index_t i = first; i < last; ++i)
-        write(masks_[i], offsets[i + 1] - offsets[i], counts + offsets[i],
-              reinterpret_cast<index_t*>(scratch + slot * lines));
-      slots.give_back(slot);
-    });
+    for_each_chunk_with_memory(policy, chunks, buffers_.scratch, lines,
+                               [&](index_t first, index_t last, cache_line* memory) {
+                                 for (index_t i = first; i < last; ++i)
+                                   write(masks_[i], offsets[i + 1] - offsets[i],
+                                         counts + offsets[i], reinterpret_cast<index_t*>(memory));
+                               });
     return {{sizes, count_}, {offsets, count_ + 1}, {counts, offsets[count_]}};
   }
 
