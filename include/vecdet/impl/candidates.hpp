@@ -33,7 +33,7 @@ void collect_candidates(Buffers& buffers, index_t images, threading policy,
 
 /// Concatenates the candidates of all images to one list with offsets.
 template <class Buffers>
-index_t concatenate_candidates(Buffers& buffers, index_t images) {
+index_t concatenate_candidates(Buffers& buffers, index_t images, threading policy) {
   index_t* const offsets = grown(buffers.offsets, images + 1);
   offsets[0] = 0;
   for (index_t i = 0; i < images; ++i)
@@ -42,12 +42,18 @@ index_t concatenate_candidates(Buffers& buffers, index_t images) {
   float* const boxes = grown(buffers.boxes, 4 * count);
   float* const scores = grown(buffers.scores, count);
   index_t* const labels = grown(buffers.labels, count);
-  for (index_t i = 0; i < images; ++i) {
-    const auto& found = buffers.images[static_cast<std::size_t>(i)];
-    std::copy_n(found.boxes.data(), 4 * found.count, boxes + 4 * offsets[i]);
-    std::copy_n(found.scores.data(), found.count, scores + offsets[i]);
-    std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
-  }
+  constexpr index_t smallest_chunk = 8192;
+  for_each_chunk(policy, chunking(count, smallest_chunk), [&](index_t, index_t at, index_t last) {
+    for (index_t i = 0; at < last; ++i) {
+      if (offsets[i + 1] <= at) continue;
+      const auto& found = buffers.images[static_cast<std::size_t>(i)];
+      const index_t first = at - offsets[i], part = std::min(last, offsets[i + 1]) - at;
+      std::copy_n(found.boxes.data() + 4 * first, 4 * part, boxes + 4 * at);
+      std::copy_n(found.scores.data() + first, part, scores + at);
+      std::copy_n(found.labels.data() + first, part, labels + at);
+      at += part;
+    }
+  });
   return count;
 }
 

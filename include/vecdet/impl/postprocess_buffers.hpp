@@ -12,11 +12,17 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 struct postprocess_buffers {
-  /// The candidates of one image: first deltas and anchors, then decoded boxes.
+  /// A level of one image: its first anchor, and where its candidates end.
+  struct level {
+    index_t first_anchor, end;
+  };
+  /// The candidates of one image: first elements of levels and their scores or logits, then deltas
+  /// and anchors, then decoded boxes.
   struct candidates {
     filter_topk_buffers search;
+    std::vector<level> levels;
     std::vector<float> anchors, boxes, scores;
-    std::vector<index_t> labels, per_class;
+    std::vector<index_t> elements, labels, per_class, kept_before;
     index_t count = 0;
   };
   std::vector<candidates> images;

@@ -114,7 +114,7 @@ yolo_detections_view find_detections(const Call& call, yolo_buffers& buffers,
   const index_t images = call.images(), extras = call.extras();
   collect_candidates(buffers, images, policy,
                      [&](index_t i, auto& out, threading inner) { call.collect(i, out, inner); });
-  concatenate_candidates(buffers, images);
+  concatenate_candidates(buffers, images, policy);
   const vector_view<const index_t> kept = keep_detections(buffers, images, params, target, policy);
   gather_kept(buffers, images, kept);
   const index_t count = kept.size();

@@ -45,7 +45,7 @@ yolo_detections_view find_rotated_detections(const Call& call, yolo_buffers& buf
   const index_t images = call.images();
   collect_candidates(buffers, images, policy,
                      [&](index_t i, auto& out, threading inner) { call.collect(i, out, inner); });
-  const index_t candidates = concatenate_candidates(buffers, images);
+  const index_t candidates = concatenate_candidates(buffers, images, policy);
   float* const rotated = grown(buffers.rotated, 5 * candidates);
   const index_t* const first = buffers.offsets.data();
   const auto source_of = [&](index_t image, index_t candidate) {
