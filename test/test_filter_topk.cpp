@@ -134,7 +134,14 @@ TEST_CASE("filter_topk: more candidates than the memory holds, ascending, equal,
   const auto logits = head<float>(1000000, 9, true);
   for (const int threads : {1, 2, 4}) {
     tbb::task_arena arena(threads);
-    arena.execute([&] { check_topk<float>({logits.data(), 10000, 100}, 0.05, 1000); });
+    arena.execute([&] {
+      check_topk<float>({logits.data(), 10000, 100}, 0.05, 1000);
+      // Threads merge what the chunks have found if it is more than some thousands.
+      for (const index_t k : {4096, 30000, 1000000})
+        check_topk<float>({logits.data(), 10000, 100}, 0.01, k);
+      check_topk<float>({equal.data(), 300, 1000}, 0.5, 200000);
+      check_topk<float>({ascending.data(), 300, 1000}, 0.5, 200000);
+    });
   }
 }
 

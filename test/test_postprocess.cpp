@@ -233,6 +233,49 @@ TEST_CASE("postprocess: RPN") {
   check_detector(params, 4, {4000, 900, 200, 30, 3}, 1, 18);
 }
 
+TEST_CASE("postprocess: many candidates with equal scores, on any number of threads") {
+  const auto backwards = [](index_t count, const task& work) {
+    while (count > 0) work(--count);
+  };
+  for (auto params :
+       {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
+    heads h(2, {6000, 500}, 21, params.detector, 50);
+    // Rows repeat, so that scores are equal in many chunks.
+    const std::size_t rows = 50, numbers = 21 * rows;
+    for (std::size_t i = numbers; i < h.logits.size(); ++i) h.logits[i] = h.logits[i - numbers];
+    for (std::size_t i = rows; i < h.centerness.size(); ++i)
+      h.centerness[i] = h.centerness[i - rows];
+    params.score_threshold = 0.01;
+    params.max_detections = 3000;
+    for (const index_t most : {30, 700, 100000}) {
+      params.max_candidates = most;
+      const auto run = [&](threading policy) {
+        postprocess_workspace workspace;
+        const detections_view result = postprocess(
+            h.outputs(), boxes_view<const float>(h.boxes), vector_view<const index_t>(h.levels),
+            vector_view<const image_size>(h.sizes), params, workspace, policy);
+        found all;
+        all.boxes.assign(result.boxes.data(), result.boxes.data() + 4 * result.boxes.size());
+        all.scores.assign(result.scores.begin(), result.scores.end());
+        all.labels.assign(result.labels.begin(), result.labels.end());
+        all.offsets.assign(result.offsets.begin(), result.offsets.end());
+        return all;
+      };
+      const found expected = run(threading::sequential);
+      CHECK(expected.scores.size() > 50);
+      for (const int threads : {2, 3, 28, 256, 1000}) {
+        CAPTURE(most);
+        CAPTURE(threads);
+        const found result = run(threading::on(backwards, threads));
+        CHECK(result.boxes == expected.boxes);
+        CHECK(result.scores == expected.scores);
+        CHECK(result.labels == expected.labels);
+        CHECK(result.offsets == expected.offsets);
+      }
+    }
+  }
+}
+
 TEST_CASE("postprocess: wanted classes, thresholds and groups of classes") {
   random_generator generator(40);
   std::uint64_t seed = 40;

@@ -73,6 +73,11 @@ struct attention_queries {
   index_t first, last, first_head, last_head;
 };
 
+/// A part of the value's gradient: channels [first, last) of an image and head.
+struct attention_channel_range {
+  index_t image, head, first, last;
+};
+
 /// What a point adds to a band: the weights of its four locations, those that exist in the band as
 /// bits, and the upper left one, which may be outside.
 template <class Real>
@@ -125,10 +130,10 @@ struct attention_kernels {
   /// Copies the channels of locations [first, last) of an image and head to consecutive memory.
   void (*pack)(const attention_args<T>&, index_t image, index_t head, index_t first, index_t last,
                real* to);
-  /// Computes the value's gradient of an image and head. `sums` has attention_padded(channels)
-  /// numbers per location.
-  void (*value_grad)(const attention_args<T>&, const attention_levels*, index_t image, index_t head,
-                     corners* scratch, real* sums);
+  /// Computes a part of the value's gradient. `sums` has attention_padded(last - first) numbers per
+  /// location.
+  void (*value_grad)(const attention_args<T>&, const attention_levels*,
+                     const attention_channel_range&, corners* scratch, real* sums);
   /// Sorts the points of a segment by band.
   void (*sort_points)(const attention_args<T>&, const attention_levels*,
                       const attention_segment<real>&, corners* scratch);

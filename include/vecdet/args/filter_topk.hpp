@@ -105,6 +105,8 @@ struct filter_topk_kernels {
   /// first element of location `first`.
   index_t (*search_planes)(const plane_search_args<T>&, index_t first, index_t last,
                            std::uint64_t* records, std::uint64_t* spare);
+  /// Sorts records by their upper halves, using as many spare ones; equal ones keep their order.
+  void (*sort)(std::uint64_t* records, std::uint64_t* spare, index_t count);
 };
 
 }  // namespace detail

@@ -164,9 +164,10 @@ class assigner_call {
            const ignore_regions& regions, threading policy, const Choose& choose,
            const Match& match) const {
     // One loop does both: the threads wait for each other once.
-    constexpr index_t smallest = 8, most_pieces = chunking::max_count / 2;
+    constexpr index_t most_pieces = chunking::max_count / 2;
     constexpr index_t smallest_fill = 32768;
-    const chunking box_chunks(boxes_, std::max(smallest, (boxes_ + most_pieces - 1) / most_pieces));
+    const chunking box_chunks(boxes_,
+                              std::max(index_t{1}, (boxes_ + most_pieces - 1) / most_pieces));
     const chunking fill_chunks(
         matches.size(), std::max(smallest_fill, (matches.size() + most_pieces - 1) / most_pieces));
     const chunking all(box_chunks.count + fill_chunks.count, 1);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the candidates of each image to the detections of all. Shared by the functions that
-// postprocess a detector's outputs; `Buffers` are those of their workspaces.
+// postprocess a detector's outputs.
 #pragma once
 
+#include <vecdet/impl/postprocess_buffers.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/parallel.hpp>
@@ -16,8 +17,8 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 /// Calls collect(image, candidates, policy) for each image.
-template <class Buffers, class Collect>
-void collect_candidates(Buffers& buffers, index_t images, threading policy,
+template <class Collect>
+void collect_candidates(postprocess_buffers& buffers, index_t images, threading policy,
                         const Collect& collect) {
   if (static_cast<index_t>(buffers.images.size()) < images)
     buffers.images.resize(static_cast<std::size_t>(images));
@@ -32,8 +33,8 @@ void collect_candidates(Buffers& buffers, index_t images, threading policy,
 }
 
 /// Concatenates the candidates of all images to one list with offsets.
-template <class Buffers>
-index_t concatenate_candidates(Buffers& buffers, index_t images) {
+inline index_t concatenate_candidates(postprocess_buffers& buffers, index_t images,
+                                      threading policy) {
   index_t* const offsets = grown(buffers.offsets, images + 1);
   offsets[0] = 0;
   for (index_t i = 0; i < images; ++i)
@@ -42,18 +43,24 @@ index_t concatenate_candidates(Buffers& buffers, index_t images) {
   float* const boxes = grown(buffers.boxes, 4 * count);
   float* const scores = grown(buffers.scores, count);
   index_t* const labels = grown(buffers.labels, count);
-  for (index_t i = 0; i < images; ++i) {
-    const auto& found = buffers.images[static_cast<std::size_t>(i)];
-    std::copy_n(found.boxes.data(), 4 * found.count, boxes + 4 * offsets[i]);
-    std::copy_n(found.scores.data(), found.count, scores + offsets[i]);
-    std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
-  }
+  constexpr index_t smallest_chunk = 8192;
+  for_each_chunk(policy, chunking(count, smallest_chunk), [&](index_t, index_t at, index_t last) {
+    for (index_t i = 0; at < last; ++i) {
+      if (offsets[i + 1] <= at) continue;
+      const auto& found = buffers.images[static_cast<std::size_t>(i)];
+      const index_t first = at - offsets[i], part = std::min(last, offsets[i + 1]) - at;
+      std::copy_n(found.boxes.data() + 4 * first, 4 * part, boxes + 4 * at);
+      std::copy_n(found.scores.data() + first, part, scores + at);
+      std::copy_n(found.labels.data() + first, part, labels + at);
+      at += part;
+    }
+  });
   return count;
 }
 
 /// The groups of the candidates of all images.
-template <class Buffers>
-nms_groups candidate_groups(const Buffers& buffers, index_t images, bool class_agnostic) {
+inline nms_groups candidate_groups(const postprocess_buffers& buffers, index_t images,
+                                   bool class_agnostic) {
   const index_t* const offsets = buffers.offsets.data();
   nms_groups groups;
   if (!class_agnostic)
@@ -63,12 +70,10 @@ nms_groups candidate_groups(const Buffers& buffers, index_t images, bool class_a
 }
 
 /// The candidates that NMS keeps, image by image, best score first.
-template <class Buffers>
-vector_view<const index_t> suppress_candidates(Buffers& buffers, index_t images,
-                                               double iou_threshold, index_t max_per_image,
-                                               bool class_agnostic,
-                                               const vector_view<const index_t>& class_groups,
-                                               isa target, threading policy) {
+inline vector_view<const index_t> suppress_candidates(
+    postprocess_buffers& buffers, index_t images, double iou_threshold, index_t max_per_image,
+    bool class_agnostic, const vector_view<const index_t>& class_groups, isa target,
+    threading policy) {
   nms_params params = nms_params::torchvision(iou_threshold);
   params.order = nms_order::image_score;
   params.max_per_image = max_per_image;
@@ -80,8 +85,8 @@ vector_view<const index_t> suppress_candidates(Buffers& buffers, index_t images,
 }
 
 /// Copies the boxes, scores and labels of the kept candidates, with the offsets of the images.
-template <class Buffers>
-void gather_kept(Buffers& buffers, index_t images, const vector_view<const index_t>& kept) {
+inline void gather_kept(postprocess_buffers& buffers, index_t images,
+                        const vector_view<const index_t>& kept) {
   const index_t* const offsets = buffers.offsets.data();
   float* const boxes = grown(buffers.kept_boxes, 4 * kept.size());
   float* const scores = grown(buffers.kept_scores, kept.size());

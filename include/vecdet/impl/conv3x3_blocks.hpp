@@ -152,7 +152,7 @@ struct conv3x3_blocks {
 constexpr index_t weight_grad_sources = 256, weight_grad_panels = 8, weight_grad_tiles = 160;
 /// The transformed tiles of a block take about this many bytes per thread if there are more threads
 /// than weight_grad_tiles suffice for: threads wait for each other after each block.
-constexpr index_t weight_grad_bytes = index_t{64} * 1024;
+constexpr index_t weight_grad_bytes = index_t{256} * 1024;
 
 /// The division of the gradient of the weights into blocks of nearly the same size.
 struct conv3x3_weight_grad_blocks {

@@ -14,6 +14,7 @@
 #include <vecdet/profile/scope.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -71,15 +72,17 @@ class attention_call {
                      ((by_points ? 1 : 0) + (by_value ? 1 : 0)) * args_.locations * values(),
                      outputs());
     });
+    const index_t value_parts = by_points && by_value ? parts_beside_queries() : 0;
     if (by_points) {
       const attention_levels* const levels = set_levels();
       run_queries(
           [&](const auto& source, const attention_queries& queries, corners* scratch, real* sums) {
             const auto run = kernel_for(source, kernels_.point_grads, kernels_.point_grads_packed);
             run(args_, source, levels, queries, scratch, sums);
-          });
+          },
+          value_parts);
     }
-    if (by_value) run_value_grad();
+    if (by_value && value_parts == 0) run_value_grad();
   }
 
  private:
@@ -151,9 +154,37 @@ class attention_call {
            args_.queries * args_.point_count >= 8 * args_.locations;
   }
 
-  /// Calls run(source, queries, scratch, sums) for all queries and heads.
+  /// The parts of each head's channels in which the same loop computes the gradients of the value
+  /// and those of points and weights; 0: one loop after the other is faster. In one loop, the
+  /// latter keep threads busy for which there is no part.
+  index_t parts_beside_queries() const {
+    if (!is_packed()) return 0;
+    const auto threads = static_cast<double>(usable_threads(policy_));
+    const auto heads = static_cast<double>(args_.heads);
+    // In units of a head's value on one thread, which is about as much as its points and weights.
+    // Each part locates the points again. Without parts, points are sorted unless heads suffice.
+    constexpr double located = 0.25, sorted = 2.5;
+    const auto images = static_cast<double>(args_.images);
+    const double apart = images * heads / threads * (1 + (has_enough_heads() ? 1 : sorted));
+    const index_t rows = attention_padded(args_.channels) / attention_block;
+    index_t best = 0;
+    double shortest = apart;
+    for (index_t parts = 1; parts <= rows && 2 * parts * args_.heads <= chunking::max_count;
+         ++parts) {
+      const auto count = static_cast<double>(parts);
+      const double part = located + (1 - located) / count;
+      const double time = images * std::max(part, heads * (1 + count * part) / threads);
+      if (time >= shortest) continue;
+      shortest = time;
+      best = parts;
+    }
+    return best;
+  }
+
+  /// Calls run(source, queries, scratch, sums) for all queries and heads. Also computes the value's
+  /// gradient if `value_parts` is above 0.
   template <class Run>
-  void run_queries(const Run& run) {
+  void run_queries(const Run& run, index_t value_parts = 0) {
     const index_t sums = 4 * attention_block;
     if (!is_packed()) {
       const attention_source<T> source{args_.value, args_.locations * args_.heads * args_.channels,
@@ -173,7 +204,8 @@ class attention_call {
         reinterpret_cast<real*>(grown(buffers_.packed, lines_for<real>(args_.heads * head_size)));
     const attention_source<real> source{packed, 0, head_size, args_.channels};
     // Chunks of the locations and queries of one head.
-    const index_t parts = std::max(index_t{1}, chunking::max_count / args_.heads);
+    const index_t ranges = args_.heads * value_parts;
+    const index_t parts = std::max(index_t{1}, (chunking::max_count - ranges) / args_.heads);
     const auto for_each_part = [&](index_t first, index_t last, index_t count, const auto& use) {
       for (index_t i = first; i < last; ++i) {
         const index_t part = i % parts;
@@ -188,31 +220,62 @@ class attention_call {
                         packed + head * head_size + begin * args_.channels);
         });
       });
-      run_with_memory(
-          chunks, sums, [&](index_t first, index_t last, corners* scratch, real* memory) {
-            for_each_part(
-                first, last, args_.queries, [&](index_t head, index_t begin, index_t end) {
-                  const index_t query = image * args_.queries;
-                  run(source, {query + begin, query + end, head, head + 1}, scratch, memory);
-                });
-          });
+      const auto run_parts = [&](index_t first, index_t last, corners* scratch, real* memory) {
+        for_each_part(first, last, args_.queries, [&](index_t head, index_t begin, index_t end) {
+          const index_t query = image * args_.queries;
+          run(source, {query + begin, query + end, head, head + 1}, scratch, memory);
+        });
+      };
+      if (value_parts == 0) {
+        run_with_memory(chunks, sums, run_parts);
+        continue;
+      }
+      const index_t rows = attention_padded(args_.channels) / attention_block;
+      const index_t most_rows = (rows + value_parts - 1) / value_parts;
+      std::atomic<index_t> next{0};
+      // The value's gradient comes first, regardless of the policy's order: it has longer pieces.
+      run_with_memory(chunking(ranges + chunks.count, 1),
+                      std::max(sums, args_.locations * most_rows * attention_block),
+                      [&](index_t first, index_t last, corners* scratch, real* memory) {
+                        for (; first < last; ++first) {
+                          const index_t i = next.fetch_add(1, std::memory_order_relaxed);
+                          if (i >= ranges) {
+                            run_parts(i - ranges, i - ranges + 1, scratch, memory);
+                            continue;
+                          }
+                          const index_t part = i % value_parts;
+                          const index_t begin = rows * part / value_parts * attention_block;
+                          const index_t end = rows * (part + 1) / value_parts * attention_block;
+                          kernels_.value_grad(
+                              args_, buffers_.levels.data(),
+                              {image, i / value_parts, begin, std::min(end, args_.channels)},
+                              scratch, memory);
+                        }
+                      });
     }
+  }
+
+  /// Whether all threads have about the same number of images' heads.
+  bool has_enough_heads() const {
+    const index_t threads = usable_threads(policy_), heads = args_.images * args_.heads;
+    const index_t turns = (heads + threads - 1) / threads;
+    return 10 * heads >= 9 * turns * threads;
   }
 
   /// A task is an image and head, or a band of its locations if images x heads leave threads idle.
   void run_value_grad() {
-    const index_t threads = usable_threads(policy_), heads = args_.images * args_.heads;
-    const index_t turns = (heads + threads - 1) / threads;
     const attention_levels* const levels = set_levels();
     const index_t points = args_.queries * args_.point_count;
-    if (10 * heads < 9 * turns * threads && points > 0 && points <= most_points_in_bands) {
+    if (!has_enough_heads() && points > 0 && points <= most_points_in_bands) {
       run_value_grad_in_bands(levels);
       return;
     }
-    run_with_memory(chunking(heads, 1), args_.locations * attention_padded(args_.channels),
+    run_with_memory(chunking(args_.images * args_.heads, 1),
+                    args_.locations * attention_padded(args_.channels),
                     [&](index_t first, index_t last, corners* scratch, real* sums) {
                       for (index_t i = first; i < last; ++i)
-                        kernels_.value_grad(args_, levels, i / args_.heads, i % args_.heads,
+                        kernels_.value_grad(args_, levels,
+                                            {i / args_.heads, i % args_.heads, 0, args_.channels},
                                             scratch, sums);
                     });
   }

@@ -57,10 +57,16 @@ void look_at_logits(const char* function, const char* argument, const head_view<
   look.report(function, argument);
 }
 
+/// The least number of elements in a chunk of a search: ten microseconds of work. It takes longer
+/// if no threshold excludes elements.
+inline index_t smallest_search(double threshold) {
+  return is_minus_infinity(threshold) ? 1 << 14 : 1 << 17;
+}
+
 /// Divides `items` with `elements` elements each into chunks. There are few chunks, because each
 /// must find its own k-th best.
-inline chunking search_chunks(index_t items, index_t elements, threading policy) {
-  constexpr index_t smallest = 1 << 17, largest = index_t{1} << 31;
+inline chunking search_chunks(index_t items, index_t elements, threading policy, index_t smallest) {
+  constexpr index_t largest = index_t{1} << 31;
   const index_t threads = policy.threads();
   const auto items_of = [&](index_t count) {
     return std::max(index_t{1}, count / std::max(index_t{1}, elements));
@@ -69,36 +75,141 @@ inline chunking search_chunks(index_t items, index_t elements, threading policy)
                           std::max(items_of(smallest), (items + threads - 1) / threads))};
 }
 
+/// What the chunks of a search have found: chunk c has found[c] records from records[c * capacity]
+/// on, best first.
+struct chunk_records {
+  /// Greater than the keys of all records.
+  static constexpr std::uint64_t greatest_key = std::uint64_t{1} << 32;
+
+  const std::uint64_t* records;
+  index_t capacity;
+  const index_t* found;
+  index_t chunks;
+
+  const std::uint64_t* of(index_t chunk) const { return records + chunk * capacity; }
+  std::uint64_t key(index_t chunk, index_t i) const { return of(chunk)[i] >> 32; }
+  /// How many of a chunk's records have keys below this one.
+  index_t below(index_t chunk, std::uint64_t key) const {
+    if (key >= greatest_key) return found[chunk];
+    return std::lower_bound(of(chunk), of(chunk) + found[chunk], key << 32) - of(chunk);
+  }
+};
+
+/// Calls take(i, chunk, record) for the best `total` records, best first. `next` has an element for
+/// each chunk.
+template <class Take>
+void merge_few(const chunk_records& from, index_t total, index_t* next, const Take& take) {
+  std::fill(next, next + from.chunks, index_t{0});
+  for (index_t i = 0; i < total; ++i) {
+    index_t best = -1;
+    std::uint64_t best_key = 0;
+    for (index_t c = 0; c < from.chunks; ++c) {
+      if (next[c] == from.found[c]) continue;
+      const std::uint64_t key = from.key(c, next[c]);
+      if (best >= 0 && key >= best_key) continue;
+      best = c;
+      best_key = key;
+    }
+    take(i, best, from.of(best)[next[best]++]);
+  }
+}
+
+/// Counts the records of each chunk that may be among the best `total`. Returns their sum.
+inline index_t count_best(const chunk_records& from, index_t total, index_t* counts) {
+  // The first records of each chunk, as many as make `total`, have keys up to a bound.
+  index_t each = (total + from.chunks - 1) / from.chunks;
+  const auto first_ones = [&](index_t c) { return std::min(from.found[c], each); };
+  for (;; each *= 2) {
+    index_t sum = 0;
+    for (index_t c = 0; c < from.chunks; ++c) sum += first_ones(c);
+    if (sum >= total) break;
+  }
+  std::uint64_t bound = 0;
+  for (index_t c = 0; c < from.chunks; ++c)
+    if (first_ones(c) > 0) bound = std::max(bound, from.key(c, first_ones(c) - 1));
+  index_t all = 0;
+  for (index_t c = 0; c < from.chunks; ++c) {
+    counts[c] = from.below(c, bound + 1);
+    all += counts[c];
+  }
+  return all;
+}
+
+/// As merge_few(), but on threads. Keys are divided into ranges, and each piece of work sorts the
+/// records of one range. A sample of the keys makes the ranges about equal.
+template <class Take>
+void merge_many(isa target, const chunk_records& found, index_t total, index_t* counts,
+                filter_topk_buffers& buffers, threading policy, const Take& take) {
+  constexpr index_t sampled = 8, in_range = 2048;
+  const index_t all = count_best(found, total, counts);
+  const chunk_records from{found.records, found.capacity, counts, found.chunks};
+  const index_t ranges = std::min(all / in_range + 1, chunking::max_count);
+  const index_t wanted = sampled * ranges + from.chunks;
+  const index_t step = (all + wanted - 1) / wanted;
+  std::uint64_t sample[(sampled + 2) * chunking::max_count];
+  index_t samples = 0;
+  for (index_t c = 0; c < from.chunks; ++c)
+    for (index_t i = step / 2; i < counts[c]; i += step) sample[samples++] = from.key(c, i);
+  std::sort(sample, sample + samples);
+  const auto first_key = [&](index_t range) {
+    return range == 0        ? std::uint64_t{0}
+           : range == ranges ? chunk_records::greatest_key
+                             : sample[samples * range / ranges];
+  };
+  std::uint64_t* const merged = grown(buffers.merged, all);
+  std::uint64_t* const spare = buffers.spare.data();
+  const auto sort = kernels<filter_topk_kernels<float>>(target).sort;
+  for_each_chunk(policy, chunking(ranges, 1), [&](index_t, index_t range, index_t) {
+    const std::uint64_t low = first_key(range), high = first_key(range + 1);
+    index_t begin = 0;
+    for (index_t c = 0; c < from.chunks; ++c) begin += from.below(c, low);
+    if (begin >= total) return;
+    // A key and the record's place: records of equal keys then stay in the order of their chunks.
+    index_t count = 0;
+    std::uint64_t* const own = merged + begin;
+    for (index_t c = 0; c < from.chunks; ++c) {
+      const index_t end = from.below(c, high);
+      for (index_t i = from.below(c, low); i < end; ++i)
+        own[count++] = from.key(c, i) << 32 | static_cast<std::uint64_t>(c * from.capacity + i);
+    }
+    sort(own, spare + begin, count);
+    for (index_t i = 0; i < count && begin + i < total; ++i) {
+      const auto place = static_cast<index_t>(own[i] & 0xffffffffu);
+      take(begin + i, place / from.capacity, from.records[place]);
+    }
+  });
+}
+
 /// search(first, last, records, spare) finds the best records of a chunk and returns their number.
 /// The results are the best of all chunks' records, at most k. start(n) is called with their
-/// number, then take(i, first item of the chunk, record) for each, best first; ties are in chunk
-/// order.
+/// number, then take(i, first item of the chunk, record) for each, in any order and on any thread:
+/// i is its place among the results, best first; ties are in chunk order.
 template <class Search, class Start, class Take>
-void search_best(filter_topk_buffers& buffers, const chunking& chunks, index_t capacity, index_t k,
-                 threading policy, const Search& search, const Start& start, const Take& take) {
+void search_best(isa target, filter_topk_buffers& buffers, const chunking& chunks, index_t capacity,
+                 index_t k, threading policy, const Search& search, const Start& start,
+                 const Take& take) {
   std::uint64_t* const records = grown(buffers.records, chunks.count * capacity);
   std::uint64_t* const spare = grown(buffers.spare, chunks.count * capacity);
   index_t* const found = grown(buffers.found, 2 * chunks.count);
   for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
     found[c] = search(first, last, records + c * capacity, spare + c * capacity);
   });
+  const chunk_records from{records, capacity, found, chunks.count};
   index_t total = 0;
   for (index_t c = 0; c < chunks.count; ++c) total += found[c];
   total = std::min(total, k);
   start(total);
-  index_t* const next = found + chunks.count;
-  std::fill(next, next + chunks.count, index_t{0});
-  for (index_t i = 0; i < total; ++i) {
-    index_t best = -1;
-    std::uint64_t best_key = 0;
-    for (index_t c = 0; c < chunks.count; ++c) {
-      if (next[c] == found[c]) continue;
-      const std::uint64_t key = records[c * capacity + next[c]] >> 32;
-      if (best >= 0 && key >= best_key) continue;
-      best = c;
-      best_key = key;
-    }
-    take(i, chunks.begin(best), records[best * capacity + next[best]++]);
+  const auto take_of_chunk = [&](index_t i, index_t chunk, std::uint64_t record) {
+    take(i, chunks.begin(chunk), record);
+  };
+  // With few records or chunks, sorting would take longer. Places have 32 bits.
+  constexpr index_t most_compared = 16384;
+  index_t* const counts = found + chunks.count;
+  if (total * chunks.count <= most_compared || chunks.count == 1 ||
+      chunks.count * capacity > index_t{1} << 32) {
+    merge_few(from, total, counts, take_of_chunk);
+  } else {
+    merge_many(target, from, total, counts, buffers, policy, take_of_chunk);
   }
 }
 
@@ -122,12 +233,12 @@ inline void check_search(double score_threshold, index_t k) {
 /// Appends the results of search_best to the `count` results in the buffers and returns the new
 /// count. Each item has `elements` elements; element indices start at `first_element`.
 template <class Search>
-index_t append_best(filter_topk_buffers& buffers, const chunking& chunks, index_t elements,
-                    index_t capacity, index_t k, index_t count, index_t first_element,
-                    threading policy, const Search& search) {
+index_t append_best(isa target, filter_topk_buffers& buffers, const chunking& chunks,
+                    index_t elements, index_t capacity, index_t k, index_t count,
+                    index_t first_element, threading policy, const Search& search) {
   index_t total = 0;
   search_best(
-      buffers, chunks, capacity, k, policy, search,
+      target, buffers, chunks, capacity, k, policy, search,
       [&](index_t found) {
         total = found;
         grown(buffers.elements, count + found);
@@ -147,7 +258,7 @@ index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double thr
                             index_t count, index_t first_element, filter_topk_buffers& buffers,
                             threading policy, const float* class_limits = nullptr) {
   using stored = value_of<T>;
-  const chunking chunks = search_chunks(logits.size(), 1, policy);
+  const chunking chunks = search_chunks(logits.size(), 1, policy, smallest_search(threshold));
   filter_topk_args<stored> args{};
   args.logits = logits.data();
   args.cols = logits.cols();
@@ -158,7 +269,7 @@ index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double thr
   args.class_limits = class_limits;
   const auto search = kernels<filter_topk_kernels<stored>>(target).search;
   return append_best(
-      buffers, chunks, 1, args.capacity, k, count, first_element, policy,
+      target, buffers, chunks, 1, args.capacity, k, count, first_element, policy,
       [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
         return search(args, first, last, records, spare);
       });
@@ -169,7 +280,7 @@ index_t append_best_of_rows(isa target, const quantised_matrix<T>& logits, doubl
                             index_t k, index_t count, index_t first_element,
                             filter_topk_buffers& buffers, threading policy,
                             const float* class_limits = nullptr) {
-  const chunking chunks = search_chunks(logits.size(), 1, policy);
+  const chunking chunks = search_chunks(logits.size(), 1, policy, smallest_search(threshold));
   const quantised_numbers numbers(logits);
   quantised_search_args args = numbers.search_args();
   args.scores = numbers.bytes(0);
@@ -180,7 +291,7 @@ index_t append_best_of_rows(isa target, const quantised_matrix<T>& logits, doubl
   args.class_limits = class_limits;
   const auto search = kernels<quantised_kernels>(target).search;
   return append_best(
-      buffers, chunks, 1, args.capacity, k, count, first_element, policy,
+      target, buffers, chunks, 1, args.capacity, k, count, first_element, policy,
       [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
         return search(args, first, last, records, spare);
       });
@@ -220,7 +331,8 @@ index_t append_level_best(isa target, const head_view<T>& logits, index_t image,
     return append_best_of_rows(target, level_rows(logits, image, level), threshold, k, count,
                                first_element, buffers, policy, class_limits);
   }
-  const chunking chunks = search_chunks(logits.locations(level), per_location, policy);
+  const chunking chunks =
+      search_chunks(logits.locations(level), per_location, policy, smallest_search(threshold));
   auto args = plane_args(logits, image, level);
   args.threshold = threshold;
   args.limit = k;
@@ -228,7 +340,7 @@ index_t append_level_best(isa target, const head_view<T>& logits, index_t image,
   args.class_limits = class_limits;
   const auto search = kernels<filter_topk_kernels<value_of<T>>>(target).search_planes;
   return append_best(
-      buffers, chunks, per_location, args.capacity, k, count, first_element, policy,
+      target, buffers, chunks, per_location, args.capacity, k, count, first_element, policy,
       [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
         return search(args, first, last, records, spare);
       });

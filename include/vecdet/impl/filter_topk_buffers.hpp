@@ -13,7 +13,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 struct filter_topk_buffers {
-  std::vector<std::uint64_t> records, spare;
+  std::vector<std::uint64_t> records, spare, merged;
   std::vector<index_t> found, elements, offsets;
   std::vector<float> logits;
 };

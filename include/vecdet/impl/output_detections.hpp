@@ -102,7 +102,7 @@ template <class Call>
 index_t find_candidates(const Call& call, postprocess_buffers& buffers, threading policy) {
   collect_candidates(buffers, call.images(), policy,
                      [&](index_t i, auto& out, threading inner) { call.collect(i, out, inner); });
-  return concatenate_candidates(buffers, call.images());
+  return concatenate_candidates(buffers, call.images(), policy);
 }
 
 /// What becomes of a candidate's numbers.

@@ -142,22 +142,78 @@ inline index_t grown_capacity(index_t size) {
   return capacity;
 }
 
-/// Adds a candidate with its anchor and deltas, not yet decoded. The deltas are `step` elements
-/// apart.
-template <class T>
-void add_candidate(postprocess_buffers::candidates& out, const float* anchor, const T* deltas,
-                   index_t step, index_t label, float score) {
-  const index_t at = out.count++;
-  float* const to = grown(out.boxes, grown_capacity(4 * out.count)) + 4 * at;
-  for (index_t k = 0; k < 4; ++k) to[k] = static_cast<float>(deltas[k * step]);
-  std::copy_n(anchor, 4, grown(out.anchors, grown_capacity(4 * out.count)) + 4 * at);
-  grown(out.scores, grown_capacity(out.count))[at] = score;
-  grown(out.labels, grown_capacity(out.count))[at] = label;
+/// Makes room for `more` candidates and returns the position of the first one.
+inline index_t add_candidates(postprocess_buffers::candidates& out, index_t more) {
+  const index_t first = out.count;
+  out.count += more;
+  grown(out.elements, grown_capacity(out.count));
+  grown(out.scores, grown_capacity(out.count));
+  return first;
 }
 
-/// Decodes all candidates' boxes and removes those that are too small.
-inline void decode_candidates(isa target, const postprocess_params& params,
-                              postprocess_buffers::candidates& out, const image_size& size) {
+/// Adds the first `found` elements that out.search has found in a level.
+inline void add_found(postprocess_buffers::candidates& out, index_t found) {
+  const index_t first = add_candidates(out, found);
+  std::copy_n(out.search.elements.data(), found, out.elements.data() + first);
+  std::copy_n(out.search.logits.data(), found, out.scores.data() + first);
+}
+
+/// The same, but at most `limit` elements of each class, the best ones.
+inline void add_best_of_classes(postprocess_buffers::candidates& out, index_t found,
+                                index_t classes, index_t limit, threading policy) {
+  constexpr index_t smallest_chunk = 4096;
+  const chunking chunks(found, smallest_chunk);
+  const index_t* const elements = out.search.elements.data();
+  const float* const scores = out.search.logits.data();
+  // For each chunk and class, first how many elements there are, then how many come before.
+  index_t* const per_class = grown(out.per_class, chunks.count * classes);
+  for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
+    index_t* const counts = per_class + c * classes;
+    std::fill(counts, counts + classes, index_t{0});
+    for (index_t i = first; i < last; ++i) ++counts[elements[i] % classes];
+  });
+  index_t* const kept_before = grown(out.kept_before, chunks.count + 1);
+  std::fill(kept_before, kept_before + chunks.count + 1, index_t{0});
+  for (index_t k = 0; k < classes; ++k) {
+    index_t before = 0;
+    for (index_t c = 0; c < chunks.count; ++c) {
+      index_t& count = per_class[c * classes + k];
+      const index_t after = before + count;
+      kept_before[c + 1] += std::min(after, limit) - std::min(before, limit);
+      count = before;
+      before = after;
+    }
+  }
+  for (index_t c = 0; c < chunks.count; ++c) kept_before[c + 1] += kept_before[c];
+  const index_t at = add_candidates(out, kept_before[chunks.count]);
+  for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
+    index_t* const counts = per_class + c * classes;
+    index_t to = at + kept_before[c];
+    for (index_t i = first; i < last; ++i) {
+      if (counts[elements[i] % classes]++ >= limit) continue;
+      out.elements[static_cast<std::size_t>(to)] = elements[i];
+      out.scores[static_cast<std::size_t>(to++)] = scores[i];
+    }
+  });
+}
+
+/// Where a candidate's numbers are.
+template <class T>
+struct candidate_source {
+  const float* anchor;
+  const T* deltas;  ///< four, `step` elements apart
+  index_t step, label;
+};
+
+/// Decodes all candidates' boxes and removes those that are too small. source_in(level,
+/// first anchor) makes a function that maps elements of the level to their candidate_source.
+template <class SourceIn>
+void decode_candidates(isa target, const postprocess_params& params,
+                       postprocess_buffers::candidates& out, const image_size& size,
+                       threading policy, const SourceIn& source_in) {
+  grown(out.labels, grown_capacity(out.count));
+  grown(out.boxes, grown_capacity(4 * out.count));
+  grown(out.anchors, grown_capacity(4 * out.count));
   const bool is_fcos = params.detector == dense_detector::fcos;
   auto args = is_fcos ? coding_args<float>(distance_params{}) : coding_args<float>(params.coder);
   clip_to(args, size);
@@ -165,7 +221,27 @@ inline void decode_candidates(isa target, const postprocess_params& params,
   args.in = args.out = boxes;
   args.anchors = out.anchors.data();
   using coding = coding_kernels<float>;
-  (is_fcos ? coding::decode_distances(target) : coding::decode(target))(args, 0, out.count);
+  const auto decode = is_fcos ? coding::decode_distances(target) : coding::decode(target);
+  const bool has_logits = searches_elements(params.detector);
+  constexpr index_t smallest_chunk = 256;
+  for_each_chunk(
+      policy, chunking(out.count, smallest_chunk), [&](index_t, index_t first, index_t last) {
+        index_t level = 0;
+        for (index_t i = first; i < last; ++level) {
+          const postprocess_buffers::level& own = out.levels[static_cast<std::size_t>(level)];
+          const auto source_of = source_in(level, own.first_anchor);
+          for (const index_t end = std::min(last, own.end); i < end; ++i) {
+            const auto at = static_cast<std::size_t>(i);
+            const auto source = source_of(out.elements[at]);
+            for (index_t k = 0; k < 4; ++k)
+              boxes[4 * i + k] = static_cast<float>(source.deltas[k * source.step]);
+            std::copy_n(source.anchor, 4, out.anchors.data() + 4 * i);
+            out.labels[at] = source.label;
+            if (has_logits) out.scores[at] = sigmoid_score(out.scores[at]);
+          }
+        }
+        decode(args, first, last);
+      });
 
   if (is_equal(params.min_size, 0)) return;
   float* const scores = out.scores.data();
@@ -180,6 +256,9 @@ inline void decode_candidates(isa target, const postprocess_params& params,
                     });
   out.count = count;
 }
+
+// The least numbers of elements in a chunk of the search: about fifty microseconds of work.
+inline constexpr index_t smallest_centered = 1 << 16, smallest_softmax = 1 << 14;
 
 template <class T>
 class image_postprocess {
@@ -199,6 +278,7 @@ class image_postprocess {
   void collect(index_t image, const image_size& size, postprocess_buffers::candidates& out,
                threading policy) const {
     out.count = 0;
+    out.levels.clear();
     if (params_.max_candidates == 0) return;
     const index_t whole[] = {anchors_.size()};
     const vector_view<const index_t> levels = searched_as_one(level_sizes_, params_)
@@ -214,20 +294,29 @@ class image_postprocess {
         const filter_topk_result found =
             run_filter_topk(target_, logits, limits_.threshold, params_.max_candidates, out.search,
                             policy, score_kind::logits, limits_.class_limits);
-        for (index_t i = 0; i < found.elements.size(); ++i)
-          add(out, found.elements[i], first_row, first_anchor, sigmoid_score(found.logits[i]),
-              level);
+        add_found(out, found.elements.size());
       } else if (level_size > 0) {
-        collect_by_row(out, first_row, first_anchor, level_size, policy);
+        collect_by_row(out, first_row, level_size, policy);
       }
+      out.levels.push_back({first_anchor, out.count});
       first_anchor += level_size;
     }
-    decode_candidates(target_, params_, out, size);
+    const index_t cols = outputs_.logits.cols(), first_row = image * anchors_.size();
+    const bool is_rpn = params_.detector == dense_detector::rpn;
+    decode_candidates(target_, params_, out, size, policy, [&](index_t level, index_t first) {
+      return [=](index_t element) {
+        const index_t anchor = first + element / cols;
+        const index_t box =
+            deltas_per_class_ ? (first_row + first) * cols + element : first_row + anchor;
+        return candidate_source<T>{anchors_[anchor], outputs_.deltas[box], 1,
+                                   is_rpn ? level : element % cols};
+      };
+    });
   }
 
  private:
-  void collect_by_row(postprocess_buffers::candidates& out, index_t first_row, index_t first_anchor,
-                      index_t level_size, threading policy) const {
+  void collect_by_row(postprocess_buffers::candidates& out, index_t first_row, index_t level_size,
+                      threading policy) const {
     const bool is_ssd = params_.detector == dense_detector::ssd;
     row_search_args<T> args{};
     args.cols = outputs_.logits.cols();
@@ -239,30 +328,20 @@ class image_postprocess {
     args.score_threshold = limits_.threshold;
     args.class_limits = limits_.class_limits;
     args.limit = is_ssd ? no_limit : params_.max_candidates;
-    index_t* const per_class = grown(out.per_class, args.cols);
-    std::fill(per_class, per_class + args.cols, index_t{0});
-    const chunking chunks = search_chunks(level_size, args.cols, policy);
+    const chunking chunks =
+        search_chunks(level_size, args.cols, policy, is_ssd ? smallest_softmax : smallest_centered);
     args.capacity = filter_topk_capacity(args.limit, chunks.size * args.cols) + args.cols;
     const auto search = kernels<filter_topk_kernels<T>>(target_).search_rows;
-    search_best(
-        out.search, chunks, args.capacity, args.limit, policy,
-        [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
-          return search(args, first_row + first, first_row + last, records, spare);
-        },
-        [&](index_t) {},
-        [&](index_t, index_t first, std::uint64_t record) {
-          const index_t element = first * args.cols + static_cast<index_t>(record & 0xffffffffu);
-          if (is_ssd && per_class[element % args.cols]++ >= params_.max_candidates) return;
-          add(out, element, first_row, first_anchor, score_of_record(record), 0);
-        });
-  }
-
-  void add(postprocess_buffers::candidates& out, index_t element, index_t first_row,
-           index_t first_anchor, float score, index_t level) const {
-    const index_t cols = outputs_.logits.cols(), row = element / cols;
-    add_candidate(out, anchors_[first_anchor + row],
-                  outputs_.deltas[deltas_per_class_ ? first_row * cols + element : first_row + row],
-                  1, params_.detector == dense_detector::rpn ? level : element % cols, score);
+    const index_t found =
+        append_best(target_, out.search, chunks, args.cols, args.capacity, args.limit, 0, 0, policy,
+                    [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+                      return search(args, first_row + first, first_row + last, records, spare);
+                    });
+    if (is_ssd && params_.max_candidates < level_size) {
+      add_best_of_classes(out, found, args.cols, params_.max_candidates, policy);
+    } else {
+      add_found(out, found);
+    }
   }
 
   const isa target_;
@@ -278,7 +357,7 @@ class image_postprocess {
 inline detections_view best_detections(postprocess_buffers& buffers, index_t images,
                                        const postprocess_params& params, isa target,
                                        threading policy) {
-  concatenate_candidates(buffers, images);
+  concatenate_candidates(buffers, images, policy);
   const vector_view<const index_t> kept =
       suppress_candidates(buffers, images, params.iou_threshold, params.max_detections, false,
                           params.class_groups, target, policy);

@@ -13,12 +13,18 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 struct postprocess_buffers {
-  /// The candidates of one image. Those of a dense detector first have deltas as boxes, those of
-  /// other models corners in the input's pixels, best score first.
+  /// A level of one image: its first anchor, and where its candidates end.
+  struct level {
+    index_t first_anchor, end;
+  };
+  /// The candidates of one image. Those of a dense detector are first elements of levels with their
+  /// scores or logits, then deltas and anchors, then decoded boxes. Those of other models are
+  /// corners in the input's pixels, best score first.
   struct candidates {
     filter_topk_buffers search;
+    std::vector<level> levels;
     std::vector<float> anchors, boxes, scores;
-    std::vector<index_t> labels, sources, per_class;
+    std::vector<index_t> elements, labels, sources, per_class, kept_before;
     index_t count = 0;
   };
   std::vector<candidates> images;

@@ -51,54 +51,50 @@ class levels_postprocess {
   void collect(index_t image, const image_size& size, postprocess_buffers::candidates& out,
                threading policy) const {
     out.count = 0;
+    out.levels.clear();
     if (params_.max_candidates == 0) return;
     const head_view<const T>& logits = outputs_.logits;
     const index_t classes = logits.classes();
     index_t first_anchor = 0;
     for (index_t l = 0; l < logits.levels().size(); ++l) {
-      const level_boxes<const T> deltas(outputs_.deltas, image, l);
-      const auto add = [&](index_t element, float score) {
-        const index_t anchor = element / classes;
-        add_candidate(out, anchors_[first_anchor + anchor], deltas[anchor], deltas.step(),
-                      params_.detector == dense_detector::rpn ? l : element % classes, score);
-      };
       if (searches_elements(params_.detector)) {
-        const index_t count = append_level_best(
+        const index_t found = append_level_best(
             target_, logits, image, l, search_threshold(limits_.threshold, score_kind::logits),
             params_.max_candidates, 0, 0, out.search, policy, limits_.class_limits);
-        for (index_t i = 0; i < count; ++i)
-          add(out.search.elements[static_cast<std::size_t>(i)],
-              sigmoid_score(out.search.logits[static_cast<std::size_t>(i)]));
+        add_found(out, found);
       } else if (logits.locations(l) * logits.anchors() * classes > 0) {
-        find_centered(image, l, out.search, policy, add);
+        add_found(out, find_centered(image, l, out.search, policy));
       }
+      out.levels.push_back({first_anchor, out.count});
       first_anchor += logits.locations(l) * logits.anchors();
     }
-    decode_candidates(target_, params_, out, size);
+    const bool is_rpn = params_.detector == dense_detector::rpn;
+    decode_candidates(target_, params_, out, size, policy, [&](index_t level, index_t first) {
+      const level_boxes<const T> deltas(outputs_.deltas, image, level);
+      return [=](index_t element) {
+        const index_t anchor = element / classes;
+        return candidate_source<T>{anchors_[first + anchor], deltas[anchor], deltas.step(),
+                                   is_rpn ? level : element % classes};
+      };
+    });
   }
 
  private:
-  /// Calls add(element of the level, score) for each of FCOS's candidates.
-  template <class Add>
-  void find_centered(index_t image, index_t level, filter_topk_buffers& buffers, threading policy,
-                     const Add& add) const {
+  /// Finds FCOS's candidates and returns their number.
+  index_t find_centered(index_t image, index_t level, filter_topk_buffers& buffers,
+                        threading policy) const {
     const head_view<const T>&logits = outputs_.logits, &centerness = outputs_.centerness;
     const level_steps centre(centerness, level);
     const T* const centres = centerness.levels()[level].data + image * centre.image;
     const auto& kernels = detail::kernels<filter_topk_kernels<T>>(target_);
     const index_t limit = params_.max_candidates;
     const auto search = [&](index_t items, index_t elements, index_t more, const auto& run) {
-      const chunking chunks = search_chunks(items, elements, policy);
+      const chunking chunks = search_chunks(items, elements, policy, smallest_centered);
       const index_t capacity = filter_topk_capacity(limit, chunks.size * elements) + more;
-      search_best(
-          buffers, chunks, capacity, limit, policy,
+      return append_best(
+          target_, buffers, chunks, elements, capacity, limit, 0, 0, policy,
           [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
             return run(capacity, first, last, records, spare);
-          },
-          [](index_t) {},
-          [&](index_t, index_t first, std::uint64_t record) {
-            add(first * elements + static_cast<index_t>(record & 0xffffffffu),
-                score_of_record(record));
           });
     };
     if (logits.layout() == head_layout::nhwc) {
@@ -113,7 +109,7 @@ class levels_postprocess {
       args.score_threshold = limits_.threshold;
       args.class_limits = limits_.class_limits;
       args.limit = limit;
-      search(rows.rows(), rows.cols(), rows.cols(), [&](index_t capacity, auto... range) {
+      return search(rows.rows(), rows.cols(), rows.cols(), [&](index_t capacity, auto... range) {
         row_search_args<T> chunk_args = args;
         chunk_args.capacity = capacity;
         return kernels.search_rows(chunk_args, range...);
@@ -125,12 +121,12 @@ class levels_postprocess {
       args.score_threshold = limits_.threshold;
       args.class_limits = limits_.class_limits;
       args.limit = limit;
-      search(logits.locations(level), logits.anchors() * logits.classes(), 0,
-             [&](index_t capacity, auto... range) {
-               plane_search_args<T> chunk_args = args;
-               chunk_args.capacity = capacity;
-               return kernels.search_planes(chunk_args, range...);
-             });
+      return search(logits.locations(level), logits.anchors() * logits.classes(), 0,
+                    [&](index_t capacity, auto... range) {
+                      plane_search_args<T> chunk_args = args;
+                      chunk_args.capacity = capacity;
+                      return kernels.search_planes(chunk_args, range...);
+                    });
     }
   }
 

@@ -134,14 +134,15 @@ class yolo_call {
     const Scores& matrix = numbers_.matrix();
     const index_t first = numbers_.first_score_in_matrix(), classes = numbers_.classes();
     const bool by_rows = numbers_.by_rows(), is_multi = params_.multi_label;
-    const chunking chunks = search_chunks(numbers_.boxes(), classes, policy);
+    const chunking chunks = search_chunks(numbers_.boxes(), classes, policy,
+                                          smallest_search(static_cast<double>(threshold_)));
     const index_t limit = params_.max_candidates;
     const index_t capacity = filter_topk_capacity(limit, chunks.size * (is_multi ? classes : 1));
     // `args` are those of a search, with has_outside or has_negative as `outside`. Elements count
     // from the chunk's first box if `is_from_chunk`.
     const auto find = [&](const auto& args, auto outside, auto search, bool is_from_chunk) {
       search_best(
-          out.search, chunks, capacity, limit, policy,
+          target_, out.search, chunks, capacity, limit, policy,
           [&](index_t begin, index_t end, std::uint64_t* records, std::uint64_t* spare) {
             auto own_args = args;
             bool has_outside = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of deformable attention with respect to the value: each query adds its upstream
-// gradient to the locations around its points. A task owns the locations that it adds to, here
-// those of an image and head, and adds in the order of the queries.
+// gradient to the locations around its points. A task owns the numbers that it adds to, here some
+// channels of an image and head, and adds in the order of the queries.
 #pragma once
 
 #include <vecdet/args/deformable_attention.hpp>
@@ -63,29 +63,32 @@ struct attention_store {
 
 template <class T>
 void attention_value_grad(const detail::attention_args<T>& a,
-                          const detail::attention_levels* levels, index_t image, index_t head,
+                          const detail::attention_levels* levels,
+                          const detail::attention_channel_range& part,
                           detail::attention_corners<compute_type<T>>* scratch,
                           compute_type<T>* sums) {
   using real = compute_type<T>;
   constexpr int N = row_pack<real>::batches;
   const index_t blocks = detail::attention_blocks(a.point_count);
-  const index_t padded = detail::attention_padded(a.channels);
+  const index_t channels = part.last - part.first;
+  const index_t padded = detail::attention_padded(channels);
   for (index_t i = 0; i < a.locations * padded; i += row_lanes)
     store_pack<N>(sums + i, row_pack<real>(real(0)));
-  const index_t last = (image + 1) * a.queries;
+  const index_t last = (part.image + 1) * a.queries;
   for (index_t q = last - a.queries; q < last; ++q) {
-    const index_t at = q * a.heads + head;
-    prefetch_query(a, q, last, head, true);
+    const index_t at = q * a.heads + part.head;
+    prefetch_query(a, q, last, part.head, true);
     locate_all_points(levels, a.points + 2 * at * a.point_count, a.weights + at * a.point_count,
                       a.point_count, scratch);
+    const T* const upstream = a.upstream + at * a.channels + part.first;
     for_each_attention_channels<real>(
-        a.channels,
-        attention_scatter<T>{levels, scratch, blocks, a.upstream + at * a.channels, sums, padded});
+        channels, attention_scatter<T>{levels, scratch, blocks, upstream, sums, padded});
   }
-  T* const grad = a.value_grad + (image * a.locations * a.heads + head) * a.channels;
+  T* const grad =
+      a.value_grad + (part.image * a.locations * a.heads + part.head) * a.channels + part.first;
   for (index_t i = 0; i < a.locations; ++i)
     for_each_attention_channels<real>(
-        a.channels, attention_store<T>{sums + i * padded, grad + i * a.heads * a.channels});
+        channels, attention_store<T>{sums + i * padded, grad + i * a.heads * a.channels});
 }
 
 }  // namespace VECDET_TARGET

@@ -372,6 +372,7 @@ struct kernels_of<detail::filter_topk_kernels<T>> {
     kernels.search = search_topk<T>;
     kernels.search_rows = search_row_scores<T>;
     kernels.search_planes = search_planes<T>;
+    kernels.sort = radix_sort;
     return kernels;
   }
 };
