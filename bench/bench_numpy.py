@@ -157,6 +157,8 @@ def problems():
         "assign_fcos": lambda: v.assign_fcos(grid, levels, truth),
         "assign_task_aligned": lambda: v.assign_task_aligned(
             queries[0], boxes, centres_of_grid, levels, truth, classes),
+        "assign_rotated_task_aligned": lambda: v.assign_rotated_task_aligned(
+            queries[0], turned, centres_of_grid, levels, turned[:2], classes, "opencv"),
         "assign_sim_ota": lambda: v.assign_sim_ota(
             queries[0], scores, boxes, centres_of_grid, levels, [16], truth, classes),
         "sample_balanced": lambda: v.sample_balanced([labels], 4),

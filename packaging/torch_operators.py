@@ -75,6 +75,9 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
         Operator("assign_task_aligned", order=(
             "scores predicted points level_sizes boxes classes box_counts top alpha beta least_side "
             "grown_side final_top regions region_counts")),
+        Operator("assign_rotated_task_aligned", order=(
+            "scores predicted points level_sizes boxes classes box_counts angles top alpha beta "
+            "least_side grown_side final_top regions region_counts")),
         Operator("assign_sim_ota", order=(
             "logits objectness predicted points level_sizes strides boxes classes box_counts "
             "candidates radius iou_weight regions region_counts")),

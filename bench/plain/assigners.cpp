@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assigners.hpp"
 
+#include "rotated_terms.hpp"
 #include "terms.hpp"
 
 #include <algorithm>
@@ -116,16 +117,14 @@ void plain_assign_fcos(const float* anchors, const std::int64_t* level_sizes, st
   }
 }
 
-void plain_task_aligned(const float* scores, std::int64_t class_count, const float* predictions,
-                        const float* points, std::int64_t count, const float* truth,
-                        const std::int64_t* classes, std::int64_t boxes, std::int64_t* matches,
-                        float* targets) {
+/// The task-aligned assigner with is_in_box(point, box) and overlap(point, box), 0 or more.
+template <class IsInBox, class Overlap>
+void task_aligned_loop(const float* scores, std::int64_t class_count, std::int64_t count,
+                       const std::int64_t* classes, std::int64_t boxes, std::int64_t* matches,
+                       float* targets, const IsInBox& is_in_box, const Overlap& overlap) {
   static std::vector<candidate> inside;
   static std::vector<char> times;
   static std::vector<float> metrics, most_aligned, most_overlap;
-  const auto overlap = [&](std::int64_t i, std::int64_t g) {
-    return std::max(0.0f, ciou_of_boxes(load(truth, g), load(predictions, i)));
-  };
   const auto metric = [&](std::int64_t i, std::int64_t g, float o) {
     return std::sqrt(scores[i * class_count + classes[g]]) * o * o * o * o * o * o;
   };
@@ -136,10 +135,9 @@ void plain_task_aligned(const float* scores, std::int64_t class_count, const flo
   std::fill(matches, matches + count, std::int64_t{-1});
   std::fill(targets, targets + count, 0.0f);
   for (std::int64_t g = 0; g < boxes; ++g) {
-    const plain_box box = load(truth, g);
     inside.clear();
     for (std::int64_t i = 0; i < count; ++i) {
-      if (!is_inside(box, points[2 * i], points[2 * i + 1], 1e-9f)) continue;
+      if (!is_in_box(i, g)) continue;
       const float m = metric(i, g, overlap(i, g));
       if (m > 0) inside.push_back({-m, i});
     }
@@ -157,7 +155,7 @@ void plain_task_aligned(const float* scores, std::int64_t class_count, const flo
     if (times[at] > 1) {
       float greatest = -1;
       for (std::int64_t g = 0; g < boxes; ++g) {
-        if (!is_inside(load(truth, g), points[2 * i], points[2 * i + 1], 1e-9f)) continue;
+        if (!is_in_box(i, g)) continue;
         const float o = overlap(i, g);
         if (o <= greatest) continue;
         greatest = o;
@@ -175,6 +173,46 @@ void plain_task_aligned(const float* scores, std::int64_t class_count, const flo
     const auto g = static_cast<std::size_t>(matches[i]);
     targets[i] = metrics[static_cast<std::size_t>(i)] * most_overlap[g] / (most_aligned[g] + 1e-9f);
   }
+}
+
+void plain_task_aligned(const float* scores, std::int64_t class_count, const float* predictions,
+                        const float* points, std::int64_t count, const float* truth,
+                        const std::int64_t* classes, std::int64_t boxes, std::int64_t* matches,
+                        float* targets) {
+  task_aligned_loop(
+      scores, class_count, count, classes, boxes, matches, targets,
+      [&](std::int64_t i, std::int64_t g) {
+        return is_inside(load(truth, g), points[2 * i], points[2 * i + 1], 1e-9f);
+      },
+      [&](std::int64_t i, std::int64_t g) {
+        return std::max(0.0f, ciou_of_boxes(load(truth, g), load(predictions, i)));
+      });
+}
+
+void plain_rotated_task_aligned(const float* scores, std::int64_t class_count,
+                                const float* predictions, const float* points, std::int64_t count,
+                                const float* truth, const std::int64_t* classes, std::int64_t boxes,
+                                std::int64_t* matches, float* targets) {
+  static std::vector<turned_box> own;
+  static std::vector<gaussian> first, second;
+  own.clear(), first.clear(), second.clear();
+  for (std::int64_t g = 0; g < boxes; ++g) {
+    own.push_back(turned(truth + 5 * g));
+    first.push_back(gaussian_of(truth + 5 * g));
+  }
+  for (std::int64_t i = 0; i < count; ++i) second.push_back(gaussian_of(predictions + 5 * i));
+  task_aligned_loop(
+      scores, class_count, count, classes, boxes, matches, targets,
+      [&](std::int64_t i, std::int64_t g) {
+        const turned_box& box = own[static_cast<std::size_t>(g)];
+        const float dx = points[2 * i] - box.x, dy = points[2 * i + 1] - box.y;
+        return std::abs(dx * box.cosine + dy * box.sine) <= 0.5f * box.w &&
+               std::abs(dy * box.cosine - dx * box.sine) <= 0.5f * box.h;
+      },
+      [&](std::int64_t i, std::int64_t g) {
+        return std::max(0.0f, prob_iou_of(first[static_cast<std::size_t>(g)],
+                                          second[static_cast<std::size_t>(i)]));
+      });
 }
 
 void plain_sim_ota(const float* logits, const float* objectness, std::int64_t class_count,

@@ -22,6 +22,12 @@ VECDET_PLAIN_LOOPS(
                             const float* points, std::int64_t count, const float* truth,
                             const std::int64_t* classes, std::int64_t boxes, std::int64_t* matches,
                             float* targets);
+    /// The same for rotated boxes (centre, size, degrees counter-clockwise), with ProbIoU.
+    void plain_rotated_task_aligned(const float* scores, std::int64_t class_count,
+                                    const float* predictions, const float* points,
+                                    std::int64_t count, const float* truth,
+                                    const std::int64_t* classes, std::int64_t boxes,
+                                    std::int64_t* matches, float* targets);
     /// SimOTA with the ten best IoUs, a radius of 2.5 strides and an IoU weight of 3. Also writes
     /// the targets.
     void plain_sim_ota(const float* logits, const float* objectness, std::int64_t class_count,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rotated_boxes.hpp"
 
+#include "rotated_terms.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -12,21 +14,6 @@ namespace {
 struct point {
   float x, y;
 };
-
-struct turned_box {
-  float x, y, w, h, cosine, sine, reach;
-};
-
-inline turned_box turned(const float* box) {
-  const float angle = -box[4] * 0.017453292519943295f;
-  return {box[0],
-          box[1],
-          box[2],
-          box[3],
-          std::cos(angle),
-          std::sin(angle),
-          0.5f * std::sqrt(box[2] * box[2] + box[3] * box[3])};
-}
 
 /// The corners of q, clipped by one side of p after the other, relative to p's centre.
 float intersection(const turned_box& p, const turned_box& q) {
@@ -69,40 +56,6 @@ inline float iou_of(const turned_box& p, const turned_box& q) {
   if (dx * dx + dy * dy >= reach * reach) return 0;
   const float both = intersection(p, q);
   return both / (p.w * p.h + q.w * q.h - both);
-}
-
-/// The Gaussian of a box: centre, the deviations along and across the longer side, its direction.
-struct gaussian {
-  float x, y, longer, shorter, cosine, sine;
-};
-
-inline gaussian gaussian_of(const float* box) {
-  const turned_box t = turned(box);
-  const float per_side = 0.28867513459481287f;
-  if (t.w >= t.h) return {t.x, t.y, per_side * t.w, per_side * t.h, t.cosine, t.sine};
-  return {t.x, t.y, per_side * t.h, per_side * t.w, -t.sine, t.cosine};
-}
-
-/// The squared distance of a point, with the deviations exchanged.
-inline float squared_distance(const gaussian& p, float dx, float dy) {
-  const float along = p.longer * (dy * p.cosine - dx * p.sine);
-  const float across = p.shorter * (dx * p.cosine + dy * p.sine);
-  return along * along + across * across;
-}
-
-inline float prob_iou_of(const gaussian& p, const gaussian& q) {
-  constexpr float epsilon = 1e-7f;
-  const float dx = q.x - p.x, dy = q.y - p.y, turn = p.cosine * q.sine - p.sine * q.cosine;
-  const float size = p.longer * p.shorter - q.longer * q.shorter;
-  const float aspect = p.longer * q.shorter - p.shorter * q.longer;
-  const float excess =
-      (p.longer * p.longer - p.shorter * p.shorter) * (q.longer * q.longer - q.shorter * q.shorter);
-  const float difference = size * size + aspect * aspect + excess * turn * turn;
-  const float product = 4 * p.longer * p.shorter * q.longer * q.shorter;
-  const float distance = squared_distance(p, dx, dy) + squared_distance(q, dx, dy);
-  const float m = distance / (4 * (product + difference + epsilon));
-  const float power = m + 0.5f * std::log1p((difference - epsilon) / (product + epsilon) + epsilon);
-  return 1 - std::sqrt(epsilon - std::expm1(-std::min(std::max(power, epsilon), 100.0f)));
 }
 
 }  // namespace

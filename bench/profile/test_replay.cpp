@@ -184,6 +184,7 @@ TEST_CASE("replay: numbers in variants") {
   is_replayed_as("deformable_attention", "points13", "f32", {2, 50, 9, 3, 7});
   is_replayed_as("assign_atss", "k5", "f32", {9, 700});
   is_replayed_as("assign_task_aligned", "top13", "f32", {9, 700});
+  is_replayed_as("assign_rotated_task_aligned", "top13", "f32", {9, 700});
   is_replayed_as("assign_sim_ota", "candidates13", "f32", {9, 700});
   is_replayed_as("softmax_cross_entropy_loss_and_grad", "mined7", "f32", {500, 7});
   is_replayed_as("roi_align", "nhwc_aligned1_sampling5", "f32", {20, 5, 3, 4});
@@ -198,6 +199,7 @@ TEST_CASE("replay: operations are known unless they depend on the data") {
                                               "postprocess",
                                               "assign_atss",
                                               "assign_task_aligned",
+                                              "assign_rotated_task_aligned",
                                               "assign_sim_ota",
                                               "match_anchors",
                                               "retinanet_loss_and_grad",

@@ -154,10 +154,11 @@ struct sim_ota_predictions {
 
 /// Scratch memory for assigners. ATSS uses 8 bytes per point, 8 per box, and 12 per candidate of
 /// each box on each level. FCOS uses 8 bytes per point, 4 per point of each image, and 20 per box.
-/// The task-aligned assigner uses 24 bytes per candidate (`top` per box) and 32 per box. SimOTA
-/// uses 28 bytes per point of each image and 20 per candidate of each box. Each uses 2 KiB more.
-/// With ignore regions, ATSS and FCOS use another 8 bytes per row and column of each level. The
-/// memory grows to the needs of the largest call and is reused. Only one call at a time may use it.
+/// The task-aligned assigner uses 24 bytes per candidate (`top` per box) and 32 per box, 64 if
+/// boxes are rotated. SimOTA uses 28 bytes per point of each image and 20 per candidate of each
+/// box. Each uses 2 KiB more. With ignore regions, ATSS and FCOS use another 8 bytes per row and
+/// column of each level. The memory grows to the needs of the largest call and is reused. Only one
+/// call at a time may use it.
 class assigner_workspace {
   friend detail::workspace_access;
   detail::assigner_buffers buffers_;

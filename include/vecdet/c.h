@@ -1749,7 +1749,7 @@ typedef struct vecdet_fcos_assigner_params {
   double region_threshold;
 } vecdet_fcos_assigner_params;
 
-/// Parameters of vecdet_assign_task_aligned().
+/// Parameters of vecdet_assign_task_aligned() and vecdet_assign_rotated_task_aligned().
 typedef struct vecdet_task_aligned_params {
   int64_t top;   ///< candidates per box; 1 or more; default 10
   double alpha;  ///< Exponent of the score; 0 or more. 1 in the paper. Default 0.5.
@@ -1880,6 +1880,15 @@ vecdet_status vecdet_assign_task_aligned(const float* scores, const float* predi
     classes, const float* points, int64_t count, const vecdet_grid_size* features, int64_t levels,
     const vecdet_ground_truth* truth, const vecdet_task_aligned_params* params, vecdet_workspace*
     workspace, int64_t* matches, float* targets);
+
+/// The task-aligned assigner for rotated boxes: vecdet_assign_task_aligned() with the overlap
+/// ProbIoU. The boxes of `truth` are box_count x 5 and `predicted` images x count x 5: centre,
+/// width, height, angle. Ignore regions are corners.
+vecdet_status vecdet_assign_rotated_task_aligned(const float* scores, const float* predicted,
+    int64_t classes, const float* points, int64_t count, const vecdet_grid_size* features, int64_t
+    levels, const vecdet_ground_truth* truth, vecdet_angle_convention angles, const
+    vecdet_task_aligned_params* params, vecdet_workspace* workspace, int64_t* matches, float*
+    targets);
 
 /// The defaults of vecdet_sim_ota_params.
 vecdet_sim_ota_params vecdet_sim_ota_params_default(void);

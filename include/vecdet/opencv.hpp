@@ -8,6 +8,10 @@
 //     boxes                   rectangles()   std::vector<cv::Rect_<T>>
 //     cv::Mat                 image()        the image of letterbox()
 //     cv::Mat                 matrix()       the output of a network
+//     std::vector<cv::RotatedRect>
+//                             matrix()       rows of vecdet's functions of rotated boxes, with
+//                                            angle_convention::opencv
+//     rotated boxes           rotated_rectangles()   std::vector<cv::RotatedRect>
 //
 // NMSBoxes(), NMSBoxesBatched() and softNMSBoxes() have the arguments of the functions in cv::dnn
 // and return the same indices in the same order, for any rectangles: also empty or inverted ones,
@@ -24,12 +28,19 @@
 // - rectangles in double are not all integers, and the threshold is below 2^-23, or an overlap
 //   within 2^-23 of the threshold decides about a box.
 //
+// NMSBoxes() of rotated rectangles computes the exact IoU, within 1e-5 (rotated_boxes.hpp).
+// OpenCV's overlap is 1 for a rectangle inside another one, and may be wrong where sides or corners
+// touch. The indices are OpenCV's if none of its wrong overlaps and no overlap within 1e-5 and
+// OpenCV's own rounding of the threshold decides about a box. A rectangle with NaN, infinity or a
+// negative side suppresses nothing and is kept.
+//
 // Functions throw std::invalid_argument, and change nothing, where OpenCV throws cv::Exception.
 // softNMSBoxes() also throws for scores that are NaN or infinite and for sigma = 0, because
 // OpenCV's result then depends on the order of its comparisons. Compiled with -ffast-math, NMSBoxes
 // and softNMSBoxes throw for rectangles with NaN or infinity. All run on the calling thread.
 #pragma once
 
+#include <vecdet/angle_convention.hpp>
 #include <vecdet/box_layout.hpp>
 #include <vecdet/letterbox.hpp>
 #include <vecdet/views.hpp>
@@ -71,6 +82,17 @@ byte_image image(const cv::Mat& mat);
 /// rows, and the elements must be consecutive. `mat` must outlive the result.
 matrix_view<const float> matrix(const cv::Mat& mat);
 
+/// The numbers of rotated rectangles in place, N x 5: centre, width, height and angle, as
+/// angle_convention::opencv. `rectangles` must outlive the result.
+matrix_view<const float> matrix(const std::vector<cv::RotatedRect>& rectangles);
+matrix_view<float> matrix(std::vector<cv::RotatedRect>& rectangles);
+
+/// Rotated boxes of any convention (N x 5: centre, width, height, angle), such as the results of
+/// postprocess_yolo(), as rectangles. Throws std::invalid_argument if boxes do not have five
+/// numbers.
+std::vector<cv::RotatedRect> rotated_rectangles(matrix_view<const float> boxes,
+                                                angle_convention angles);
+
 /// As cv::dnn::NMSBoxes.
 void NMSBoxes(const std::vector<cv::Rect>& bboxes, const std::vector<float>& scores,
               float score_threshold, float nms_threshold, std::vector<int>& indices, float eta = 1,
@@ -78,9 +100,9 @@ void NMSBoxes(const std::vector<cv::Rect>& bboxes, const std::vector<float>& sco
 void NMSBoxes(const std::vector<cv::Rect2d>& bboxes, const std::vector<float>& scores,
               float score_threshold, float nms_threshold, std::vector<int>& indices, float eta = 1,
               int top_k = 0);
-void NMSBoxes(const std::vector<cv::RotatedRect>& rotated_rectangles_need_OpenCV,
-              const std::vector<float>& scores, float score_threshold, float nms_threshold,
-              std::vector<int>& indices, float eta = 1, int top_k = 0) = delete;
+void NMSBoxes(const std::vector<cv::RotatedRect>& bboxes, const std::vector<float>& scores,
+              float score_threshold, float nms_threshold, std::vector<int>& indices, float eta = 1,
+              int top_k = 0);
 
 /// As cv::dnn::NMSBoxesBatched, which OpenCV itself has from 4.7 on: NMSBoxes of rectangles that
 /// are moved by class_ids[i] times the greatest corner + 1, in both directions. Rectangles of

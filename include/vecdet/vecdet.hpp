@@ -64,6 +64,7 @@
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/retinanet_loss.hpp>
 #include <vecdet/roi_align.hpp>
+#include <vecdet/rotated_assigner.hpp>
 #include <vecdet/rotated_boxes.hpp>
 #include <vecdet/rotated_nms.hpp>
 #include <vecdet/run_lengths.hpp>

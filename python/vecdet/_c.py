@@ -985,6 +985,9 @@ FUNCTIONS = {
     "vecdet_assign_task_aligned": (c_int, [
         c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p,
         c_void_p, c_void_p, c_void_p]),
+    "vecdet_assign_rotated_task_aligned": (c_int, [
+        c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int,
+        c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_sim_ota_params_default": (sim_ota_params, []),
     "vecdet_assign_sim_ota": (c_int, [
         c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_int64,

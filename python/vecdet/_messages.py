@@ -117,7 +117,8 @@ def of_library(function: str, text: str) -> str:
     said = re.sub(r"\.(rows|size|cols)\(\)", lambda m: f".shape[{_DIMENSIONS[m[1]]}]",
                   _STRUCTS.sub("", said))
     message = said if expected is None else f"{said}, expected {_STRUCTS.sub('', expected)}"
-    message = message.replace("v8_obb() or ", "").replace("v26_obb()", "'yolo26-obb'").replace(
+    message = message.replace("v8_obb()", "'yolov8-obb'").replace(
+        "v26_obb()", "'yolo26-obb'").replace(
         "the high threshold", "high_threshold").replace(
         "the image's", "image_size's").replace("the logits' steps", "the steps of inputs")
     return f"vecdet.{function}: " + _NUMBER.sub(lambda m: repr(float(m[0])), message)

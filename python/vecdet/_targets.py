@@ -20,9 +20,9 @@ from ._packed import (bytes_address, doubles_of, grid_sizes_of, integers_packed,
 from ._parameters import filled, flag, integer, kept, listed, pair, params_of
 
 __all__ = [
-    "AnchorIndex", "assign_atss", "assign_fcos", "assign_sim_ota", "assign_task_aligned",
-    "count_foreground", "make_anchors", "make_points", "make_ssd_anchors", "match_anchors",
-    "sample_balanced",
+    "AnchorIndex", "assign_atss", "assign_fcos", "assign_rotated_task_aligned", "assign_sim_ota",
+    "assign_task_aligned", "count_foreground", "make_anchors", "make_points", "make_ssd_anchors",
+    "match_anchors", "sample_balanced",
 ]
 
 if TYPE_CHECKING:
@@ -154,15 +154,17 @@ def _index_of(function: str, anchors: Any) -> Handle:
 class Truth:
     """Ground truth as the C functions take it: arrays of one image, or lists with one per image.
     An empty list is one image without boxes, unless the other arguments have `no_images`. `name`
-    is the argument that holds the boxes, in messages."""
+    is the argument that holds the boxes, in messages; a box has `numbers` numbers."""
 
     __slots__ = ("is_batch", "images", "count", "argument", "_memory")
 
     def __init__(self, function: str, boxes: Any, classes: Any = None, regions: Any = None,
-                 name: str = "boxes", no_images: bool = False) -> None:
-        self.is_batch = is_batch = is_list(boxes) and (no_images or not _is_box_list(boxes))
+                 name: str = "boxes", no_images: bool = False, numbers: int = 4) -> None:
+        self.is_batch = is_batch = is_list(boxes) and (no_images
+                                                       or not _is_box_list(boxes, numbers))
         self.images = images = len(boxes) if is_batch else 1
-        corners, count, counts, offsets, memory = _joined_boxes(function, name, boxes, is_batch)
+        corners, count, counts, offsets, memory = _joined_boxes(
+            function, name, boxes, is_batch, numbers)
         self.count = count  # the boxes of all images
         labels = areas = area_count = area_ends = 0
         labels_memory = area_offsets = area_memory = None
@@ -180,7 +182,7 @@ class Truth:
             if is_batch:
                 regions = _of_images(function, "regions", regions, images, name)
             areas, area_count, _, area_offsets, area_memory = _joined_boxes(
-                function, "regions", regions, is_batch)
+                function, "regions", regions, is_batch, 4)
             area_ends = bytes_address(area_offsets)
         self._memory = memory, offsets, labels_memory, area_memory, area_offsets
         self.argument = _pack_truth(corners, count, labels, bytes_address(offsets), images, areas,
@@ -208,15 +210,15 @@ def _of_images(function: str, argument: str, value: Any, images: int, name: str)
     return parts
 
 
-def _joined_boxes(function: str, name: str, boxes: Any, is_batch: bool) -> Any:
+def _joined_boxes(function: str, name: str, boxes: Any, is_batch: bool, numbers: int) -> Any:
     """The boxes of all images: their address, number, numbers per image, offsets, and memory."""
     if not is_batch:
-        array = _box_array(function, name, boxes)
+        array = _box_array(function, name, boxes, numbers)
         count = len(array)
         return address(array), count, None, integers_packed(0, count), array
     arrays, ends, counts, count = [], [0], [], 0
     for part in boxes:
-        array = _box_array(function, name, part)
+        array = _box_array(function, name, part, numbers)
         arrays.append(array)
         counts.append(len(array))
         count += len(array)
@@ -225,20 +227,20 @@ def _joined_boxes(function: str, name: str, boxes: Any, is_batch: bool) -> Any:
     return corners, count, counts, integers_packed(*ends), memory
 
 
-def _box_array(function: str, name: str, boxes: Any) -> NDArray[np.float32]:
+def _box_array(function: str, name: str, boxes: Any, numbers: int) -> NDArray[np.float32]:
     array = float32s(function, name, boxes, convert=real_numbers)
     shape = array.shape
-    if len(shape) != 2 or shape[1] != 4:
-        if array.size == 0 and shape[-1:] != (4,):
-            return array.reshape(0, 4)
-        raise wrong_shape(function, name, array, "[M, 4]")
+    if len(shape) != 2 or shape[1] != numbers:
+        if array.size == 0 and shape[-1:] != (numbers,):
+            return array.reshape(0, numbers)
+        raise wrong_shape(function, name, array, f"[M, {numbers}]")
     return array
 
 
-def _is_box_list(boxes: Any) -> bool:
+def _is_box_list(boxes: Any, numbers: int) -> bool:
     """Whether a list holds the boxes of one image, as in [[0, 0, 9, 9]] or []."""
     for box in boxes:
-        if (not isinstance(box, (list, tuple)) or len(box) != 4
+        if (not isinstance(box, (list, tuple)) or len(box) != numbers
                 or not all(isinstance(x, (int, float, np.generic)) for x in box)):
             return False
     return True
@@ -398,6 +400,29 @@ def assign_fcos(
                              regions, _fcos_assigner_params(function, radius, region_threshold))
 
 
+def _task_aligned(function: str, assign: Any, scores: Any, predicted: Any, points: Any,
+                  level_sizes: Sequence[Sequence[int]], boxes: Any, classes: Any, regions: Any,
+                  numbers: int, *options: Any) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The task-aligned assigners of boxes with this many numbers."""
+    truth = Truth(function, boxes, classes, regions, numbers=numbers,
+                  no_images=is_list(boxes) and not boxes and len(shape_of(scores)) == 3)
+    grids, levels = grid_sizes_of(function, level_sizes)
+    at = float32s(function, "points", points, "[N, 2]", 2)
+    probabilities = float32s(function, "scores", scores)
+    rows = float32s(function, "predicted", predicted, f"[..., N, {numbers}]", numbers)
+    shape = truth.shape(len(at))
+    matches, targets = empty(shape, int64), empty(shape, float32)
+    if probabilities.shape[:-1] != matches.shape:
+        raise wrong_shape(function, "scores", probabilities,
+                          f"{list(matches.shape)} and the classes")
+    if rows.shape[:-1] != matches.shape:
+        raise wrong_shape(function, "predicted", rows, f"{[*matches.shape, numbers]}")
+    check(assign(address(probabilities), address(rows), probabilities.shape[-1], address(at),
+                 len(at), grids, levels, truth.argument, *options, None, address(matches),
+                 address(targets)), function)
+    return matches, targets
+
+
 # Keywords of task_aligned_params, with regions
 def assign_task_aligned(
     scores: ArrayLike,
@@ -439,24 +464,63 @@ def assign_task_aligned(
             ``boxes``.
     """
     function = "assign_task_aligned"
-    truth = Truth(function, boxes, classes, regions,
-                  no_images=is_list(boxes) and not boxes and len(shape_of(scores)) == 3)
-    grids, levels = grid_sizes_of(function, level_sizes)
-    at = float32s(function, "points", points, "[N, 2]", 2)
-    probabilities = float32s(function, "scores", scores)
-    corners = float32s(function, "predicted", predicted, "[..., N, 4]", 4)
-    shape = truth.shape(len(at))
-    matches, targets = empty(shape, int64), empty(shape, float32)
-    if probabilities.shape[:-1] != matches.shape:
-        raise wrong_shape(function, "scores", probabilities,
-                          f"{list(matches.shape)} and the classes")
-    if corners.shape[:-1] != matches.shape:
-        raise wrong_shape(function, "predicted", corners, f"{[*matches.shape, 4]}")
     params = _task_aligned_params(function, top, alpha, beta, least_side, grown_side, final_top)
-    check(library.vecdet_assign_task_aligned(
-        address(probabilities), address(corners), probabilities.shape[-1], address(at), len(at),
-        grids, levels, truth.argument, params, None, address(matches), address(targets)), function)
-    return matches, targets
+    return _task_aligned(function, library.vecdet_assign_task_aligned, scores, predicted, points,
+                         level_sizes, boxes, classes, regions, 4, params)
+
+
+# Keywords of task_aligned_params, with regions
+def assign_rotated_task_aligned(
+    scores: ArrayLike,
+    predicted: ArrayLike,
+    points: ArrayLike,
+    level_sizes: Sequence[Sequence[int]],
+    boxes: Any,
+    classes: Any,
+    angles: str,
+    top: int = 10,
+    alpha: float = 0.5,
+    beta: float = 6.0,
+    *,
+    least_side: float = 0.0,
+    grown_side: float = 0.0,
+    final_top: int = 0,
+    regions: Any = None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The task-aligned assigner for rotated boxes, as ultralytics trains oriented detectors:
+    assign_task_aligned with the overlap ProbIoU.
+
+    Args:
+        scores: probabilities [N, classes], or [images, N, classes] for lists.
+        predicted: [N, 5] as in rotated_box_iou, or [images, N, 5] for lists.
+        points: [N, 2], x and y in the boxes' pixels.
+        level_sizes: (height, width) of each level.
+        boxes, classes: those of one image, [M, 5] and [M], or lists with one array per image.
+        angles: as in rotated_box_iou.
+        top: candidates per box; 1 or more. Default 10.
+        alpha: exponent of the score; 0 or more. 1 in the paper. Default 0.5.
+        beta: exponent of the overlap; 0 or more. Default 6.
+        least_side: the search for the points in a box replaces each of its sides below this by
+            ``grown_side``; in pixels, 0 or more, a finite float. Default 0.
+        grown_side: the length of replaced sides, about the box's centre; in pixels, 0 or more, a
+            finite float. Default 0.
+        final_top: after points of several boxes are assigned, each box keeps this many of its
+            points, those with the greatest metrics; 0: all, otherwise at most ``top``. Default 0.
+        regions: corners [R, 4] in which unmatched points are ignored, such as crowds, or a list
+            with one array per image.
+
+    >>> points = make_points([(4, 4)], [8])
+    >>> box = np.array([[16, 16, 24, 4, 45]], np.float32)  # along the diagonal
+    >>> matches, targets = assign_rotated_task_aligned(
+    ...     np.full((16, 1), 0.5), np.repeat(box, 16, 0), points, [(4, 4)], box, [0], "opencv")
+    >>> np.nonzero(matches == 0)[0].tolist()
+    [5, 10]
+    """
+    function = "assign_rotated_task_aligned"
+    params = _task_aligned_params(function, top, alpha, beta, least_side, grown_side, final_top)
+    convention = choice(_c.angle_convention, function, "angles", angles)
+    return _task_aligned(function, library.vecdet_assign_rotated_task_aligned, scores, predicted,
+                         points, level_sizes, boxes, classes, regions, 5, convention, params)
 
 
 # Keywords of sim_ota_params, with regions

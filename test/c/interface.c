@@ -219,6 +219,19 @@ static void test_targets(void) {
   SUCCEEDS(vecdet_assign_task_aligned(scores, predicted, 1, points, 20, features, 1, &truth,
                                       &yolo26, NULL, matches, targets));
   CHECK(matches[6] == 0);
+  const float turned[] = {points[12], points[13], 6, 6, 45};  // contains only this point
+  float turned_predictions[100];
+  for (int i = 0; i < 20; ++i) memcpy(turned_predictions + 5 * i, turned, sizeof turned);
+  vecdet_ground_truth rotated = truth;
+  rotated.boxes = turned;
+  SUCCEEDS(vecdet_assign_rotated_task_aligned(scores, turned_predictions, 1, points, 20, features,
+                                              1, &rotated, VECDET_ANGLES_OPENCV, NULL,
+                                              NULL, matches, targets));
+  CHECK(matches[6] == 0 && matches[5] == -1 && matches[7] == -1 && targets[6] > 0.99f);
+  FAILS("angles is 9",
+        vecdet_assign_rotated_task_aligned(scores, turned_predictions, 1, points, 20, features, 1,
+                                           &rotated, (vecdet_angle_convention)9, NULL, NULL,
+                                           matches, targets));
   truth.classes = classes;
   fcos.region_threshold = 2;
   FAILS("region_threshold is 2",

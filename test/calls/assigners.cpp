@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalogue.hpp"
 #include <vecdet/assigners.hpp>
+#include <vecdet/rotated_assigner.hpp>
 
 namespace vecdet::test {
 namespace {
@@ -16,6 +17,7 @@ struct assigner_calls {
   placed<index_t> region_offsets, matches;
   placed<T> objectness, targets;
   placed<double> strides;
+  placed_matrix<T> turned_truth, turned_predictions;
   assigner_workspace workspace;
 
   static std::vector<shape> sweep(index_t length) { return {{2 + length % 37, 4 * length}}; }
@@ -52,7 +54,9 @@ struct assigner_calls {
         matches(make.room<index_t>(images * pyramid.size())),
         objectness(make.numbers<T>(images * pyramid.size(), -6, 2)),
         targets(make.room<T>(images * pyramid.size())),
-        strides(make.copy(strides_of(pyramid))) {}
+        strides(make.copy(strides_of(pyramid))),
+        turned_truth(make.turned(known.boxes)),
+        turned_predictions(make.turned(predicted)) {}
 
   static std::vector<double> strides_of(const bench::pyramid& of) {
     std::vector<double> strides;
@@ -89,6 +93,28 @@ struct assigner_calls {
     add_sim_ota("/regions",
                 reads(logits, objectness, predicted, points, levels, strides, known, regions,
                       region_offsets),
+                true);
+    const auto add_rotated = [&](const std::string& options, const accesses& inputs,
+                                 bool with_regions) {
+      c.add("assign_rotated_task_aligned/" + text_of("top", number) + options,
+            inputs.writes(matches, targets), [=](threading policy) {
+              task_aligned_params params;
+              params.top = number;
+              rotated_ground_truth turned{turned_truth.in(), known.classes, known.image_offsets};
+              turned.regions = truth(with_regions).regions;
+              turned.region_offsets = truth(with_regions).region_offsets;
+              assign_rotated_task_aligned({scores.in(), turned_predictions.in()}, points.in(),
+                                          levels, turned, angle_convention::torchvision, matches,
+                                          targets, params, workspace, policy);
+            });
+    };
+    add_rotated("",
+                reads(scores, turned_predictions, points, levels, turned_truth, known.classes,
+                      known.image_offsets),
+                false);
+    add_rotated("/regions",
+                reads(scores, turned_predictions, points, levels, turned_truth, known.classes,
+                      known.image_offsets, regions, region_offsets),
                 true);
   }
 

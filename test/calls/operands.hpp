@@ -202,6 +202,21 @@ class operands {
     if (!in_training()) return boxes<T>(count);
     return copy(bench::converted<T>(bench::built_in_picture(count).boxes));
   }
+  /// The same boxes, turned: centre, width, height and an angle in degrees; each ninth is upright.
+  template <class T>
+  placed_matrix<T> turned(const placed_boxes<T>& corners) {
+    const auto count = static_cast<index_t>(corners.size() / 4);
+    placed_matrix<T> boxes = matrix<T>(count, 5);
+    const placed<T> angles = numbers<T>(count, -180, 180);
+    for (index_t i = 0; i < count; ++i) {
+      const T* const box = corners.data() + 4 * i;
+      T* const row = boxes.data() + i * boxes.stride;
+      row[0] = (box[0] + box[2]) / 2, row[1] = (box[1] + box[3]) / 2;
+      row[2] = box[2] - box[0], row[3] = box[3] - box[1];
+      row[4] = i % 9 == 0 ? T(90 * (i % 5)) : angles.data()[i];
+    }
+    return boxes;
+  }
   placed<image_size> images(index_t count) {
     std::vector<image_size> sizes(static_cast<std::size_t>(count),
                                   image_size::height_width(800, 800));

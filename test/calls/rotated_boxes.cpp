@@ -14,24 +14,9 @@ constexpr struct {
   empty_iou empty;
 } rules[] = {{"torchvision", empty_iou::nan}, {"detectron2", empty_iou::zero}};
 
-/// Centre, width, height and an angle in degrees; each ninth box is upright.
-template <class T>
-placed_matrix<T> turned(operands& make, const placed_boxes<T>& corners) {
-  const auto count = static_cast<index_t>(corners.size() / 4);
-  placed_matrix<T> boxes = make.matrix<T>(count, 5);
-  const placed<T> angles = make.numbers<T>(count, -180, 180);
-  for (index_t i = 0; i < count; ++i) {
-    const T* const box = corners.data() + 4 * i;
-    T* const row = boxes.data() + i * boxes.stride;
-    row[0] = (box[0] + box[2]) / 2, row[1] = (box[1] + box[3]) / 2;
-    row[2] = box[2] - box[0], row[3] = box[3] - box[1];
-    row[4] = i % 9 == 0 ? T(90 * (i % 5)) : angles.data()[i];
-  }
-  return boxes;
-}
 template <class T>
 placed_matrix<T> rotated(operands& make, index_t count) {
-  return turned<T>(make, make.truth_boxes<T>(count));
+  return make.turned(make.truth_boxes<T>(count));
 }
 
 template <class T>
@@ -176,7 +161,7 @@ struct rotated_nms_calls {
 
   rotated_nms_calls(operands& make, const problem& p)
       : found(make.detections<T>(p.exact_count(p.shape[0], 6 * sizeof(T)))),
-        boxes(turned<T>(make, found.boxes)) {}
+        boxes(make.turned(found.boxes)) {}
 
   void list(call_list& c) {
     constexpr auto angles = angle_convention::detectron2;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Assigners on grids of any shape with any boxes. ATSS must equal the reference index for index,
-// because it also compares in float. The task-aligned assigner and SimOTA are checked by properties
-// that hold under any rounding.
+// because it also compares in float. The task-aligned assigners and SimOTA are checked by
+// properties that hold under any rounding.
 #include "box_input.hpp"
-#include <vecdet/reference/assigners.hpp>
+#include <vecdet/reference/rotated_assigner.hpp>
+#include <vecdet/rotated_assigner.hpp>
 
 using namespace vecdet;
 
@@ -64,6 +65,21 @@ void fuzz::target(input& in) {
                            boxes_view<const float>(regions), region_offsets};
   const task_aligned_predictions said{{scores.data(), images * count, classes},
                                       boxes_view<const float>(predicted)};
+  const auto angles = static_cast<angle_convention>(in.byte() % 6);
+  const auto turned = [&](index_t rows) {
+    const tensor<float> numbers(5 * rows);
+    const bool is_any = in.byte() < 64;
+    for (index_t i = 0; i < 5 * rows; ++i)
+      numbers.data()[i] = is_any       ? in.number<float>()
+                          : i % 5 == 4 ? static_cast<float>(in.tame(-400, 400))
+                          : i % 5 >= 2 ? static_cast<float>(in.tame(0, 60))
+                                       : static_cast<float>(in.tame(-20, 100));
+    return numbers;
+  };
+  const auto turned_truth = turned(boxes), turned_predictions = turned(images * count);
+  rotated_ground_truth rotated_truth{{turned_truth.data(), boxes, 5}, categories, offsets};
+  rotated_truth.regions = truth.regions;
+  rotated_truth.region_offsets = truth.region_offsets;
   const tensor<float> where(points), about(anchors), targets(images * count);
   const tensor<index_t> matches(images * count);
   assigner_workspace workspace;
@@ -120,6 +136,35 @@ void fuzz::target(input& in) {
       }
       if (params.final_top > 0 && ++points_of[static_cast<std::size_t>(match)] > params.final_top)
         fail("a box keeps more than final_top points");
+      if (!(target >= 0 && target <= 1.0001)) fail("a target is not in [0, 1]");
+    }
+    assign_rotated_task_aligned({said.scores, {turned_predictions.data(), images * count, 5}},
+                                {where.data(), count, 2}, levels, rotated_truth, angles, matches,
+                                targets, params, workspace, threading::parallel);
+    results.add(matches);
+    results.add(targets);
+    for (index_t i = 0; i < images * count; ++i) {
+      const index_t match = matches[static_cast<std::size_t>(i)], image = i / count;
+      const double target = static_cast<double>(targets[static_cast<std::size_t>(i)]);
+      if (match < 0) {
+        if (target != 0) fail("a point without a match has a target");
+        continue;
+      }
+      if (match < offsets[static_cast<std::size_t>(image)] ||
+          match >= offsets[static_cast<std::size_t>(image + 1)])
+        fail("a point is matched with a rotated box of another image");
+      // Sides a little longer: the reference rounds differently.
+      reference::rotated_box own = reference::load_rotated_box(rotated_truth.boxes, match, angles);
+      const auto side = [&](double length) {
+        return (length < params.least_side ? params.grown_side : length) * (1 + 1e-9);
+      };
+      own.w = side(own.w), own.h = side(own.h);
+      const float* const point = points.data() + 2 * (i % count);
+      const double more = 1e-9 * (1 + std::abs(own.x) + std::abs(own.y));
+      own.w += more, own.h += more;
+      if (!reference::is_in_rotated_box(static_cast<double>(point[0]),
+                                        static_cast<double>(point[1]), own))
+        fail("a point is matched with a rotated box that does not contain it");
       if (!(target >= 0 && target <= 1.0001)) fail("a target is not in [0, 1]");
     }
     const index_t foreground = assign_sim_ota(

@@ -28,12 +28,12 @@ void check(bool holds, const char* what) {
   ++failures;
 }
 
-template <class T>
-bool is_refused(T x) {
+template <class Rectangle>
+bool is_refused(const Rectangle& rectangle) {
   std::vector<int> kept{7};
   try {
-    vecdet::opencv::NMSBoxes(std::vector<cv::Rect2d>{{0, 0, 1, 1}, {x, 0, 1, 1}}, {0.5f, 0.25f}, 0,
-                             0.5f, kept);
+    vecdet::opencv::NMSBoxes(std::vector<Rectangle>{Rectangle(), rectangle}, {0.5f, 0.25f}, 0, 0.5f,
+                             kept);
   } catch (const std::invalid_argument& error) {
     return std::strcmp(error.what(),
                        "vecdet::opencv::NMSBoxes: bboxes[1] is NaN or infinite, expected finite "
@@ -79,8 +79,13 @@ int main() {
             "soft");
     }
   }
-  check(is_refused(std::numeric_limits<double>::quiet_NaN()), "NaN is refused");
-  check(is_refused(std::numeric_limits<double>::infinity()), "infinity is refused");
+  for (const double bad :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    check(is_refused(cv::Rect2d(bad, 0, 1, 1)), "NaN and infinity are refused");
+    const auto angle = static_cast<float>(bad);
+    check(is_refused(cv::RotatedRect({0, 0}, {1, 1}, angle)),
+          "NaN and infinite angles are refused");
+  }
   std::printf("%d failures\n", failures);
   return failures != 0;
 }

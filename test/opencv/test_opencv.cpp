@@ -3,6 +3,7 @@
 #include <vecdet/box_ops.hpp>
 #include <vecdet/iou.hpp>
 #include <vecdet/opencv.hpp>
+#include <vecdet/reference/rotated_boxes.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -488,6 +489,175 @@ TEST_CASE("corners and rectangles") {
         }) ==
         "vecdet::opencv::rectangles: boxes[0] is 4000000000, expected corners and sides that fit "
         "the rectangles' integers");
+}
+
+namespace {
+
+/// As OpenCV's NMSBoxes computes it.
+double their_overlap(const cv::RotatedRect& a, const cv::RotatedRect& b) {
+  std::vector<cv::Point2f> points;
+  const int kind = cv::rotatedRectangleIntersection(a, b, points);
+  if (points.empty() || kind == cv::INTERSECT_NONE) return 0;
+  if (kind == cv::INTERSECT_FULL) return 1;
+  const double area = cv::contourArea(points);
+  return area / (static_cast<double>(a.size.area()) + static_cast<double>(b.size.area()) - area);
+}
+
+double exact_overlap(const cv::RotatedRect& a, const cv::RotatedRect& b) {
+  const std::vector<cv::RotatedRect> one{a}, other{b};
+  return reference::rotated_iou(
+      reference::load_rotated_box(opencv::matrix(one), 0, angle_convention::opencv),
+      reference::load_rotated_box(opencv::matrix(other), 0, angle_convention::opencv));
+}
+
+/// Clusters of rotated rectangles. OpenCV's overlaps of all pairs are right and not close to any of
+/// `thresholds`; others are left out and counted.
+struct turned_set {
+  std::vector<cv::RotatedRect> boxes;
+  std::vector<float> scores;
+  int left_out = 0;
+
+  turned_set(int count, double right_angles, const std::vector<float>& thresholds) {
+    std::vector<cv::RotatedRect> centres;
+    for (int i = 0; i < 1 + count / 20; ++i)
+      centres.emplace_back(cv::Point2f(at(0, 900), at(0, 500)), cv::Size2f(at(8, 200), at(8, 200)),
+                           at(-180, 180));
+    while (static_cast<int>(boxes.size()) < count) {
+      const cv::RotatedRect& centre = one_of(centres);
+      const auto near = [&](float value, float size) { return value + size * at(-0.2, 0.2); };
+      const cv::RotatedRect box(cv::Point2f(near(centre.center.x, centre.size.width),
+                                            near(centre.center.y, centre.size.height)),
+                                cv::Size2f(near(centre.size.width, centre.size.width),
+                                           near(centre.size.height, centre.size.height)),
+                                uniform(0, 1) < right_angles
+                                    ? 90.0f * static_cast<float>(below(9) - 4)
+                                    : near(centre.angle, 50));
+      const bool is_right = std::all_of(boxes.begin(), boxes.end(), [&](const auto& other) {
+        const double exact = exact_overlap(box, other);
+        return std::abs(their_overlap(box, other) - exact) < 1e-4 &&
+               std::none_of(thresholds.begin(), thresholds.end(), [&](float threshold) {
+                 return std::abs(exact - static_cast<double>(threshold)) < 2e-4;
+               });
+      });
+      if (!is_right) {
+        ++left_out;
+        continue;
+      }
+      boxes.push_back(box);
+      scores.push_back(static_cast<float>(uniform(0, 1) < 0.3 ? 0.125 * below(9) : uniform(0, 1)));
+    }
+  }
+  static float at(double low, double high) { return static_cast<float>(uniform(low, high)); }
+};
+
+}  // namespace
+
+TEST_CASE("NMSBoxes of rotated rectangles") {
+  // Those of eta: 0.9 * 0.9 and so on.
+  std::vector<float> thresholds{0.2f, 0.45f, 0.7f, 0.9f};
+  while (thresholds.back() > 0.5f) thresholds.push_back(thresholds.back() * 0.95f);
+  int left_out = 0, all = 0, kept = 0;
+  for (const int count : {0, 1, 2, 15, 16, 17, 100, 400})
+    for (const double right_angles : {0.0, 0.5}) {
+      const turned_set set(count, right_angles, thresholds);
+      left_out += set.left_out;
+      all += count;
+      const auto compare = [&](float score_threshold, float threshold, float eta, int top_k) {
+        std::vector<int> theirs, ours{-1};
+        cv::dnn::NMSBoxes(set.boxes, set.scores, score_threshold, threshold, theirs, eta, top_k);
+        opencv::NMSBoxes(set.boxes, set.scores, score_threshold, threshold, ours, eta, top_k);
+        CAPTURE(count);
+        CAPTURE(threshold);
+        CAPTURE(eta);
+        CAPTURE(top_k);
+        CHECK(ours == theirs);
+        kept += static_cast<int>(ours.size());
+      };
+      for (const float threshold : {0.2f, 0.45f, 0.7f, 0.9f, 1.0f, 1.5f, infinity_of_float})
+        for (const float score_threshold : {0.0f, 0.25f, 0.5f})
+          for (const int top_k : {0, 1, 7, 50}) compare(score_threshold, threshold, 1, top_k);
+      compare(0, 0.9f, 0.95f, 0);
+      compare(0.25f, 0.45f, 0.95f, 9);
+    }
+  MESSAGE(left_out << " rectangles left out beside " << all << ", " << kept
+                   << " kept in all calls");
+  CHECK(all > 1000);
+  CHECK(kept > 10000);
+}
+
+TEST_CASE("NMSBoxes of rotated rectangles: a wrong overlap of OpenCV, hostile numbers, errors") {
+  // The second one is inside the first, and their IoU is 0.25.
+  const std::vector<cv::RotatedRect> nested{{{50, 50}, {40, 40}, 30}, {{50, 50}, {20, 20}, 30}};
+  CHECK(their_overlap(nested[0], nested[1]) == 1);
+  std::vector<int> kept;
+  opencv::NMSBoxes(nested, {0.75f, 0.5f}, 0, 0.5f, kept);
+  CHECK(kept == std::vector<int>{0, 1});
+  opencv::NMSBoxes(nested, {0.75f, 0.5f}, 0, 0.2f, kept);
+  CHECK(kept == std::vector<int>{0});
+  const std::vector<cv::RotatedRect> bad{
+      {{50, 50}, {40, 40}, 30},           {{nan_of_float, 50}, {40, 40}, 30},
+      {{50, 50}, {-40, 40}, 30},          {{50, 50}, {40, infinity_of_float}, 30},
+      {{50, 50}, {40, 40}, nan_of_float}, {{50, 50}, {40, 40}, 30}};
+  for (const float eta : {1.0f, 0.9f}) {
+    opencv::NMSBoxes(bad, {0.9f, 0.8f, 0.7f, 0.6f, 0.5f, 0.4f}, 0, 0.75f, kept, eta);
+    CHECK(kept == std::vector<int>{0, 1, 2, 3, 4});
+  }
+  CHECK(message_of([] {
+          std::vector<int> indices;
+          opencv::NMSBoxes(std::vector<cv::RotatedRect>(1), {0.5f, 1}, 0, 0.5f, indices);
+        }) == "vecdet::opencv::NMSBoxes: scores.size() is 2, expected 1, the number of boxes");
+  CHECK(message_of([] {
+          std::vector<int> indices;
+          opencv::NMSBoxes(std::vector<cv::RotatedRect>(1), {0.5f}, 0, 0.5f, indices, 0);
+        }) == "vecdet::opencv::NMSBoxes: eta is 0, expected above 0");
+}
+
+TEST_CASE("rotated rectangles as rows and back") {
+  std::vector<cv::RotatedRect> rectangles{{{10, 20}, {30, 40}, 50}, {{1, 2}, {3, 4}, -90}};
+  const std::vector<cv::RotatedRect>& known = rectangles;
+  const matrix_view<const float> rows = opencv::matrix(known);
+  CHECK((rows.rows() == 2 && rows.cols() == 5 && rows.data() == &rectangles[0].center.x));
+  const std::vector<float> numbers{10, 20, 30, 40, 50, 1, 2, 3, 4, -90};
+  CHECK(std::equal(numbers.begin(), numbers.end(), rows.data()));
+  CHECK(opencv::matrix(std::vector<cv::RotatedRect>{}).rows() == 0);
+  opencv::matrix(rectangles)(1, 4) = 45;
+  CHECK(rectangles[1].angle == 45);
+  // OpenCV's corners are those of its convention.
+  std::vector<float> corners(16);
+  convert_rotated_boxes(rows, rotated_format::cxcywhr, rotated_format::xyxyxyxy,
+                        angle_convention::opencv, matrix_view<float>(corners.data(), 2, 8));
+  for (int i = 0; i < 2; ++i) {
+    cv::Point2f points[4];  // bottom left first, then clockwise
+    rectangles[static_cast<std::size_t>(i)].points(points);
+    for (int k = 0; k < 4; ++k) {
+      const auto at = static_cast<std::size_t>(8 * i + 2 * k);
+      CHECK(corners[at] == doctest::Approx(points[(k + 1) % 4].x).epsilon(1e-5));
+      CHECK(corners[at + 1] == doctest::Approx(points[(k + 1) % 4].y).epsilon(1e-5));
+    }
+  }
+  const float third = 1.0471976f;  // of a half turn
+  const struct {
+    angle_convention angles;
+    float given, degrees;
+  } turns[] = {{angle_convention::opencv, 60, 60},
+               {angle_convention::torchvision, 60, -60},
+               {angle_convention::detectron2, 60, -60},
+               {angle_convention::ultralytics, third, 60},
+               {angle_convention::mmcv, third, 60},
+               {angle_convention::mmcv_counter_clockwise, third, -60}};
+  for (const auto& turn : turns) {
+    const float box[] = {10, 20, 30, 40, turn.given};
+    const auto found = opencv::rotated_rectangles({box, 1, 5}, turn.angles);
+    CHECK(found.size() == 1);
+    CHECK((found[0].center == cv::Point2f(10, 20) && found[0].size == cv::Size2f(30, 40)));
+    CHECK(found[0].angle == doctest::Approx(turn.degrees).epsilon(1e-6));
+  }
+  CHECK(message_of([] {
+          const float box[4] = {};
+          opencv::rotated_rectangles({box, 1, 4}, angle_convention::opencv);
+        }) ==
+        "vecdet::opencv::rotated_rectangles: boxes.cols() is 4, expected 5, the numbers of a "
+        "rotated box");
 }
 
 TEST_CASE("images and matrices") {

@@ -151,6 +151,10 @@ def calls():
         "assign_fcos": {"anchors": grid, "level_sizes": LEVELS, "boxes": boxes[:2]},
         "assign_task_aligned": {"scores": scores[:, None], "predicted": boxes, "points": points,
                                 "level_sizes": LEVELS, "boxes": boxes[:2], "classes": [0, 0]},
+        "assign_rotated_task_aligned": {
+            "scores": scores[:, None], "predicted": turned["boxes1"], "points": points,
+            "level_sizes": LEVELS, "boxes": turned["boxes1"][:2], "classes": [0, 0],
+            "angles": "opencv"},
         "assign_sim_ota": {"logits": scores[:, None], "objectness": scores, "predicted": boxes,
                            "points": points, "level_sizes": LEVELS, "strides": [16],
                            "boxes": boxes[:2], "classes": [0, 0]},

@@ -462,6 +462,77 @@ class Targets(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "final_top is 11, expected 0 to 10"):
             vecdet.assign_task_aligned(*given, final_top=11)
 
+    def test_rotated_task_aligned(self):
+        """Against ultralytics' rule as operations on whole matrices, in float64."""
+        sizes = [(12, 14), (6, 7)]
+        points = vecdet.make_points(sizes, [8, 16])
+        boxes = np.c_[generator.uniform(10, 90, (9, 2)), generator.uniform(4, 70, (9, 2)),
+                      generator.uniform(-2, 2, 9)].astype(np.float32)
+        classes = generator.integers(0, 3, 9)
+        scores = generator.uniform(0.05, 0.9, (210, 3)).astype(np.float32)
+        predicted = boxes[generator.integers(0, 9, 210)]
+        predicted += generator.uniform(0.1, 3, (210, 5)).astype(np.float32) * [1, 1, 1, 1, 0.05]
+
+        def covariances(of):
+            x, y, w, h, angle = of.astype(float).T
+            p, q, c, s = w * w / 12, h * h / 12, np.cos(angle), np.sin(angle)
+            return x, y, p * c * c + q * s * s, p * s * s + q * c * c, (p - q) * c * s
+
+        def expected(least_side, grown_side, final_top):
+            x1, y1, a1, b1, c1 = (v[:, None] for v in covariances(boxes))
+            x2, y2, a2, b2, c2 = covariances(predicted)
+            a, b, c, dx, dy = a1 + a2, b1 + b2, c1 + c2, x2 - x1, y2 - y1
+            det, eps = a * b - c * c, 1e-7
+            roots = np.sqrt((a1 * b1 - c1 * c1) * (a2 * b2 - c2 * c2))
+            distance = ((a * dy * dy + b * dx * dx - 2 * c * dx * dy) / (det + eps) / 4
+                        + np.log(det / (4 * roots + eps) + eps) / 2).clip(eps, 100)
+            overlaps = (1 - np.sqrt(1 - np.exp(-distance) + eps)).clip(0)
+            x, y, w, h, angle = (v[:, None] for v in boxes.astype(float).T)
+            w, h = (np.where(side < least_side, grown_side, side) for side in (w, h))
+            dx, dy = points[:, 0] - x, points[:, 1] - y
+            inside = ((abs(dx * np.cos(angle) + dy * np.sin(angle)) <= w / 2)
+                      & (abs(dy * np.cos(angle) - dx * np.sin(angle)) <= h / 2))
+            metrics = np.where(inside, scores[:, classes].T ** 0.5 * overlaps ** 6, 0)
+            chosen = np.zeros(metrics.shape, bool)
+            for own, metric in zip(chosen, metrics):
+                own[np.argsort(-metric, kind="stable")[:10]] = True
+            chosen &= metrics > 0
+            best = np.where(inside, overlaps, 0).argmax(0)
+            matches = np.where(chosen.sum(0) > 1, best, chosen.argmax(0))
+            matches[~chosen.any(0)] = -1
+            targets = np.zeros(len(points))
+            for g in range(len(boxes)):
+                mine = np.nonzero(matches == g)[0]
+                if final_top:
+                    matches[mine] = -1
+                    mine = mine[np.argsort(-metrics[g, mine], kind="stable")[:final_top]]
+                    matches[mine] = g
+                if len(mine):
+                    targets[mine] = (metrics[g, mine] * overlaps[g, mine].max()
+                                     / (metrics[g, mine].max() + 1e-9))
+            return matches, targets
+
+        for least_side, grown_side, final_top in ((0, 0, 0), (30, 45, 0), (8, 16, 1)):
+            given = dict(least_side=least_side, grown_side=grown_side, final_top=final_top)
+            matches, targets = expected(**given)
+            self.assertGreater(np.count_nonzero(matches >= 0), 6 if final_top else 30)
+            for angles, factor in (("ultralytics", 1), ("mmcv_counter_clockwise", -1)):
+                turn = np.array([1, 1, 1, 1, factor], np.float32)
+                found, soft = vecdet.assign_rotated_task_aligned(
+                    scores, predicted * turn, points, sizes, boxes * turn, classes, angles, **given)
+                self.assertEqual(found.tolist(), matches.tolist())
+                np.testing.assert_allclose(soft, targets, rtol=1e-3, atol=1e-9)
+        both = vecdet.assign_rotated_task_aligned(
+            np.stack([scores] * 2), np.stack([predicted] * 2), points, sizes, [boxes, boxes[:0]],
+            [classes, []], "ultralytics", regions=[[[0, 0, 50, 50]], [[0, 0, 30, 30]]])[0]
+        plain, _ = expected(0, 0, 0)
+        covered = (points < 50).all(1)
+        self.assertEqual(both[0].tolist(), np.where((plain < 0) & covered, -2, plain).tolist())
+        self.assertEqual(both[1].tolist(), np.where((points < 30).all(1), -2, -1).tolist())
+        with self.assertRaisesRegex(ValueError, r"boxes.shape is \[9, 4\], expected \[M, 5\]"):
+            vecdet.assign_rotated_task_aligned(scores, predicted, points, sizes, boxes[:, :4],
+                                               classes, "ultralytics")
+
     def test_sim_ota(self):
         """Against the formulas in NumPy."""
         sizes, strides = [(10, 12), (5, 6)], [8, 16]

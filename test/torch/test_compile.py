@@ -98,6 +98,9 @@ class Operators(unittest.TestCase):
                              [2, 3])),
             ("assign_task_aligned", (torch.rand(2, 64, CLASSES), some_boxes(128).view(2, 64, 4),
                                      points, [8, 8], some_boxes(5), classes, [2, 3])),
+            ("assign_rotated_task_aligned", (
+                torch.rand(2, 64, CLASSES), torch.rand(2, 64, 5), points, [8, 8], torch.rand(5, 5),
+                classes, [2, 3], 3)),
             ("assign_sim_ota", (torch.rand(2, 64, CLASSES), torch.rand(2, 64),
                                 some_boxes(128).view(2, 64, 4), points, [8, 8], [8.0],
                                 some_boxes(5), classes, [2, 3])),

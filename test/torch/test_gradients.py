@@ -93,6 +93,9 @@ def samples():
         "assign_fcos": dict(anchors=squares, **grid),
         "assign_task_aligned": dict(scores=torch.rand(9, CLASSES), predicted=some_boxes(9),
                                     points=points, classes=labels[:2], **grid),
+        "assign_rotated_task_aligned": dict(
+            scores=torch.rand(9, CLASSES), predicted=torch.rand(9, 5), points=points,
+            level_sizes=[3, 3], boxes=turned[:2], classes=labels[:2], box_counts=[], angles=3),
         "assign_sim_ota": dict(logits=torch.rand(9, CLASSES), objectness=torch.rand(9),
                                predicted=some_boxes(9), points=points, strides=[8.0],
                                classes=labels[:2], **grid),

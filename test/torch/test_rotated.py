@@ -133,6 +133,57 @@ class Rotated(unittest.TestCase):
             losses.sum().backward()
             torch.testing.assert_close(single.grad.double(), given.grad, rtol=1e-3, atol=1e-5)
 
+    def test_task_aligned(self):
+        points = torch.stack([torch.arange(8).repeat(8), torch.arange(8).repeat_interleave(8)],
+                             1) * 10.0 + 5
+        boxes = [torch.tensor([[40.0, 40, 50, 8, 45], [60, 20, 20, 20, 0]]),
+                 torch.tensor([[30.0, 50, 12, 50, 20]])]
+        classes = [torch.tensor([1, 0]), torch.tensor([2])]
+        scores, predicted = torch.rand(2, 64, 3), torch.empty(2, 64, 5)
+        for image in (0, 1):
+            near = boxes[image][torch.randint(len(boxes[image]), (64,))]
+            predicted[image] = near + torch.rand(64, 5) * 3
+        given = scores, predicted, points, [(8, 8)], boxes, classes
+        matches, targets = ops.assign_rotated_task_aligned(*given, "opencv", top=4)
+        self.assertEqual((matches >= 0).sum(1).tolist(), [8, 4])
+        self.assertEqual([(matches == box).sum().item() for box in range(3)], [4, 4, 4])
+        self.assertTrue(torch.equal(targets > 0, matches >= 0))
+        for image, every in enumerate((boxes[0], boxes[1])):
+            first = 2 * image
+            for own in range(len(every)):
+                mine = (matches[image] == first + own).nonzero()[:, 0]
+                x, y, w, h, angle = every[own].double().tolist()
+                dx, dy = (points[mine].double() - torch.tensor([x, y])).unbind(1)
+                turn = torch.tensor(angle * torch.pi / 180).double()
+                self.assertTrue(bool(((dx * turn.cos() + dy * turn.sin()).abs() <= w / 2).all()))
+                self.assertTrue(bool(((dy * turn.cos() - dx * turn.sin()).abs() <= h / 2).all()))
+                overlaps = ops.pairwise_prob_iou(every[own:own + 1], predicted[image, mine],
+                                                 "opencv")[0].double()
+                metrics = scores[image, mine, classes[image][own]].double() ** 0.5 * overlaps ** 6
+                torch.testing.assert_close(targets[image, mine].double(),
+                                           metrics * overlaps.max() / (metrics.max() + 1e-9),
+                                           rtol=1e-4, atol=1e-8)
+        turn = torch.tensor([1.0, 1, 1, 1, -torch.pi / 180])
+        for k, factor in (("detectron2", torch.tensor([1.0, 1, 1, 1, -1])),
+                          ("mmcv_counter_clockwise", turn)):
+            found, _ = ops.assign_rotated_task_aligned(
+                scores, predicted * factor, points, [(8, 8)], [own * factor for own in boxes],
+                classes, k, top=4)
+            self.assertTrue(torch.equal(found, matches))
+        alone, soft = ops.assign_rotated_task_aligned(
+            scores[1], predicted[1], points, [(8, 8)], boxes[1], classes[1], "opencv", top=4)
+        self.assertTrue(torch.equal(torch.where(alone < 0, alone, alone + 2), matches[1]))
+        self.assertTrue(torch.equal(soft, targets[1]))
+        region = torch.tensor([[0.0, 0, 30, 80]])
+        found, _ = ops.assign_rotated_task_aligned(*given, "opencv", top=4,
+                                                   regions=[region, region[:0]])
+        ignored = (points[:, 0] < 30) & (matches[0] < 0)
+        self.assertTrue(torch.equal(found[0], torch.where(ignored, -2, matches[0])))
+        self.assertTrue(torch.equal(found[1], matches[1]))
+        with self.assertRaisesRegex(RuntimeError, r"predicted.shape is \[2, 64, 4\]"):
+            ops.assign_rotated_task_aligned(scores, predicted[..., :4], points, [(8, 8)], boxes,
+                                            classes, "opencv")
+
     def test_torchvision(self):
         """torchvision 0.27 has rotated boxes."""
         if "fmt" not in inspect.signature(torchvision.ops.box_iou).parameters:
@@ -160,6 +211,10 @@ class Rotated(unittest.TestCase):
                     ops.box_convert(a.reshape(4, 5, -1), fmt, "cxcywhr").reshape(20, 5), boxes)
         with self.assertRaisesRegex(RuntimeError, "a.shape is"):
             ops.box_iou(boxes[:, :4], others, "cxcywhr")
+        for fmt, numbers in (("cxcywhr", 5), ("xywhr", 5), ("xyxyxyxy", 8)):
+            with self.assertRaisesRegex(
+                    ValueError, rf"box_area: boxes.shape is \(20, 4\), expected \[..., {numbers}\]"):
+                ops.box_area(boxes[:, :4], fmt)
 
     def test_errors(self):
         boxes = some_boxes(3)

@@ -2,6 +2,7 @@
 // Assigners: what the functions and their kernels agree on.
 #pragma once
 
+#include <vecdet/args/rotated_boxes.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
 
@@ -23,7 +24,7 @@ struct assigner_args {
   index_t point_count;
   const point_level* levels;
   index_t level_count;
-  const float* truth;  ///< corners of the boxes of all images
+  const float* truth;  ///< the boxes of all images: corners, or centre, size and angle
   index_t most;        ///< the most points that a box can choose
   index_t* chosen;     ///< `most` per box
   float* values;       ///< the IoU or metric of the chosen points
@@ -40,12 +41,20 @@ struct task_aligned_args {
   assigner_args common;
   const float* scores;  ///< image after image, one row per point
   index_t stride;
-  const float* predictions;  ///< corners, image after image
+  const float* predictions;  ///< boxes, image after image
   labels_view classes;       ///< of the boxes
   float alpha, beta;
   index_t final_top;  ///< 0: all
-  /// The coordinates of the boxes in the search for points, with padding for 16 more.
+  /// The coordinates of upright boxes in the search for points, with padding for 16 more.
   const float* planes[4];
+  /// Of rotated boxes. In the search for points, sides below `least_side` are `grown_side`.
+  index_t truth_stride, prediction_stride;
+  angle_rule angles;
+  float least_side, grown_side;
+  void (*prob_ious)(const rotated_iou_args<float>&, index_t first, index_t last);
+  /// Scratch memory: centre, half width, half height, cosine and sine of rotated boxes, with
+  /// padding for 16 more.
+  double* turned[6];
   // Scratch memory: `most` elements per box; two per box in `greatest`.
   index_t* positives;
   float* metrics;
@@ -88,6 +97,9 @@ struct assigner_kernels {
   void (*atss_matches)(const atss_args&, const assigned_image&);
   void (*task_aligned_candidates)(const task_aligned_args&, index_t image, index_t box);
   void (*task_aligned_matches)(const task_aligned_args&, const assigned_image&);
+  /// The same for rotated boxes.
+  void (*rotated_task_aligned_candidates)(const task_aligned_args&, index_t image, index_t box);
+  void (*rotated_task_aligned_matches)(const task_aligned_args&, const assigned_image&);
   /// Lists the points near boxes [first, last) of an image. Returns how many there are.
   index_t (*sim_ota_near)(const sim_ota_args&, index_t image, index_t first, index_t last);
   /// Computes the costs of background of points [first, last) of the image's list.

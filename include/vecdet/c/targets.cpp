@@ -5,6 +5,7 @@
 #include <vecdet/balanced_sample.hpp>
 #include <vecdet/c/support.hpp>
 #include <vecdet/matching.hpp>
+#include <vecdet/rotated_assigner.hpp>
 
 #include <new>
 
@@ -300,6 +301,38 @@ VECDET_C vecdet_status vecdet_assign_task_aligned(const float* scores, const flo
                           vector_view<float>(targets, results),
                           params_of<task_aligned_params>(params, "assign_task_aligned"),
                           memory.get<assigner_workspace>(), policy);
+    });
+  });
+}
+
+/// The task-aligned assigner for rotated boxes: vecdet_assign_task_aligned() with the overlap
+/// ProbIoU. The boxes of `truth` are box_count x 5 and `predicted` images x count x 5: centre,
+/// width, height, angle. Ignore regions are corners.
+VECDET_C vecdet_status vecdet_assign_rotated_task_aligned(
+    const float* scores, const float* predicted, int64_t classes, const float* points,
+    int64_t count, const vecdet_grid_size* features, int64_t levels,
+    const vecdet_ground_truth* truth, vecdet_angle_convention angles,
+    const vecdet_task_aligned_params* params, vecdet_workspace* workspace, int64_t* matches,
+    float* targets) {
+  return guarded([&] {
+    const char* const function = "assign_rotated_task_aligned";
+    const ground_truth known = truth_of(truth, function);
+    const auto sizes = grids_of(features, levels, function);
+    const index_t results = product(images_in(truth), count, function, "count");
+    const rotated_ground_truth boxes{matrix_view<const float>(truth->boxes, truth->box_count, 5),
+                                     known.classes, known.image_offsets, known.regions,
+                                     known.region_offsets};
+    rotated_task_aligned_predictions predictions;
+    predictions.scores = matrix_view<const float>(scores, results, classes);
+    predictions.boxes = matrix_view<const float>(predicted, results, 5);
+    scratch memory(workspace);
+    on_threads([&](threading policy) {
+      assign_rotated_task_aligned(
+          predictions, matrix_view<const float>(points, count, 2),
+          vector_view<const grid_size>(sizes), boxes, angles_of(angles, function),
+          vector_view<index_t>(matches, results), vector_view<float>(targets, results),
+          params_of<task_aligned_params>(params, function), memory.get<assigner_workspace>(),
+          policy);
     });
   });
 }

@@ -15,6 +15,7 @@ namespace detail {
 struct assigner_buffers {
   std::vector<float> points, axes, values, planes, metrics, greatest, widest, ranks, extents,
       near_boxes;
+  std::vector<double> turned;
   std::vector<index_t> chosen, counts, positives, near, near_counts, foreground;
   std::vector<point_level> levels;
 };

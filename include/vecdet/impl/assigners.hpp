@@ -35,12 +35,19 @@ class assigner_call {
   assigner_call(const char* function, index_t points, const char* points_name,
                 const vector_view<const grid_size>& levels, const ground_truth& truth,
                 const vector_view<index_t>& matches)
+      : assigner_call(function, points, points_name, levels, truth, truth.boxes.size(), matches) {
+    look_at_boxes(function, "truth.boxes", truth.boxes);
+  }
+  /// For `boxes` boxes that are not in `truth`.
+  assigner_call(const char* function, index_t points, const char* points_name,
+                const vector_view<const grid_size>& levels, const ground_truth& truth,
+                index_t boxes, const vector_view<index_t>& matches)
       : function_(function),
         points_(points),
         points_name_(points_name),
         levels_(levels),
         truth_(truth),
-        boxes_(truth.boxes.size()),
+        boxes_(boxes),
         images_(image_count(truth)) {
     index_t left = points;
     for (index_t l = 0; l < levels.size(); ++l) {
@@ -70,12 +77,13 @@ class assigner_call {
           "at most as many that memory can address images x points");
     check_size(function, "matches.size()", matches.size(), images_ * points, "images x points");
     check_result_apart("matches", matches);
-    look_at_boxes(function, "truth.boxes", truth.boxes);
   }
 
   index_t images() const { return images_; }
   index_t boxes() const { return boxes_; }
-  index_t first_box(index_t image) const { return first_image_box(truth_, image); }
+  index_t first_box(index_t image) const {
+    return truth_.image_offsets.empty() ? image * boxes_ : truth_.image_offsets[image];
+  }
 
   void check_result_apart(const char* result, const address_range& memory) const {
     for_each_memory_of(truth_, [&](const char* truth_name, const address_range& range) {
@@ -102,15 +110,14 @@ class assigner_call {
 
   /// Checks the predictions of an assigner with targets, of which `rows` are expected.
   void check_predictions(const matrix_view<const float>& points, const char* scores_name,
-                         const matrix_view<const float>& scores,
-                         const boxes_view<const float>& boxes, const vector_view<float>& targets,
-                         index_t rows) const {
+                         const matrix_view<const float>& scores, index_t boxes,
+                         const vector_view<float>& targets, index_t rows) const {
     check(points.cols() == 2 && points.stride() == 2, function_, "points.stride()", points.stride(),
           "2 columns, x and y, without gaps");
-    check_size(function_, "predictions.boxes.size()", boxes.size(), rows, "images x points");
+    check_size(function_, "predictions.boxes.size()", boxes, rows, "images x points");
     check_size(function_, scores_name, scores.rows(), rows, "images x points");
     check_size(function_, "targets.size()", targets.size(), rows, "images x points");
-    check_classified(function_, truth_, scores.cols());
+    check_classes(function_, truth_, boxes_, scores.cols());
   }
 
   /// Checks that the levels are grids, stores their axes, and allocates memory for `most` choices
@@ -257,15 +264,60 @@ inline float* anchor_centres(const assigner_kernels& kernels,
   return centres;
 }
 
+/// What the task-aligned assigners of upright and of rotated boxes share.
+struct task_aligned_call : assigner_call {
+  const task_aligned_params& params;
+
+  task_aligned_call(const assigner_call& call, const task_aligned_params& own)
+      : assigner_call(call), params(own) {}
+
+  void check_params(const char* function) const {
+    check(params.top >= 1, function, "params.top", params.top, "1 or more");
+    check_float_from_0(function, "params.alpha", params.alpha);
+    check_float_from_0(function, "params.beta", params.beta);
+    check_float_from_0(function, "params.least_side", params.least_side);
+    check_float_from_0(function, "params.grown_side", params.grown_side);
+    if (params.final_top < 0 || params.final_top > params.top) {
+      throw_invalid_argument(function, "params.final_top", params.final_top,
+                             "0 to " + std::to_string(params.top) + ", params.top");
+    }
+  }
+
+  profile::problem problem(index_t rows, isa target, threading policy) const {
+    return assigner_call::problem(profile::numbered_name("top", static_cast<double>(params.top)),
+                                  rows * 2 * index_t{sizeof(float)}, target, policy);
+  }
+
+  /// All arguments but the boxes and what is searched.
+  task_aligned_args prepare(const assigner_kernels& kernels, const matrix_view<const float>& points,
+                            const matrix_view<const float>& scores, const labels_view& classes,
+                            assigner_buffers& buffers, threading policy) const {
+    const index_t most = std::min(params.top, std::max(index_t{1}, points.rows()));
+    task_aligned_args args{};
+    args.common = assigner_call::prepare(kernels, points.data(), most, buffers, policy);
+    args.scores = scores.data();
+    args.stride = scores.stride();
+    args.classes = classes;
+    args.alpha = static_cast<float>(params.alpha);
+    args.beta = static_cast<float>(params.beta);
+    args.least_side = static_cast<float>(params.least_side);
+    args.grown_side = static_cast<float>(params.grown_side);
+    args.final_top = std::min(params.final_top, most);
+    args.positives = grown(buffers.positives, most * boxes());
+    args.metrics = grown(buffers.metrics, most * boxes());
+    args.greatest = grown(buffers.greatest, 2 * boxes());
+    return args;
+  }
+};
+
 /// Stores the boxes in which points are searched, with grown sides, one coordinate per plane.
 inline void set_search_planes(task_aligned_args& args, const boxes_view<const float>& boxes,
-                              const task_aligned_params& params, assigner_buffers& buffers) {
+                              assigner_buffers& buffers) {
   constexpr index_t more = 16;
   const index_t size = boxes.size() + more;
   float* const planes = grown(buffers.planes, 4 * size);
   for (int k = 0; k < 4; ++k) args.planes[k] = planes + k * size;
-  const float least = static_cast<float>(params.least_side);
-  const float half = static_cast<float>(params.grown_side) / 2;
+  const float least = args.least_side, half = args.grown_side / 2;
   for (int axis = 0; axis < 2; ++axis) {
     float* const low = planes + axis * size;
     float* const high = planes + (axis + 2) * size;
@@ -324,20 +376,13 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
                                 const task_aligned_params& params, assigner_workspace& workspace,
                                 threading policy) {
   const char* const function = "assign_task_aligned";
-  const detail::assigner_call call(function, points.rows(), "points", levels, truth, matches);
-  const index_t rows = matches.size(), boxes = call.boxes();
+  const detail::task_aligned_call call(
+      detail::assigner_call(function, points.rows(), "points", levels, truth, matches), params);
+  const index_t rows = matches.size();
   const matrix_view<const float>& scores = predictions.scores;
-  call.check_predictions(points, "predictions.scores.rows()", scores, predictions.boxes, targets,
-                         rows);
-  detail::check(params.top >= 1, function, "params.top", params.top, "1 or more");
-  detail::check_float_from_0(function, "params.alpha", params.alpha);
-  detail::check_float_from_0(function, "params.beta", params.beta);
-  detail::check_float_from_0(function, "params.least_side", params.least_side);
-  detail::check_float_from_0(function, "params.grown_side", params.grown_side);
-  if (params.final_top < 0 || params.final_top > params.top) {
-    detail::throw_invalid_argument(function, "params.final_top", params.final_top,
-                                   "0 to " + std::to_string(params.top) + ", params.top");
-  }
+  call.check_predictions(points, "predictions.scores.rows()", scores, predictions.boxes.size(),
+                         targets, rows);
+  call.check_params(function);
   call.check_targets_apart(matches, targets,
                            {{"predictions.scores", scores},
                             {"predictions.boxes", predictions.boxes},
@@ -345,25 +390,13 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
   const isa target = active_isa();
   const auto& kernels = detail::kernels<detail::assigner_kernels>(target);
   detail::assigner_buffers& buffers = detail::workspace_access::buffers(workspace);
-  const profile::scope timing([&] {
-    return call.problem(profile::numbered_name("top", static_cast<double>(params.top)),
-                        rows * 2 * index_t{sizeof(float)}, target, policy);
-  });
+  const profile::scope timing([&] { return call.problem(rows, target, policy); });
 
-  const index_t most = std::min(params.top, std::max(index_t{1}, points.rows()));
-  detail::task_aligned_args args{};
-  args.common = call.prepare(kernels, points.data(), most, buffers, policy);
-  args.scores = scores.data();
-  args.stride = scores.stride();
+  detail::task_aligned_args args =
+      call.prepare(kernels, points, scores, truth.classes, buffers, policy);
   args.predictions = predictions.boxes.data();
-  args.classes = truth.classes;
-  args.alpha = static_cast<float>(params.alpha);
-  args.beta = static_cast<float>(params.beta);
-  args.final_top = std::min(params.final_top, most);
-  args.positives = detail::grown(buffers.positives, most * boxes);
-  args.metrics = detail::grown(buffers.metrics, most * boxes);
-  args.greatest = detail::grown(buffers.greatest, 2 * boxes);
-  detail::set_search_planes(args, truth.boxes, params, buffers);
+  args.truth_stride = args.prediction_stride = 4;
+  detail::set_search_planes(args, truth.boxes, buffers);
   call.run(
       args.common, matches, targets.data(), detail::ignore_regions(truth), policy,
       [&](index_t image, index_t box) { kernels.task_aligned_candidates(args, image, box); },

@@ -57,16 +57,11 @@ inline void check_regions(const char* function, const ground_truth& truth) {
   }
 }
 
-/// Throws unless the offsets match the boxes and each box has a class from `first_class` to
-/// `classes` - 1.
-inline void check_classified(const char* function, const ground_truth& truth, index_t classes,
-                             index_t first_class = 0) {
-  if (!truth.image_offsets.empty())
-    check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size(),
-                  "the number of boxes");
+/// Throws unless each of `boxes` boxes has a class from `first_class` to `classes` - 1.
+inline void check_classes(const char* function, const ground_truth& truth, index_t boxes,
+                          index_t classes, index_t first_class = 0) {
   if (truth.classes.size() == 0 && first_class == 0 && classes > 0) return;
-  check_size(function, "truth.classes.size()", truth.classes.size(), truth.boxes.size(),
-             "the number of boxes");
+  check_size(function, "truth.classes.size()", truth.classes.size(), boxes, "the number of boxes");
   for (index_t k = 0; k < truth.classes.size(); ++k) {
     const index_t label = truth.classes[k];
     if (label >= first_class && label < classes) continue;
@@ -76,6 +71,16 @@ inline void check_classified(const char* function, const ground_truth& truth, in
                                : std::to_string(first_class) + " to " +
                                      std::to_string(classes - 1) + ", as 0 is background");
   }
+}
+
+/// Throws unless the offsets match the boxes and each box has a class from `first_class` to
+/// `classes` - 1.
+inline void check_classified(const char* function, const ground_truth& truth, index_t classes,
+                             index_t first_class = 0) {
+  if (!truth.image_offsets.empty())
+    check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size(),
+                  "the number of boxes");
+  check_classes(function, truth, truth.boxes.size(), classes, first_class);
 }
 
 }  // namespace detail

@@ -6,6 +6,7 @@
 #include <vecdet/detail/float_bits.hpp>
 #include <vecdet/impl/opencv_nms.hpp>
 #include <vecdet/impl/opencv_rectangles.hpp>
+#include <vecdet/impl/rotated_boxes.hpp>
 #include <vecdet/letterbox.hpp>
 #include <vecdet/opencv.hpp>
 #include <vecdet/views.hpp>
@@ -109,6 +110,30 @@ inline matrix_view<const float> matrix(const cv::Mat& mat) {
   return {data, columns == 0 ? 0 : static_cast<index_t>(mat.total()) / columns, columns};
 }
 
+inline matrix_view<const float> matrix(const std::vector<cv::RotatedRect>& rectangles) {
+  return detail::rows_of(rectangles);
+}
+inline matrix_view<float> matrix(std::vector<cv::RotatedRect>& rectangles) {
+  return {rectangles.empty() ? nullptr : &rectangles.front().center.x,
+          static_cast<index_t>(rectangles.size()), 5};
+}
+
+inline std::vector<cv::RotatedRect> rotated_rectangles(matrix_view<const float> boxes,
+                                                       angle_convention angles) {
+  constexpr const char* function = "opencv::rotated_rectangles";
+  const detail::angle_rule rule = detail::rule_of(function, angles);
+  detail::check_rotated(function, "boxes.cols()", boxes);
+  const double per_degree = rule.degrees ? 1 : 57.29577951308232;
+  const double factor = rule.clockwise ? per_degree : -per_degree;
+  std::vector<cv::RotatedRect> rectangles;
+  rectangles.reserve(static_cast<std::size_t>(boxes.rows()));
+  for (index_t i = 0; i < boxes.rows(); ++i)
+    rectangles.emplace_back(cv::Point2f(boxes(i, 0), boxes(i, 1)),
+                            cv::Size2f(boxes(i, 2), boxes(i, 3)),
+                            static_cast<float>(factor * static_cast<double>(boxes(i, 4))));
+  return rectangles;
+}
+
 inline void NMSBoxes(const std::vector<cv::Rect>& bboxes, const std::vector<float>& scores,
                      float score_threshold, float nms_threshold, std::vector<int>& indices,
                      float eta, int top_k) {
@@ -117,6 +142,14 @@ inline void NMSBoxes(const std::vector<cv::Rect>& bboxes, const std::vector<floa
   indices = detail::kept_boxes(bboxes, scores, score_threshold, nms_threshold, eta, top_k);
 }
 inline void NMSBoxes(const std::vector<cv::Rect2d>& bboxes, const std::vector<float>& scores,
+                     float score_threshold, float nms_threshold, std::vector<int>& indices,
+                     float eta, int top_k) {
+  detail::check_rectangles("opencv::NMSBoxes", bboxes, scores, score_threshold, nms_threshold);
+  detail::check_eta("opencv::NMSBoxes", eta);
+  indices = detail::kept_boxes(bboxes, scores, score_threshold, nms_threshold, eta, top_k);
+}
+
+inline void NMSBoxes(const std::vector<cv::RotatedRect>& bboxes, const std::vector<float>& scores,
                      float score_threshold, float nms_threshold, std::vector<int>& indices,
                      float eta, int top_k) {
   detail::check_rectangles("opencv::NMSBoxes", bboxes, scores, score_threshold, nms_threshold);

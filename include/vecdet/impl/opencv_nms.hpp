@@ -8,6 +8,8 @@
 #include <vecdet/nms.hpp>
 #include <vecdet/nms_params.hpp>
 #include <vecdet/parallel.hpp>
+#include <vecdet/rotated_boxes.hpp>
+#include <vecdet/rotated_nms.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
@@ -25,8 +27,8 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 /// Checks the arguments that NMSBoxes and softNMSBoxes share.
-template <class T>
-void check_rectangles(const char* function, const std::vector<cv::Rect_<T>>& bboxes,
+template <class Rectangle>
+void check_rectangles(const char* function, const std::vector<Rectangle>& bboxes,
                       const std::vector<float>& scores, float score_threshold,
                       float nms_threshold) {
   check_size(function, "scores.size()", static_cast<index_t>(scores.size()),
@@ -39,7 +41,7 @@ void check_rectangles(const char* function, const std::vector<cv::Rect_<T>>& bbo
         "0 or more");
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
   for (std::size_t i = 0; i < bboxes.size(); ++i)
-    check_element(has_numbers(bboxes[i]), function, "bboxes", static_cast<index_t>(i),
+    check_element(has_finite_numbers(bboxes[i]), function, "bboxes", static_cast<index_t>(i),
                   "NaN or infinite", "finite numbers under -ffast-math");
 #endif
 }
@@ -185,6 +187,59 @@ std::vector<int> kept_boxes(const std::vector<cv::Rect_<T>>& bboxes,
     return compare_with_all(bboxes, scores, candidates, nms_threshold, eta);
   std::vector<int> indices;
   indices.reserve(kept.size());
+  for (const index_t i : kept) indices.push_back(candidates[static_cast<std::size_t>(i)]);
+  return indices;
+}
+
+static_assert(sizeof(cv::RotatedRect) == 5 * sizeof(float),
+              "a cv::RotatedRect is five floats: centre, size, angle");
+
+/// Rectangles as rows, in place.
+inline matrix_view<const float> rows_of(const std::vector<cv::RotatedRect>& rectangles) {
+  return {rectangles.empty() ? nullptr : &rectangles.front().center.x,
+          static_cast<index_t>(rectangles.size()), 5};
+}
+
+/// compare_with_all() of rotated rectangles.
+inline std::vector<int> compare_with_all(const std::vector<cv::RotatedRect>& bboxes,
+                                         const std::vector<float>& scores,
+                                         std::vector<int> candidates, float threshold, float eta) {
+  std::sort(candidates.begin(), candidates.end(), by_score{scores});
+  std::vector<cv::RotatedRect> kept;
+  std::vector<float> overlaps;
+  std::vector<int> indices;
+  for (const int i : candidates) {
+    const std::vector<cv::RotatedRect> own{bboxes[static_cast<std::size_t>(i)]};
+    overlaps.resize(kept.size());
+    pairwise_rotated_iou(rows_of(own), rows_of(kept), angle_convention::opencv,
+                         matrix_view<float>(overlaps.data(), 1, static_cast<index_t>(kept.size())),
+                         empty_iou::zero, threading::sequential);
+    if (std::any_of(overlaps.begin(), overlaps.end(), [&](float iou) { return iou > threshold; }))
+      continue;
+    kept.push_back(own.front());
+    indices.push_back(i);
+    if (eta < 1 && threshold > 0.5f) threshold = rounded(threshold * eta);
+  }
+  return indices;
+}
+
+/// NMSBoxes of rotated rectangles with arguments that were checked.
+inline std::vector<int> kept_boxes(const std::vector<cv::RotatedRect>& bboxes,
+                                   const std::vector<float>& scores, float score_threshold,
+                                   float nms_threshold, float eta, int top_k) {
+  const std::vector<int> candidates = candidates_of(scores, score_threshold, top_k);
+  if (eta < 1 && nms_threshold > 0.5f)
+    return compare_with_all(bboxes, scores, candidates, nms_threshold, eta);
+  std::vector<cv::RotatedRect> boxes;
+  std::vector<float> own_scores;
+  for (const int i : candidates) {
+    boxes.push_back(bboxes[static_cast<std::size_t>(i)]);
+    own_scores.push_back(scores[static_cast<std::size_t>(i)]);
+  }
+  const auto kept = rotated_nms(
+      rows_of(boxes), vector_view<const float>(own_scores), {}, angle_convention::opencv,
+      nms_params(std::min(static_cast<double>(nms_threshold), 1.0)), threading::sequential);
+  std::vector<int> indices;
   for (const index_t i : kept) indices.push_back(candidates[static_cast<std::size_t>(i)]);
   return indices;
 }

@@ -34,9 +34,14 @@ inline int sum_of_areas(int a, int b) {
 }
 inline double sum_of_areas(double a, double b) { return rounded(a + b); }
 
-inline bool has_numbers(const cv::Rect&) { return true; }
-inline bool has_numbers(const cv::Rect2d& r) {
+inline bool has_finite_numbers(const cv::Rect&) { return true; }
+inline bool has_finite_numbers(const cv::Rect2d& r) {
   return is_finite(r.x) && is_finite(r.y) && is_finite(r.width) && is_finite(r.height);
+}
+
+inline bool has_finite_numbers(const cv::RotatedRect& r) {
+  return is_finite(r.center.x) && is_finite(r.center.y) && is_finite(r.size.width) &&
+         is_finite(r.size.height) && is_finite(r.angle);
 }
 
 /// Whether no sum of a side and its position wraps around or loses more than 1e-10 of the side.
@@ -52,7 +57,7 @@ inline bool is_usual_side(double position, double side) {
 /// products are close to exact. For integers, two of its areas are at most 2^31 - 1.
 template <class T>
 bool is_usual(const cv::Rect_<T>& r) {
-  return has_numbers(r) && is_usual_side(r.x, r.width) && is_usual_side(r.y, r.height) &&
+  return has_finite_numbers(r) && is_usual_side(r.x, r.width) && is_usual_side(r.y, r.height) &&
          (!std::is_integral<T>::value ||
           static_cast<double>(r.width) * static_cast<double>(r.height) < 0x1p30);
 }

@@ -107,7 +107,7 @@ class yolo_numbers {
                       "after its scores: is it one of masks or key points, whose preset has no obb?"
                     : "probabilities, not logits; for mask coefficients or key points after the "
                       "scores, pass extras=<the number of them>; for angles, use the preset of "
-                      "rotated boxes, v8_obb() or 'yolov8-obb'");
+                      "rotated boxes, v8_obb()");
         }
   }
 

@@ -95,13 +95,79 @@ struct task_aligned_params {
   index_t final_top = 0;
 };
 
+/// The task-aligned assigner of `boxes` boxes and the points that `scores` has rows of, with
+/// is_inside(point, box) and overlap(point, box), which is 0 or more.
+template <class IsInside, class Overlap>
+assignment task_aligned_by(matrix_view<const float> scores, index_t boxes,
+                           vector_view<const index_t> classes, const task_aligned_params& params,
+                           const IsInside& is_inside, const Overlap& overlap) {
+  const index_t count = scores.rows();
+  assignment result{std::vector<index_t>(static_cast<std::size_t>(count), -1),
+                    std::vector<double>(static_cast<std::size_t>(count), 0.0)};
+  const auto metric = [&](index_t i, index_t g) {
+    const auto score = static_cast<double>(scores(i, classes[g]));
+    return score > 0 && overlap(i, g) > 0
+               ? std::pow(score, params.alpha) * std::pow(overlap(i, g), params.beta)
+               : 0;
+  };
+  std::vector<index_t> times(static_cast<std::size_t>(count));
+  for (index_t g = 0; g < boxes; ++g) {
+    std::vector<index_t> inside;
+    std::vector<double> metrics(static_cast<std::size_t>(count));
+    for (index_t i = 0; i < count; ++i) {
+      if (!is_inside(i, g)) continue;
+      metrics[static_cast<std::size_t>(i)] = metric(i, g);
+      if (metrics[static_cast<std::size_t>(i)] > 0) inside.push_back(i);
+    }
+    for (const index_t i : first_of(inside, params.top, [&](index_t a, index_t b) {
+           return metrics[static_cast<std::size_t>(a)] > metrics[static_cast<std::size_t>(b)];
+         })) {
+      result.matches[static_cast<std::size_t>(i)] = g;
+      ++times[static_cast<std::size_t>(i)];
+    }
+  }
+  for (index_t i = 0; i < count; ++i) {
+    if (times[static_cast<std::size_t>(i)] < 2) continue;
+    double greatest = -1;
+    for (index_t g = 0; g < boxes; ++g) {
+      if (!is_inside(i, g) || !(overlap(i, g) > greatest)) continue;
+      greatest = overlap(i, g);
+      result.matches[static_cast<std::size_t>(i)] = g;
+    }
+  }
+  for (index_t g = 0; params.final_top > 0 && g < boxes; ++g) {
+    std::vector<index_t> own;
+    for (index_t i = 0; i < count; ++i)
+      if (result.matches[static_cast<std::size_t>(i)] == g) own.push_back(i);
+    for (const index_t i : own) result.matches[static_cast<std::size_t>(i)] = -1;
+    for (const index_t i : first_of(own, params.final_top, [&](index_t a, index_t b) {
+           return metric(a, g) > metric(b, g);
+         }))
+      result.matches[static_cast<std::size_t>(i)] = g;
+  }
+  std::vector<double> most_aligned(static_cast<std::size_t>(boxes));
+  std::vector<double> most_overlap(most_aligned.size());
+  for (index_t i = 0; i < count; ++i) {
+    const index_t match = result.matches[static_cast<std::size_t>(i)];
+    if (match < 0) continue;
+    const auto g = static_cast<std::size_t>(match);
+    most_aligned[g] = std::max(most_aligned[g], metric(i, match));
+    most_overlap[g] = std::max(most_overlap[g], overlap(i, match));
+  }
+  for (index_t i = 0; i < count; ++i) {
+    const index_t match = result.matches[static_cast<std::size_t>(i)];
+    if (match < 0) continue;
+    const auto g = static_cast<std::size_t>(match);
+    result.targets[static_cast<std::size_t>(i)] =
+        metric(i, match) * most_overlap[g] / (most_aligned[g] + 1e-9);
+  }
+  return result;
+}
+
 inline assignment task_aligned(matrix_view<const float> scores, boxes_view<const float> predictions,
                                matrix_view<const float> points, boxes_view<const float> truth,
                                vector_view<const index_t> classes,
                                const task_aligned_params& params = {}) {
-  const index_t count = points.rows();
-  assignment result{std::vector<index_t>(static_cast<std::size_t>(count), -1),
-                    std::vector<double>(static_cast<std::size_t>(count), 0.0)};
   const auto is_inside = [&](index_t i, index_t g) {
     box_of<float> own = load_box<float>(truth, g);
     const auto grow = [&](float& low, float& high) {
@@ -121,64 +187,7 @@ inline assignment task_aligned(matrix_view<const float> scores, boxes_view<const
     const double value = ciou(load_box(truth, g), load_box(predictions, i));
     return value > 0 ? value : 0;
   };
-  const auto metric = [&](index_t i, index_t g) {
-    const auto score = static_cast<double>(scores(i, classes[g]));
-    return score > 0 && overlap(i, g) > 0
-               ? std::pow(score, params.alpha) * std::pow(overlap(i, g), params.beta)
-               : 0;
-  };
-  std::vector<index_t> times(static_cast<std::size_t>(count));
-  for (index_t g = 0; g < truth.size(); ++g) {
-    std::vector<index_t> inside;
-    std::vector<double> metrics(static_cast<std::size_t>(count));
-    for (index_t i = 0; i < count; ++i) {
-      if (!is_inside(i, g)) continue;
-      metrics[static_cast<std::size_t>(i)] = metric(i, g);
-      if (metrics[static_cast<std::size_t>(i)] > 0) inside.push_back(i);
-    }
-    for (const index_t i : first_of(inside, params.top, [&](index_t a, index_t b) {
-           return metrics[static_cast<std::size_t>(a)] > metrics[static_cast<std::size_t>(b)];
-         })) {
-      result.matches[static_cast<std::size_t>(i)] = g;
-      ++times[static_cast<std::size_t>(i)];
-    }
-  }
-  for (index_t i = 0; i < count; ++i) {
-    if (times[static_cast<std::size_t>(i)] < 2) continue;
-    double greatest = -1;
-    for (index_t g = 0; g < truth.size(); ++g) {
-      if (!is_inside(i, g) || !(overlap(i, g) > greatest)) continue;
-      greatest = overlap(i, g);
-      result.matches[static_cast<std::size_t>(i)] = g;
-    }
-  }
-  for (index_t g = 0; params.final_top > 0 && g < truth.size(); ++g) {
-    std::vector<index_t> own;
-    for (index_t i = 0; i < count; ++i)
-      if (result.matches[static_cast<std::size_t>(i)] == g) own.push_back(i);
-    for (const index_t i : own) result.matches[static_cast<std::size_t>(i)] = -1;
-    for (const index_t i : first_of(own, params.final_top, [&](index_t a, index_t b) {
-           return metric(a, g) > metric(b, g);
-         }))
-      result.matches[static_cast<std::size_t>(i)] = g;
-  }
-  std::vector<double> most_aligned(static_cast<std::size_t>(truth.size()));
-  std::vector<double> most_overlap(most_aligned.size());
-  for (index_t i = 0; i < count; ++i) {
-    const index_t match = result.matches[static_cast<std::size_t>(i)];
-    if (match < 0) continue;
-    const auto g = static_cast<std::size_t>(match);
-    most_aligned[g] = std::max(most_aligned[g], metric(i, match));
-    most_overlap[g] = std::max(most_overlap[g], overlap(i, match));
-  }
-  for (index_t i = 0; i < count; ++i) {
-    const index_t match = result.matches[static_cast<std::size_t>(i)];
-    if (match < 0) continue;
-    const auto g = static_cast<std::size_t>(match);
-    result.targets[static_cast<std::size_t>(i)] =
-        metric(i, match) * most_overlap[g] / (most_aligned[g] + 1e-9);
-  }
-  return result;
+  return task_aligned_by(scores, truth.size(), classes, params, is_inside, overlap);
 }
 
 struct sim_ota_params {

@@ -8,9 +8,11 @@ from typing import Sequence
 from torch import Tensor
 
 from ._library import ops as _ops
-from ._names import PerImage, joined, joined_if_any
+from ._names import PerImage, joined, joined_if_any, number
+from ._rotated import CONVENTIONS
 
-__all__ = ["assign_atss", "assign_fcos", "assign_sim_ota", "assign_task_aligned", "match_anchors"]
+__all__ = ["assign_atss", "assign_fcos", "assign_rotated_task_aligned", "assign_sim_ota",
+           "assign_task_aligned", "match_anchors"]
 
 
 def _sizes(level_sizes: Sequence[tuple[int, int]]) -> list[int]:
@@ -177,6 +179,56 @@ def assign_task_aligned(
     return _ops.assign_task_aligned(scores, predicted, points, _sizes(level_sizes), all_boxes,
                                     all_classes, counts, top, alpha, beta, least_side, grown_side,
                                     final_top, all_regions, region_counts)
+
+
+# Keywords of task_aligned_params, with regions
+def assign_rotated_task_aligned(
+    scores: Tensor,
+    predicted: Tensor,
+    points: Tensor,
+    level_sizes: Sequence[tuple[int, int]],
+    boxes: PerImage,
+    classes: PerImage,
+    angles: str,
+    top: int = 10,
+    alpha: float = 0.5,
+    beta: float = 6.0,
+    *,
+    least_side: float = 0.0,
+    grown_side: float = 0.0,
+    final_top: int = 0,
+    regions: PerImage | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The task-aligned assigner for rotated boxes, as ultralytics trains oriented detectors:
+    assign_task_aligned with the overlap ProbIoU.
+
+    Args:
+        scores: probabilities [N, classes], or [images, N, classes] for lists.
+        predicted: [N, 5] as in rotated_box_iou, or [images, N, 5] for lists.
+        points: [N, 2], x and y in the boxes' pixels.
+        level_sizes: (height, width) of each level.
+        boxes, classes: those of one image, [M, 5] and [M], or lists with one tensor per image.
+        angles: as in rotated_box_iou.
+        top: candidates per box; 1 or more. Default 10.
+        alpha: exponent of the score; 0 or more. 1 in the paper. Default 0.5.
+        beta: exponent of the overlap; 0 or more. Default 6.
+        least_side: the search for the points in a box replaces each of its sides below this by
+            ``grown_side``; in pixels, 0 or more, a finite float. Default 0.
+        grown_side: the length of replaced sides, about the box's centre; in pixels, 0 or more, a
+            finite float. Default 0.
+        final_top: after points of several boxes are assigned, each box keeps this many of its
+            points, those with the greatest metrics; 0: all, otherwise at most ``top``. Default 0.
+        regions: corners [R, 4] in which unmatched points are ignored, such as crowds, or a list
+            with one tensor per image.
+    """
+    function = "assign_rotated_task_aligned"
+    all_boxes, counts = joined(function, "boxes", boxes)
+    all_classes, _ = joined_if_any(function, "classes", classes)
+    all_regions, region_counts = joined_if_any(function, "regions", regions)
+    return _ops.assign_rotated_task_aligned(
+        scores, predicted, points, _sizes(level_sizes), all_boxes, all_classes, counts,
+        number(CONVENTIONS, "angles", angles), top, alpha, beta, least_side, grown_side, final_top,
+        all_regions, region_counts)
 
 
 # Keywords of sim_ota_params, with regions

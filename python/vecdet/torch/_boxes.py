@@ -178,6 +178,9 @@ def box_area(boxes: Tensor, fmt: str = "xyxy") -> Tensor:
             [N, 5 or 8], ``"cxcywhr"``, ``"xywhr"`` or ``"xyxyxyxy"``.
     """
     if fmt in _ROTATED:
+        if boxes.shape[-1:] != (_ROTATED[fmt],):
+            raise ValueError(f"box_area: boxes.shape is {tuple(boxes.shape)}, expected "
+                             f"[..., {_ROTATED[fmt]}] for fmt={fmt!r}")
         if fmt == "xyxyxyxy":
             boxes = box_convert(boxes, fmt, "cxcywhr")
         return box_area(boxes[..., :4], "cxcywh")

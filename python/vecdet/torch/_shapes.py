@@ -193,6 +193,7 @@ _SHAPES = {
     "assign_atss": lambda anchors, sizes, boxes, counts, *rest: _matches(anchors, counts),
     "assign_fcos": lambda anchors, sizes, boxes, counts, *rest: _matches(anchors, counts),
     "assign_task_aligned": _assign_task_aligned,
+    "assign_rotated_task_aligned": _assign_task_aligned,
     "assign_sim_ota": _assign_sim_ota,
     "match_queries": _match_queries,
     "assign_least_cost": lambda costs: costs.new_empty(costs.shape[0], dtype=torch.int64),

@@ -29,6 +29,7 @@ CAST = {
     "assign_atss": (),
     "assign_fcos": (),
     "assign_task_aligned": (),
+    "assign_rotated_task_aligned": (),
     "assign_sim_ota": (),
     "decode_distributions": (),
     "decode_distribution_boxes": (),

@@ -379,7 +379,7 @@ typedef struct vecdet_fcos_assigner_params {
   double region_threshold;
 } vecdet_fcos_assigner_params;
 
-/// Parameters of vecdet_assign_task_aligned().
+/// Parameters of vecdet_assign_task_aligned() and vecdet_assign_rotated_task_aligned().
 typedef struct vecdet_task_aligned_params {
   int64_t top;   ///< candidates per box; 1 or more; default 10
   double alpha;  ///< Exponent of the score; 0 or more. 1 in the paper. Default 0.5.

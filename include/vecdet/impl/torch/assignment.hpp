@@ -4,8 +4,10 @@
 
 #include <vecdet/assigners.hpp>
 #include <vecdet/impl/torch/detections.hpp>
+#include <vecdet/impl/torch/rotated_boxes.hpp>
 #include <vecdet/impl/torch/tensor.hpp>
 #include <vecdet/matching.hpp>
+#include <vecdet/rotated_assigner.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,14 +20,22 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
+/// Throws unless the last dimension of boxes has 4 or 5 numbers.
+inline void check_numbers(const char* function, const char* argument, const at::Tensor& boxes,
+                          std::int64_t numbers) {
+  check_dense(function, argument, boxes);
+  check_shape(boxes.dim() >= 1 && boxes.size(-1) == numbers, function, argument, boxes,
+              numbers == 4 ? "[..., 4]" : "[..., 5]");
+}
+
 /// The boxes of a batch, image after image.
 class batch_boxes {
  public:
   /// Without counts, all boxes belong to one image.
   batch_boxes(const char* function, const char* argument, const at::Tensor& boxes,
-              const char* counts_name, at::IntArrayRef counts) {
-    check_boxes(function, argument, boxes);
-    check_shape(boxes.dim() == 2, function, argument, boxes, "[M, 4]");
+              const char* counts_name, at::IntArrayRef counts, std::int64_t numbers = 4) {
+    check_numbers(function, argument, boxes, numbers);
+    check_shape(boxes.dim() == 2, function, argument, boxes, numbers == 4 ? "[M, 4]" : "[M, 5]");
     computed_type(function, argument, boxes);
     tensor_ = contiguous(argument, boxes, at::kFloat);
     if (!counts.empty())
@@ -34,6 +44,7 @@ class batch_boxes {
 
   index_t size() const { return tensor_.size(0); }
   boxes_view<const float> view() const { return boxes<const float>(tensor_); }
+  matrix_view<const float> rows() const { return matrix<const float>(tensor_, size(), 5); }
   const std::vector<index_t>& offsets() const { return offsets_; }
 
  private:
@@ -45,9 +56,9 @@ class batch_boxes {
 class truth_tensors {
  public:
   truth_tensors(const char* function, const at::Tensor& boxes, const optional_tensor& classes,
-                at::IntArrayRef box_counts)
-      : boxes_(function, "boxes", boxes, "box_counts", box_counts) {
-    truth_.boxes = boxes_.view();
+                at::IntArrayRef box_counts, std::int64_t numbers = 4)
+      : boxes_(function, "boxes", boxes, "box_counts", box_counts, numbers) {
+    if (numbers == 4) truth_.boxes = boxes_.view();
     truth_.image_offsets = boxes_.offsets();
     if (!classes.has_value() || !classes->defined()) return;
     classes_.emplace_back(function, "classes", *classes, boxes_.size(), "one integer per box");
@@ -65,6 +76,10 @@ class truth_tensors {
   }
 
   const ground_truth& view() const { return truth_; }
+  rotated_ground_truth rotated() const {
+    return {boxes_.rows(), truth_.classes, truth_.image_offsets, truth_.regions,
+            truth_.region_offsets};
+  }
 
  private:
   batch_boxes boxes_;
@@ -95,7 +110,8 @@ class point_predictions {
  public:
   point_predictions(const char* function, const char* scores_name, const at::Tensor& scores,
                     const at::Tensor& predicted, const at::Tensor& points,
-                    at::IntArrayRef level_sizes, at::IntArrayRef box_counts) {
+                    at::IntArrayRef level_sizes, at::IntArrayRef box_counts,
+                    std::int64_t numbers = 4) {
     check_dense(function, "points", points);
     check_shape(points.dim() == 2 && points.size(1) == 2, function, "points", points, "[N, 2]");
     computed_type(function, "points", points);
@@ -105,11 +121,12 @@ class point_predictions {
     check_shape(scores.dim() == static_cast<std::int64_t>(shape_.size()) + 1 &&
                     scores.sizes().slice(0, shape_.size()) == shape(),
                 function, scores_name, scores, "[images, N, classes] or [N, classes]");
-    check_boxes(function, "predicted", predicted);
+    check_numbers(function, "predicted", predicted, numbers);
     computed_type(function, "predicted", predicted);
     check_shape(
         predicted.dim() == scores.dim() && predicted.sizes().slice(0, shape_.size()) == shape(),
-        function, "predicted", predicted, "[images, N, 4] or [N, 4]");
+        function, "predicted", predicted,
+        numbers == 4 ? "[images, N, 4] or [N, 4]" : "[images, N, 5] or [N, 5]");
     scores_.emplace_back(scores_name, scores, at::kFloat);
     boxes_ = contiguous("predicted", predicted, at::kFloat);
     points_ = contiguous("points", points, at::kFloat);
@@ -120,6 +137,9 @@ class point_predictions {
   at::IntArrayRef shape() const { return shape_; }
   matrix_view<const float> scores() const { return scores_.front().view<float>(); }
   boxes_view<const float> boxes() const { return aten::boxes<const float>(boxes_); }
+  matrix_view<const float> rotated() const {
+    return matrix<const float>(boxes_, boxes_.numel() / 5, 5);
+  }
   matrix_view<const float> points() const {
     return matrix<const float>(points_, points_.size(0), 2);
   }
@@ -255,6 +275,33 @@ inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
   });
 }
 
+/// The task-aligned assigner for rotated boxes (rotated_assigner.hpp). Returns matches and targets
+/// as assign_task_aligned() does. A box is centre, width, height and angle.
+/// @param scores probabilities, images x N x classes, or N x classes
+/// @param predicted images x N x 5, or N x 5
+/// @param regions corners, in which unmatched points are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
+inline std::tuple<at::Tensor, at::Tensor> assign_rotated_task_aligned(
+    const at::Tensor& scores, const at::Tensor& predicted, const at::Tensor& points,
+    at::IntArrayRef level_sizes, const at::Tensor& boxes_, const at::Tensor& classes,
+    at::IntArrayRef box_counts, angle_convention angles, const optional_tensor& regions,
+    at::IntArrayRef region_counts, const task_aligned_params& params) {
+  constexpr const char* function = "assign_rotated_task_aligned";
+  return translated([&] {
+    const point_predictions given(function, "scores", scores, predicted, points, level_sizes,
+                                  box_counts, 5);
+    truth_tensors truth(function, boxes_, classes, box_counts, 5);
+    truth.add_regions(function, regions, region_counts);
+    const at::Tensor matches = at::empty(given.shape(), at::kLong);
+    const at::Tensor targets = at::empty(given.shape(), at::kFloat);
+    vecdet::assign_rotated_task_aligned(
+        {given.scores(), given.rotated()}, given.points(), given.sizes(), truth.rotated(),
+        checked_angles(function, angles), vector<index_t>(matches), vector<float>(targets), params,
+        thread_workspace<assigner_workspace>(), threads());
+    return std::make_tuple(matches, targets);
+  });
+}
+
 /// SimOTA (assigners.hpp). Returns matches and targets as assign_task_aligned() does.
 /// @param logits of the classes, images x N x classes, or N x classes
 /// @param objectness logits, images x N, or N
@@ -327,6 +374,13 @@ inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     const at::Tensor&, const at::Tensor&, const at::Tensor& points, at::IntArrayRef,
     const at::Tensor&, const at::Tensor&, at::IntArrayRef box_counts, const optional_tensor&,
     at::IntArrayRef, const task_aligned_params&) {
+  return std::make_tuple(new_matches(points, box_counts, at::kLong),
+                         new_matches(points, box_counts, at::kFloat));
+}
+inline std::tuple<at::Tensor, at::Tensor> assign_rotated_task_aligned(
+    const at::Tensor&, const at::Tensor&, const at::Tensor& points, at::IntArrayRef,
+    const at::Tensor&, const at::Tensor&, at::IntArrayRef box_counts, angle_convention,
+    const optional_tensor&, at::IntArrayRef, const task_aligned_params&) {
   return std::make_tuple(new_matches(points, box_counts, at::kLong),
                          new_matches(points, box_counts, at::kFloat));
 }

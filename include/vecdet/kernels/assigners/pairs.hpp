@@ -9,30 +9,34 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-struct box_pairs {
-  alignas(64) float truth[4 * row_lanes];
-  alignas(64) float other[4 * row_lanes];
+/// Boxes are `Numbers` floats.
+template <int Numbers>
+struct pairs_of_boxes {
+  alignas(64) float truth[Numbers * row_lanes];
+  alignas(64) float other[Numbers * row_lanes];
   alignas(64) float overlap[row_lanes];
 
   static VECDET_INLINE void copy(float* to, int pair, const float* box) {
-    __builtin_memcpy(to + 4 * pair, box, 4 * sizeof(float));
+    __builtin_memcpy(to + Numbers * pair, box, Numbers * sizeof(float));
   }
   VECDET_INLINE void set_truth(int pair, const float* box) { copy(truth, pair, box); }
   VECDET_INLINE void set_other(int pair, const float* box) { copy(other, pair, box); }
   VECDET_INLINE void set_all_truth(const float* box) {
-    float corners[4];  // a copy, which stores to the pairs cannot change
-    copy(corners, 0, box);
+    float own[Numbers];  // a copy, which stores to the pairs cannot change
+    copy(own, 0, box);
     VECDET_UNROLL
-    for (int i = 0; i < row_lanes; ++i) set_truth(i, corners);
+    for (int i = 0; i < row_lanes; ++i) set_truth(i, own);
   }
   /// Pairs from `count` on repeat the last one.
   VECDET_INLINE void repeat_last(int count) {
     for (int i = count; i < row_lanes; ++i) {
-      set_truth(i, truth + 4 * (count - 1));
-      set_other(i, other + 4 * (count - 1));
+      set_truth(i, truth + Numbers * (count - 1));
+      set_other(i, other + Numbers * (count - 1));
     }
   }
+};
 
+struct box_pairs : pairs_of_boxes<4> {
   template <iou_kind Kind>
   VECDET_NOINLINE void compute() {
     constexpr int N = row_pack<float>::batches;

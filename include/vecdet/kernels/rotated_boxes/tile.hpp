@@ -3,8 +3,8 @@
 // enclosing upright box. Everything is computed in double and rounded once.
 #pragma once
 
+#include <vecdet/kernels/angles.hpp>
 #include <vecdet/kernels/boxes.hpp>
-#include <vecdet/kernels/rotated_boxes/angles.hpp>
 #include <vecdet/kernels/rotated_boxes/terms.hpp>
 #include <vecdet/simd/constants.hpp>
 

@@ -23,6 +23,8 @@ using match_anchors = plain_operator<&flat::match_anchors<&cpu::match_anchors>>;
 using assign_atss = plain_operator<&flat::assign_atss<&cpu::assign_atss>>;
 using assign_fcos = plain_operator<&flat::assign_fcos<&cpu::assign_fcos>>;
 using assign_task_aligned = plain_operator<&flat::assign_task_aligned<&cpu::assign_task_aligned>>;
+using assign_rotated_task_aligned =
+    plain_operator<&flat::assign_rotated_task_aligned<&cpu::assign_rotated_task_aligned>>;
 using assign_sim_ota = plain_operator<&flat::assign_sim_ota<&cpu::assign_sim_ota>>;
 
 }  // namespace operators
@@ -69,6 +71,17 @@ std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor& scores,
     std::int64_t final_top, const at::Tensor& regions, at::IntArrayRef region_counts) {
   return operators::assign_task_aligned::call(scores, predicted, points, level_sizes, boxes,
       classes, box_counts, top, alpha, beta, least_side, grown_side, final_top, regions,
+      region_counts);
+}
+
+std::tuple<at::Tensor, at::Tensor> assign_rotated_task_aligned(const at::Tensor& scores,
+    const at::Tensor& predicted, const at::Tensor& points, at::IntArrayRef level_sizes,
+    const at::Tensor& boxes, const at::Tensor& classes, at::IntArrayRef box_counts,
+    angle_convention angles, std::int64_t top, double alpha, double beta, double least_side,
+    double grown_side, std::int64_t final_top, const at::Tensor& regions,
+    at::IntArrayRef region_counts) {
+  return operators::assign_rotated_task_aligned::call(scores, predicted, points, level_sizes, boxes,
+      classes, box_counts, angles, top, alpha, beta, least_side, grown_side, final_top, regions,
       region_counts);
 }
 
@@ -120,6 +133,14 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
   operators::assign_task_aligned::define_shapes<&flat::assign_task_aligned<&meta::assign_task_aligned>>(m);
   operators::assign_task_aligned::define_autocast<>(m);
+  operators::assign_rotated_task_aligned::define(
+      m,
+      "assign_rotated_task_aligned(Tensor scores, Tensor predicted, Tensor points, int[] "
+      "level_sizes, Tensor boxes, Tensor classes, int[] box_counts, int angles, int top=10, "
+      "float alpha=0.5, float beta=6.0, float least_side=0.0, float grown_side=0.0, int "
+      "final_top=0, Tensor? regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
+  operators::assign_rotated_task_aligned::define_shapes<&flat::assign_rotated_task_aligned<&meta::assign_rotated_task_aligned>>(m);
+  operators::assign_rotated_task_aligned::define_autocast<>(m);
   operators::assign_sim_ota::define(
       m,
       "assign_sim_ota(Tensor logits, Tensor objectness, Tensor predicted, Tensor points, int[] "

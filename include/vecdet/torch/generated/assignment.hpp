@@ -6,6 +6,7 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/angle_convention.hpp>
 
 #include <cstdint>
 #include <tuple>
@@ -92,6 +93,28 @@ std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor& scores,
     std::int64_t top = 10, double alpha = 0.5, double beta = 6, double least_side = 0,
     double grown_side = 0, std::int64_t final_top = 0, const at::Tensor& regions = {},
     at::IntArrayRef region_counts = {});
+
+/// The task-aligned assigner for rotated boxes (rotated_assigner.hpp). Returns matches and targets
+/// as assign_task_aligned() does. A box is centre, width, height and angle.
+/// @param scores probabilities, images x N x classes, or N x classes
+/// @param predicted images x N x 5, or N x 5
+/// @param regions corners, in which unmatched points are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
+/// @param top candidates per box; 1 or more
+/// @param alpha exponent of the score; 0 or more. 1 in the paper
+/// @param beta exponent of the overlap; 0 or more
+/// @param least_side the search for the points in a box replaces each of its sides below this by
+///     `grown_side`; in pixels, 0 or more, a finite float
+/// @param grown_side the length of replaced sides, about the box's centre; in pixels, 0 or more, a
+///     finite float
+/// @param final_top after points of several boxes are assigned, each box keeps this many of its
+///     points, those with the greatest metrics; 0: all, otherwise at most `top`
+std::tuple<at::Tensor, at::Tensor> assign_rotated_task_aligned(const at::Tensor& scores,
+    const at::Tensor& predicted, const at::Tensor& points, at::IntArrayRef level_sizes,
+    const at::Tensor& boxes, const at::Tensor& classes, at::IntArrayRef box_counts,
+    angle_convention angles, std::int64_t top = 10, double alpha = 0.5, double beta = 6,
+    double least_side = 0, double grown_side = 0, std::int64_t final_top = 0,
+    const at::Tensor& regions = {}, at::IntArrayRef region_counts = {});
 
 /// SimOTA (assigners.hpp). Returns matches and targets as assign_task_aligned() does.
 /// @param logits of the classes, images x N x classes, or N x classes

@@ -76,6 +76,24 @@ std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor& scores,
 }
 
 template <auto Function>
+std::tuple<at::Tensor, at::Tensor> assign_rotated_task_aligned(const at::Tensor& scores,
+    const at::Tensor& predicted, const at::Tensor& points, at::IntArrayRef level_sizes,
+    const at::Tensor& boxes, const at::Tensor& classes, at::IntArrayRef box_counts,
+    angle_convention angles, std::int64_t top, double alpha, double beta, double least_side,
+    double grown_side, std::int64_t final_top, const optional_tensor& regions,
+    at::IntArrayRef region_counts) {
+  task_aligned_params params;
+  params.top = top;
+  params.alpha = alpha;
+  params.beta = beta;
+  params.least_side = least_side;
+  params.grown_side = grown_side;
+  params.final_top = final_top;
+  return Function(scores, predicted, points, level_sizes, boxes, classes, box_counts, angles,
+      regions, region_counts, params);
+}
+
+template <auto Function>
 std::tuple<at::Tensor, at::Tensor> assign_sim_ota(const at::Tensor& logits,
     const at::Tensor& objectness, const at::Tensor& predicted, const at::Tensor& points,
     at::IntArrayRef level_sizes, at::ArrayRef<double> strides, const at::Tensor& boxes,

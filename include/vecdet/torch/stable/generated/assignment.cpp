@@ -55,6 +55,17 @@ void define_assignment(library& library) {
       "(Tensor, Tensor)",
       &boxed<&flat::assign_task_aligned<&cpu::assign_task_aligned>>::call);
   library.define(
+      "assign_rotated_task_aligned(Tensor scores, Tensor predicted, Tensor points, int[] "
+      "level_sizes, Tensor boxes, Tensor classes, int[] box_counts, int angles, int top=10, "
+      "float alpha=0.5, float beta=6.0, float least_side=0.0, float grown_side=0.0, int "
+      "final_top=0, Tensor? regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
+  library.define(
+      "_assign_rotated_task_aligned(Tensor scores, Tensor predicted, Tensor points, int[] "
+      "level_sizes, Tensor boxes, Tensor classes, int[] box_counts, int angles, int top, float "
+      "alpha, float beta, float least_side, float grown_side, int final_top, Tensor? regions, "
+      "int[] region_counts) -> (Tensor, Tensor)",
+      &boxed<&flat::assign_rotated_task_aligned<&cpu::assign_rotated_task_aligned>>::call);
+  library.define(
       "assign_sim_ota(Tensor logits, Tensor objectness, Tensor predicted, Tensor points, int[] "
       "level_sizes, float[] strides, Tensor boxes, Tensor classes, int[] box_counts=[], int "
       "candidates=10, float radius=2.5, float iou_weight=3.0, Tensor? regions=None, int[] "
