@@ -34,7 +34,10 @@ class Operator:
     """An operator, computed by the function of the same name in namespace cpu."""
     name: str
     autocast: tuple[int, ...] | None = ()  # the arguments that stay bfloat16; None: no autocast
-    has_shapes: bool = True  # a function in namespace meta gives the results' shapes
+    # Of the results: shape and type that result_shapes.hpp names, if the first tensors tell; or
+    # "indices", a number of int64 that depends on the data.
+    result: str = ""
+    has_shapes: bool = True  # else a function in namespace meta gives the results' shapes
     is_differentiable: bool = False  # namespace differentiable has the public function
     is_computed: bool = True  # differentiable: the function calls an operator of its own
     loss: str = ""  # the shape of unreduced losses: loss_operator.hpp makes the operators of a loss
@@ -95,8 +98,8 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
     ]),
     "softmax_losses": (["softmax_losses.hpp", "loss_tensors.hpp"], [
         Operator("distribution_focal_loss", loss="rows"),
-        Operator("decode_distributions"),
-        Operator("decode_distribution_boxes"),
+        Operator("decode_distributions", result="rows own"),
+        Operator("decode_distribution_boxes", result="rows float32"),
         Operator("softmax_cross_entropy_loss", loss="rows"),
         Operator("mined_cross_entropy_loss", loss="rows",
                  defaults=declared("softmax_cross_entropy.hpp",
@@ -131,32 +134,33 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
             "region_counts")),
     ]),
     "boxes": (["boxes.hpp", "box_formats.hpp", "rotated_boxes.hpp", "prob_iou.hpp"], [
-        Operator("encode_boxes"),
-        Operator("decode_boxes", autocast=(0,), without=(
+        Operator("encode_boxes", result="like promoted"),
+        Operator("decode_boxes", result="like decoded", autocast=(0,), without=(
             "weight_x", "weight_y", "weight_w", "weight_h", "clamp", "anchors")),
-        Operator("encode_distances", without=("anchors",)),
-        Operator("decode_distances", autocast=(0,), without=("anchors",)),
-        Operator("pairwise_iou", without=("empty",)),
-        Operator("elementwise_iou", without=("empty",)),
-        Operator("convert_boxes", autocast=None, in_schema={"from": "in_fmt", "to": "out_fmt"}),
-        Operator("clip_boxes", autocast=None, required=("image_size",)),
-        Operator("box_areas", autocast=None),
-        Operator("large_boxes", autocast=None, has_shapes=False),
-        Operator("pairwise_rotated_iou"),
-        Operator("elementwise_rotated_iou"),
-        Operator("pairwise_prob_iou"),
-        Operator("elementwise_prob_iou"),
+        Operator("encode_distances", result="like promoted", without=("anchors",)),
+        Operator("decode_distances", result="like decoded", autocast=(0,), without=("anchors",)),
+        Operator("pairwise_iou", result="pairs promoted", without=("empty",)),
+        Operator("elementwise_iou", result="rows promoted", without=("empty",)),
+        Operator("convert_boxes", result="like own", autocast=None,
+                 in_schema={"from": "in_fmt", "to": "out_fmt"}),
+        Operator("clip_boxes", result="like own", autocast=None, required=("image_size",)),
+        Operator("box_areas", result="rows wide", autocast=None),
+        Operator("large_boxes", result="indices", autocast=None),
+        Operator("pairwise_rotated_iou", result="pairs promoted"),
+        Operator("elementwise_rotated_iou", result="rows promoted"),
+        Operator("pairwise_prob_iou", result="pairs promoted"),
+        Operator("elementwise_prob_iou", result="rows promoted"),
         Operator("convert_rotated_boxes", autocast=None,
                  in_schema={"from": "in_fmt", "to": "out_fmt"}),
-        Operator("rotated_box_areas", autocast=None),
+        Operator("rotated_box_areas", result="rows wide", autocast=None),
     ]),
     # The number of the results' boxes depends on the data, so shapes are not known. The Python
     # package registers functions for torch.compile.
     "detections": (["detections.hpp", "rotated_nms.hpp"], [
-        Operator("nms", has_shapes=False),
-        Operator("batched_nms", has_shapes=False),
-        Operator("rotated_nms", has_shapes=False),
-        Operator("prob_iou_nms", has_shapes=False),
+        Operator("nms", result="indices"),
+        Operator("batched_nms", result="indices"),
+        Operator("rotated_nms", result="indices"),
+        Operator("prob_iou_nms", result="indices"),
         Operator("soft_nms", has_shapes=False, renamed={"method": "decay"}, without=("plus_one",)),
         Operator("filter_topk", autocast=(0,), has_shapes=False),
         Operator("postprocess", autocast=(0, 1, 11), has_shapes=False,
@@ -519,7 +523,11 @@ def _family(family: str, structs: dict[str, Struct],
             else f"plain_operator<{compute}>;\n"))
         defined.append(f"{head}  return operators::{name}::call({public.names()});\n}}\n")
         row = f"  operators::{name}::define(\n      m,\n{_literal(public.schema(name))});\n"
-        if operator.has_shapes and not operator.loss:
+        if " " in operator.result:
+            shape, type_ = operator.result.split()
+            row += (f"  operators::{name}::define_shapes<\n      &result_of<{compute}, "
+                    f"result_shape::{shape}, result_type::{type_}>::call>(m);\n")
+        elif operator.has_shapes and not operator.result and not operator.loss:
             row += f"  operators::{name}::define_shapes<{flat(f'meta::{name}', name)}>(m);\n"
         if operator.autocast is not None and not operator.loss:
             numbers = ", ".join(map(str, operator.autocast))
@@ -548,7 +556,10 @@ def _family(family: str, structs: dict[str, Struct],
     cpp = (about(f"The operators of impl/torch/{sources[0]}, and the functions that call them.")
            + f"#include <vecdet/impl/torch/generated/{family}.hpp>\n{includes}"
            + "#include <vecdet/impl/torch/loss_operator.hpp>\n" * any(own.loss for own in operators)
-           + "#include <vecdet/impl/torch/operator.hpp>\n#include <vecdet/torch.hpp>\n\n"
+           + "#include <vecdet/impl/torch/operator.hpp>\n"
+           + "#include <vecdet/impl/torch/result_shapes.hpp>\n"
+           * any(" " in own.result for own in operators)
+           + "#include <vecdet/torch.hpp>\n\n"
            "#include <cstdint>\n#include <tuple>\n\n#include <torch/library.h>\n\n"
            + _namespaces("".join(types), "detail aten operators") + "\n"
            + _namespaces("namespace operators = detail::aten::operators;\n\n" + "\n".join(defined),
@@ -582,11 +593,14 @@ def _table() -> str:
     losses = [f'    "{own.name}": "{own.loss}",\n' for own in operators if own.loss]
     cast = [f'    "{own.name}": {own.autocast},\n' for own in operators
             if not own.loss and not own.is_differentiable and own.autocast is not None]
+    results = [f'    "{own.name}": "{own.result}",\n' for own in operators if own.result]
     return (TABLE + "# Losses, and the shape of unreduced ones: loss_shape of loss_tensors.hpp.\n"
             "LOSSES = {\n" + "".join(losses) + "}\n"
             "# Operators that compute in float32 under autocast, and the arguments, outputs of a "
             "head, that stay\n# bfloat16 if all of them are.\n"
-            "CAST = {\n" + "".join(cast) + "}\n")
+            "CAST = {\n" + "".join(cast) + "}\n"
+            "# Shape and type of results, as result_shapes.hpp names them; or \"indices\".\n"
+            "RESULTS = {\n" + "".join(results) + "}\n")
 
 
 def _check_shapes() -> None:
@@ -594,10 +608,11 @@ def _check_shapes() -> None:
     package = INCLUDE.parents[1] / "python/vecdet/torch"
     known = "".join((package / name).read_text() for name in ("_shapes.py", "_library.py"))
     for operator in (own for _, listed in FAMILIES.values() for own in listed):
-        if operator.is_computed and not operator.loss and f'"{operator.name}"' not in known:
-            raise ValueError(f"{operator.name}: add the shapes of its results to "
-                             "python/vecdet/torch/_shapes.py, or to _library.py there if they "
-                             "depend on the data")
+        if (operator.is_computed and not operator.loss and not operator.result
+                and f'"{operator.name}"' not in known):
+            raise ValueError(f"{operator.name}: give its row a result, or add the shapes of its "
+                             "results to python/vecdet/torch/_shapes.py, or to _library.py there if "
+                             "they depend on the data")
 
 
 def files(structs: dict[str, Struct], enums: dict[str, Enum]) -> list[tuple[pathlib.Path, str]]:

@@ -245,7 +245,12 @@ def decode_boxes(deltas: ArrayLike, anchors: ArrayLike,
     return out
 
 
-def encode_distances(boxes: ArrayLike, anchors: ArrayLike, by_size: bool = True) -> NDArray[Any]:
+# Keywords of distance_params, without anchors
+def encode_distances(
+    boxes: ArrayLike,
+    anchors: ArrayLike,
+    by_size: bool = True,
+) -> NDArray[Any]:
     """FCOS's distances from the anchors' centres to the sides of ``boxes``, [N, 4] each: left, top,
     right and bottom, optionally divided by the anchors' sizes.
 
@@ -259,8 +264,13 @@ def encode_distances(boxes: ArrayLike, anchors: ArrayLike, by_size: bool = True)
     return out
 
 
-def decode_distances(distances: ArrayLike, anchors: ArrayLike, by_size: bool = True,
-                     image_size: Sequence[float] | None = None) -> NDArray[Any]:
+# Keywords of distance_params, without anchors
+def decode_distances(
+    distances: ArrayLike,
+    anchors: ArrayLike,
+    by_size: bool = True,
+    image_size: Sequence[float] | None = None,
+) -> NDArray[Any]:
     """The boxes that FCOS's ``distances`` encode relative to ``anchors``, [N, 4] each, clipped to
     an image of (height, width) if given.
 

@@ -458,8 +458,15 @@ def _distribution(function: str, inputs: Any, targets: Any, scale: float, row_we
         number(function, "scale", scale)), array, reduction, rows)
 
 
-def distribution_focal_loss(inputs: ArrayLike, targets: ArrayLike, reduction: str = "none", *,
-                            scale: float = 1.0, row_weights: ArrayLike | None = None) -> Any:
+# Keywords of distribution_focal_loss_params
+def distribution_focal_loss(
+    inputs: ArrayLike,
+    targets: ArrayLike,
+    reduction: str = "none",
+    *,
+    scale: float = 1.0,
+    row_weights: ArrayLike | None = None,
+) -> Any:
     """Distribution focal loss, https://arxiv.org/abs/2006.04388, of logits [..., bins] against
     ``targets`` [...] in bins, in float32: one loss per row, or a number; the mean is over rows.
 
@@ -476,9 +483,14 @@ def distribution_focal_loss(inputs: ArrayLike, targets: ArrayLike, reduction: st
     return _distribution(function, inputs, targets, scale, row_weights, reduction)
 
 
+# Keywords of distribution_focal_loss_params
 def distribution_focal_loss_and_grad(
-        inputs: ArrayLike, targets: ArrayLike, *, scale: float = 1.0,
-        row_weights: ArrayLike | None = None) -> tuple[float, NDArray[np.float32]]:
+    inputs: ArrayLike,
+    targets: ArrayLike,
+    *,
+    scale: float = 1.0,
+    row_weights: ArrayLike | None = None,
+) -> tuple[float, NDArray[np.float32]]:
     """The sum of distribution_focal_loss, and its gradient with respect to ``inputs``."""
     return _distribution("distribution_focal_loss_and_grad", inputs, targets, scale, row_weights,
                          None)
@@ -538,6 +550,7 @@ def _smooth_l1(function: str, inputs: Any, target: Any, reduction: str, beta: fl
     return result
 
 
+# Keywords of smooth_l1_params, without beta, with beta, labels, background, ignore
 def smooth_l1_loss(
     input: ArrayLike,
     target: ArrayLike,
@@ -556,8 +569,8 @@ def smooth_l1_loss(
         beta: where the parabola meets the line; 0 is the absolute difference.
         labels: one integer per box; only boxes whose label is neither ``background`` nor ``ignore``
             count, and the mean is over these.
-        scale: a factor on loss and gradient.
-        box_weights: a further factor for each box.
+        scale: factor on losses, sum and gradient; 1 / (4 N) gives the mean. Default 1.
+        box_weights: an additional factor per box; None: all 1.
 
     >>> smooth_l1_loss([[0, 0, 10.0, 10]], [[0, 0, 12.0, 10]], reduction="sum")
     1.5
@@ -566,6 +579,7 @@ def smooth_l1_loss(
                       background, ignore, False)
 
 
+# Keywords of smooth_l1_params, without beta, with beta, labels, background, ignore
 def smooth_l1_loss_and_grad(
     input: ArrayLike,
     target: ArrayLike,
@@ -593,8 +607,13 @@ def _iou_loss(function: str, kind: int, boxes1: Any, boxes2: Any, reduction: str
                 None if with_grad else reduction, a.shape[:-1])
 
 
-def generalized_box_iou_loss(boxes1: ArrayLike, boxes2: ArrayLike, reduction: str = "none",
-                             eps: float = 1e-7) -> Any:
+# Keywords of iou_loss_params: epsilon is eps, without scale, box_weights
+def generalized_box_iou_loss(
+    boxes1: ArrayLike,
+    boxes2: ArrayLike,
+    reduction: str = "none",
+    eps: float = 1e-7,
+) -> Any:
     """GIoU loss of predicted ``boxes1`` and ``boxes2``, [..., 4] corners each: one loss per box, or
     a number. The mean of no boxes is 0, as in torchvision. https://arxiv.org/abs/1902.09630
 
@@ -604,34 +623,59 @@ def generalized_box_iou_loss(boxes1: ArrayLike, boxes2: ArrayLike, reduction: st
     return _iou_loss("generalized_box_iou_loss", _c.GIOU, boxes1, boxes2, reduction, eps, False)
 
 
-def generalized_box_iou_loss_and_grad(boxes1: ArrayLike, boxes2: ArrayLike, reduction: str = "sum",
-                                      eps: float = 1e-7) -> tuple[float, NDArray[Any]]:
+# Keywords of iou_loss_params: epsilon is eps, without scale, box_weights
+def generalized_box_iou_loss_and_grad(
+    boxes1: ArrayLike,
+    boxes2: ArrayLike,
+    reduction: str = "sum",
+    eps: float = 1e-7,
+) -> tuple[float, NDArray[Any]]:
     """The sum or mean of the GIoU loss, and its gradient with respect to ``boxes1``."""
     return _iou_loss("generalized_box_iou_loss_and_grad", _c.GIOU, boxes1, boxes2, reduction, eps,
                      True)
 
 
-def distance_box_iou_loss(boxes1: ArrayLike, boxes2: ArrayLike, reduction: str = "none",
-                          eps: float = 1e-7) -> Any:
+# Keywords of iou_loss_params: epsilon is eps, without scale, box_weights
+def distance_box_iou_loss(
+    boxes1: ArrayLike,
+    boxes2: ArrayLike,
+    reduction: str = "none",
+    eps: float = 1e-7,
+) -> Any:
     """DIoU loss, otherwise like generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
     return _iou_loss("distance_box_iou_loss", _c.DIOU, boxes1, boxes2, reduction, eps, False)
 
 
-def distance_box_iou_loss_and_grad(boxes1: ArrayLike, boxes2: ArrayLike, reduction: str = "sum",
-                                   eps: float = 1e-7) -> tuple[float, NDArray[Any]]:
+# Keywords of iou_loss_params: epsilon is eps, without scale, box_weights
+def distance_box_iou_loss_and_grad(
+    boxes1: ArrayLike,
+    boxes2: ArrayLike,
+    reduction: str = "sum",
+    eps: float = 1e-7,
+) -> tuple[float, NDArray[Any]]:
     """The sum or mean of the DIoU loss, and its gradient with respect to ``boxes1``."""
     return _iou_loss("distance_box_iou_loss_and_grad", _c.DIOU, boxes1, boxes2, reduction, eps,
                      True)
 
 
-def complete_box_iou_loss(boxes1: ArrayLike, boxes2: ArrayLike, reduction: str = "none",
-                          eps: float = 1e-7) -> Any:
+# Keywords of iou_loss_params: epsilon is eps, without scale, box_weights
+def complete_box_iou_loss(
+    boxes1: ArrayLike,
+    boxes2: ArrayLike,
+    reduction: str = "none",
+    eps: float = 1e-7,
+) -> Any:
     """CIoU loss, otherwise like generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
     return _iou_loss("complete_box_iou_loss", _c.CIOU, boxes1, boxes2, reduction, eps, False)
 
 
-def complete_box_iou_loss_and_grad(boxes1: ArrayLike, boxes2: ArrayLike, reduction: str = "sum",
-                                   eps: float = 1e-7) -> tuple[float, NDArray[Any]]:
+# Keywords of iou_loss_params: epsilon is eps, without scale, box_weights
+def complete_box_iou_loss_and_grad(
+    boxes1: ArrayLike,
+    boxes2: ArrayLike,
+    reduction: str = "sum",
+    eps: float = 1e-7,
+) -> tuple[float, NDArray[Any]]:
     """The sum or mean of the CIoU loss, and its gradient with respect to ``boxes1``."""
     return _iou_loss("complete_box_iou_loss_and_grad", _c.CIOU, boxes1, boxes2, reduction, eps,
                      True)
@@ -655,15 +699,23 @@ def _prob_iou_loss(function: str, boxes1: Any, boxes2: Any, angles: str, reducti
                 None if with_grad else reduction, (count,))
 
 
-def prob_iou_loss(boxes1: ArrayLike, boxes2: ArrayLike, angles: str, reduction: str = "none", *,
-                  scale: float = 1.0, box_weights: ArrayLike | None = None) -> Any:
+# Keywords of prob_iou_loss_params
+def prob_iou_loss(
+    boxes1: ArrayLike,
+    boxes2: ArrayLike,
+    angles: str,
+    reduction: str = "none",
+    *,
+    scale: float = 1.0,
+    box_weights: ArrayLike | None = None,
+) -> Any:
     """1 - ProbIoU of predicted rotated ``boxes1`` and ``boxes2``, [N, 5] each, as in ultralytics:
     one loss per box, or a number. The mean of no boxes is 0. Boxes and ``angles`` as in
     rotated_box_iou. https://arxiv.org/abs/2106.06072
 
     Args:
-        scale: a factor on loss and gradient.
-        box_weights: a further factor for each box.
+        scale: factor on losses, sum and gradient; 1 / N gives the mean. Default 1.
+        box_weights: an additional factor per box; None: all 1.
 
     >>> round(prob_iou_loss([[5, 5, 8, 4, 0]], [[9, 5, 8, 4, 0]], "ultralytics", "sum"), 4)
     0.5592
@@ -672,9 +724,16 @@ def prob_iou_loss(boxes1: ArrayLike, boxes2: ArrayLike, angles: str, reduction: 
                           False)
 
 
-def prob_iou_loss_and_grad(boxes1: ArrayLike, boxes2: ArrayLike, angles: str,
-                           reduction: str = "sum", *, scale: float = 1.0,
-                           box_weights: ArrayLike | None = None) -> tuple[float, NDArray[Any]]:
+# Keywords of prob_iou_loss_params
+def prob_iou_loss_and_grad(
+    boxes1: ArrayLike,
+    boxes2: ArrayLike,
+    angles: str,
+    reduction: str = "sum",
+    *,
+    scale: float = 1.0,
+    box_weights: ArrayLike | None = None,
+) -> tuple[float, NDArray[Any]]:
     """The sum or mean of prob_iou_loss, and its gradient [N, 5] with respect to ``boxes1``; that of
     the angle is per degree or radian, as ``angles`` says."""
     return _prob_iou_loss("prob_iou_loss_and_grad", boxes1, boxes2, angles, reduction, scale,

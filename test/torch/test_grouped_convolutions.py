@@ -130,6 +130,20 @@ class GroupedConvolutions(unittest.TestCase):
             with self.subTest(text), self.assertRaisesRegex(RuntimeError, text):
                 vecdet.torch.ops.grouped_conv3x3(*arguments)
 
+    def test_errors_without_data(self):
+        x, weight, bias = (each.detach().to("meta") for each in operands(2, 4, 4))
+        self.assertEqual(vecdet.torch.ops.grouped_conv3x3(x, weight, bias, 2).shape,
+                         (*x.shape[:1], *weight.shape[:1], *x.shape[2:]))
+        for arguments, text in (
+            ((x[0], weight, bias, 2), "grouped_conv3x3: input.shape"),
+            ((x, weight, bias, 0), "grouped_conv3x3: params.groups is 0, expected 1 or more"),
+            ((x, weight, bias, 2, 3), "grouped_conv3x3: params.stride is 3, expected 1 or 2"),
+            ((x, weight, bias, 2, 0), "grouped_conv3x3: params.stride is 0, expected 1 or 2"),
+            ((x, weight, bias, 4), "grouped_conv3x3: input.shape"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(RuntimeError, text):
+                vecdet.torch.ops.grouped_conv3x3(*arguments)
+
     def test_forward_mode_is_refused(self):
         given = [each.detach() for each in operands(2, 4, 4)]
         with forward_ad.dual_level():

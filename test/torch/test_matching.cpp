@@ -65,6 +65,10 @@ TEST_CASE("Matching equals torchvision's, index for index") {
   CHECK(!(crowded == -1).any().item<bool>());
   CHECK(at::equal(crowded >= 0,
                   match_by_matrix(ops::pairwise_iou(boxes, anchors), 0.5, 0.4, true, false) >= 0));
+  const std::int64_t counts[] = {1};
+  CHECK_THROWS_WITH(ops::match_anchors(anchors, boxes, classes, {}, 0.5, 0.4, true, false, false,
+                                       false, {}, counts),
+                    doctest::Contains("region_counts.size() is 1, expected 0 without regions"));
 }
 
 TEST_CASE("Assigners") {

@@ -78,16 +78,14 @@ VECDET_C vecdet_status vecdet_deformable_attention(vecdet_dtype type,
   return guarded([&] {
     const attention_sizes sizes(shape, function);
     scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
+    on_type(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
       using real = compute_type<T>;
-      on_threads([&](threading policy) {
-        deformable_attention(vector_view<const T>(as<T>(value), sizes.value),
-                             vector_view<const real>(as<real>(points), 2 * sizes.points),
-                             vector_view<const real>(as<real>(weights), sizes.points),
-                             vector_view<T>(as<T>(out), sizes.out), sizes.shape,
-                             memory.get<deformable_attention_workspace>(), policy);
-      });
+      deformable_attention(of.vector(value, sizes.value),
+                           vector_view<const real>(as<real>(points), 2 * sizes.points),
+                           vector_view<const real>(as<real>(weights), sizes.points),
+                           of.vector(out, sizes.out), sizes.shape,
+                           memory.get<deformable_attention_workspace>(), policy);
     });
   });
 }
@@ -105,14 +103,13 @@ VECDET_C vecdet_status vecdet_deformable_attention_grad(
       using T = typename decltype(of)::type;
       using real = compute_type<T>;
       deformable_attention_grads<T> grads;
-      if (value_grad != nullptr) grads.value = vector_view<T>(as<T>(value_grad), sizes.value);
+      if (value_grad != nullptr) grads.value = of.vector(value_grad, sizes.value);
       if (points_grad != nullptr)
         grads.points = vector_view<real>(as<real>(points_grad), 2 * sizes.points);
       if (weights_grad != nullptr)
         grads.weights = vector_view<real>(as<real>(weights_grad), sizes.points);
       on_threads([&](threading policy) {
-        deformable_attention_grad(vector_view<const T>(as<T>(upstream), sizes.out),
-                                  vector_view<const T>(as<T>(value), sizes.value),
+        deformable_attention_grad(of.vector(upstream, sizes.out), of.vector(value, sizes.value),
                                   vector_view<const real>(as<real>(points), 2 * sizes.points),
                                   vector_view<const real>(as<real>(weights), sizes.points), grads,
                                   sizes.shape, memory.get<deformable_attention_workspace>(),

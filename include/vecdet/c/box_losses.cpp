@@ -41,13 +41,9 @@ VECDET_C vecdet_status vecdet_smooth_l1_loss(vecdet_dtype type, const void* pred
     check_pointer(loss, "smooth_l1_loss", "loss");
     auto p = scaled<smooth_l1_params>(scale, box_weights, count);
     p.beta = beta;
-    with_any_type(type, "smooth_l1_loss", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        *loss = smooth_l1_loss(boxes_view<const T>(as<T>(predictions), count),
-                               boxes_view<const T>(as<T>(targets), count),
-                               selection_of(selection, count), p, policy);
-      });
+    on_type(type, "smooth_l1_loss", [&](auto of, threading policy) {
+      *loss = smooth_l1_loss(of.boxes(predictions, count), of.boxes(targets, count),
+                             selection_of(selection, count), p, policy);
     });
   });
 }
@@ -60,14 +56,9 @@ VECDET_C vecdet_status vecdet_smooth_l1_loss_unreduced(vecdet_dtype type, const 
   return guarded([&] {
     auto p = scaled<smooth_l1_params>(scale, box_weights, count);
     p.beta = beta;
-    with_any_type(type, "smooth_l1_loss_unreduced", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        smooth_l1_loss_unreduced(boxes_view<const T>(as<T>(predictions), count),
-                                 boxes_view<const T>(as<T>(targets), count),
-                                 selection_of(selection, count),
-                                 boxes_view<T>(as<T>(losses), count), p, policy);
-      });
+    on_type(type, "smooth_l1_loss_unreduced", [&](auto of, threading policy) {
+      smooth_l1_loss_unreduced(of.boxes(predictions, count), of.boxes(targets, count),
+                               selection_of(selection, count), of.boxes(losses, count), p, policy);
     });
   });
 }
@@ -82,14 +73,10 @@ VECDET_C vecdet_status vecdet_smooth_l1_loss_and_grad(vecdet_dtype type, const v
     check_pointer(loss, "smooth_l1_loss_and_grad", "loss");
     auto p = scaled<smooth_l1_params>(scale, box_weights, count);
     p.beta = beta;
-    with_any_type(type, "smooth_l1_loss_and_grad", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        *loss = smooth_l1_loss_and_grad(boxes_view<const T>(as<T>(predictions), count),
-                                        boxes_view<const T>(as<T>(targets), count),
-                                        selection_of(selection, count),
-                                        boxes_view<T>(as<T>(grad), count), p, policy);
-      });
+    on_type(type, "smooth_l1_loss_and_grad", [&](auto of, threading policy) {
+      *loss =
+          smooth_l1_loss_and_grad(of.boxes(predictions, count), of.boxes(targets, count),
+                                  selection_of(selection, count), of.boxes(grad, count), p, policy);
     });
   });
 }
@@ -103,13 +90,9 @@ VECDET_C vecdet_status vecdet_iou_loss(vecdet_dtype type, const void* predicted,
     check_pointer(loss, "iou_loss", "loss");
     auto p = scaled<iou_loss_params>(scale, box_weights, count);
     p.epsilon = epsilon;
-    with_any_type(type, "iou_loss", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        *loss = iou_loss(boxes_view<const T>(as<T>(predicted), count),
-                         boxes_view<const T>(as<T>(targets), count),
-                         enum_of<iou_kind>(kind, "iou_loss", "kind"), p, policy);
-      });
+    on_type(type, "iou_loss", [&](auto of, threading policy) {
+      *loss = iou_loss(of.boxes(predicted, count), of.boxes(targets, count),
+                       enum_of<iou_kind>(kind, "iou_loss", "kind"), p, policy);
     });
   });
 }
@@ -121,14 +104,10 @@ VECDET_C vecdet_status vecdet_iou_loss_unreduced(vecdet_dtype type, const void* 
   return guarded([&] {
     auto p = scaled<iou_loss_params>(scale, box_weights, count);
     p.epsilon = epsilon;
-    with_any_type(type, "iou_loss_unreduced", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        iou_loss_unreduced(boxes_view<const T>(as<T>(predicted), count),
-                           boxes_view<const T>(as<T>(targets), count),
-                           vector_view<T>(as<T>(losses), count),
-                           enum_of<iou_kind>(kind, "iou_loss_unreduced", "kind"), p, policy);
-      });
+    on_type(type, "iou_loss_unreduced", [&](auto of, threading policy) {
+      iou_loss_unreduced(of.boxes(predicted, count), of.boxes(targets, count),
+                         of.vector(losses, count),
+                         enum_of<iou_kind>(kind, "iou_loss_unreduced", "kind"), p, policy);
     });
   });
 }
@@ -142,14 +121,10 @@ VECDET_C vecdet_status vecdet_iou_loss_and_grad(vecdet_dtype type, const void* p
     check_pointer(loss, "iou_loss_and_grad", "loss");
     auto p = scaled<iou_loss_params>(scale, box_weights, count);
     p.epsilon = epsilon;
-    with_any_type(type, "iou_loss_and_grad", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        *loss = iou_loss_and_grad(boxes_view<const T>(as<T>(predicted), count),
-                                  boxes_view<const T>(as<T>(targets), count),
-                                  boxes_view<T>(as<T>(grad), count),
-                                  enum_of<iou_kind>(kind, "iou_loss_and_grad", "kind"), p, policy);
-      });
+    on_type(type, "iou_loss_and_grad", [&](auto of, threading policy) {
+      *loss = iou_loss_and_grad(of.boxes(predicted, count), of.boxes(targets, count),
+                                of.boxes(grad, count),
+                                enum_of<iou_kind>(kind, "iou_loss_and_grad", "kind"), p, policy);
     });
   });
 }
@@ -164,13 +139,9 @@ VECDET_C vecdet_status vecdet_prob_iou_loss(vecdet_dtype type, const void* predi
     constexpr const char* function = "prob_iou_loss";
     check_pointer(loss, function, "loss");
     const auto p = scaled<prob_iou_loss_params>(scale, box_weights, count);
-    with_type<float, double>(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        *loss = prob_iou_loss(matrix_view<const T>(as<T>(predicted), count, 5),
-                              matrix_view<const T>(as<T>(targets), count, 5),
-                              angles_of(angles, function), p, policy);
-      });
+    on_type<float, double>(type, function, [&](auto of, threading policy) {
+      *loss = prob_iou_loss(of.matrix(predicted, count, 5), of.matrix(targets, count, 5),
+                            angles_of(angles, function), p, policy);
     });
   });
 }
@@ -182,14 +153,9 @@ VECDET_C vecdet_status vecdet_prob_iou_loss_unreduced(vecdet_dtype type, const v
   return guarded([&] {
     constexpr const char* function = "prob_iou_loss_unreduced";
     const auto p = scaled<prob_iou_loss_params>(scale, box_weights, count);
-    with_type<float, double>(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        prob_iou_loss_unreduced(matrix_view<const T>(as<T>(predicted), count, 5),
-                                matrix_view<const T>(as<T>(targets), count, 5),
-                                angles_of(angles, function), vector_view<T>(as<T>(losses), count),
-                                p, policy);
-      });
+    on_type<float, double>(type, function, [&](auto of, threading policy) {
+      prob_iou_loss_unreduced(of.matrix(predicted, count, 5), of.matrix(targets, count, 5),
+                              angles_of(angles, function), of.vector(losses, count), p, policy);
     });
   });
 }
@@ -203,14 +169,10 @@ VECDET_C vecdet_status vecdet_prob_iou_loss_and_grad(vecdet_dtype type, const vo
     constexpr const char* function = "prob_iou_loss_and_grad";
     check_pointer(loss, function, "loss");
     const auto p = scaled<prob_iou_loss_params>(scale, box_weights, count);
-    with_type<float, double>(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        *loss = prob_iou_loss_and_grad(matrix_view<const T>(as<T>(predicted), count, 5),
-                                       matrix_view<const T>(as<T>(targets), count, 5),
-                                       angles_of(angles, function),
-                                       matrix_view<T>(as<T>(grad), count, 5), p, policy);
-      });
+    on_type<float, double>(type, function, [&](auto of, threading policy) {
+      *loss =
+          prob_iou_loss_and_grad(of.matrix(predicted, count, 5), of.matrix(targets, count, 5),
+                                 angles_of(angles, function), of.matrix(grad, count, 5), p, policy);
     });
   });
 }
@@ -230,14 +192,11 @@ VECDET_C vecdet_status vecdet_regression_loss(vecdet_dtype type, const void* del
     check_pointer(loss, "regression_loss", "loss");
     auto p = params_of<regression_loss_params>(params, "regression_loss");
     p.box_weights = optional_view(box_weights, count);
-    with_any_type(type, "regression_loss", [&](auto of) {
+    on_type(type, "regression_loss", [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        *loss = regression_loss(boxes_view<const T>(as<T>(deltas), count),
-                                boxes_view<const T>(as<T>(anchors), anchor_count),
-                                targets_of<T>(targets, target_count, matches, count),
-                                selection_of(selection, count), p, policy);
-      });
+      *loss = regression_loss(of.boxes(deltas, count), of.boxes(anchors, anchor_count),
+                              targets_of<T>(targets, target_count, matches, count),
+                              selection_of(selection, count), p, policy);
     });
   });
 }
@@ -252,15 +211,12 @@ VECDET_C vecdet_status vecdet_regression_loss_and_grad(
     check_pointer(loss, "regression_loss_and_grad", "loss");
     auto p = params_of<regression_loss_params>(params, "regression_loss_and_grad");
     p.box_weights = optional_view(box_weights, count);
-    with_any_type(type, "regression_loss_and_grad", [&](auto of) {
+    on_type(type, "regression_loss_and_grad", [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        *loss = regression_loss_and_grad(boxes_view<const T>(as<T>(deltas), count),
-                                         boxes_view<const T>(as<T>(anchors), anchor_count),
-                                         targets_of<T>(targets, target_count, matches, count),
-                                         selection_of(selection, count),
-                                         boxes_view<T>(as<T>(grad), count), p, policy);
-      });
+      *loss = regression_loss_and_grad(of.boxes(deltas, count), of.boxes(anchors, anchor_count),
+                                       targets_of<T>(targets, target_count, matches, count),
+                                       selection_of(selection, count), of.boxes(grad, count), p,
+                                       policy);
     });
   });
 }

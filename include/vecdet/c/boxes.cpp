@@ -21,25 +21,6 @@ image_size size_of(const vecdet_image_size& size) {
   return image_size::height_width(size.height, size.width);
 }
 
-template <class T>
-boxes_view<const T> boxes_in(const void* boxes, int64_t count) {
-  return {as<T>(boxes), count};
-}
-template <class T>
-boxes_view<T> boxes_out(void* boxes, int64_t count) {
-  return {as<T>(boxes), count};
-}
-
-/// Rows without gaps.
-template <class T>
-matrix_view<const T> rows_in(const void* rows, int64_t count, int64_t cols) {
-  return {as<T>(rows), count, cols};
-}
-template <class T>
-matrix_view<T> rows_out(void* rows, int64_t count, int64_t cols) {
-  return {as<T>(rows), count, cols};
-}
-
 int64_t numbers_of(rotated_format format) {
   return format == rotated_format::xyxyxyxy ? 8 : format == rotated_format::xyxy ? 4 : 5;
 }
@@ -53,15 +34,10 @@ using namespace vecdet_c;
 VECDET_C vecdet_status vecdet_pairwise_iou(vecdet_dtype type, const void* a, int64_t a_count,
                                            const void* b, int64_t b_count, vecdet_iou_kind kind,
                                            vecdet_empty_iou empty, void* out, int64_t out_stride) {
-  return guarded([&] {
-    with_any_type(type, "pairwise_iou", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        pairwise_iou(boxes_in<T>(a, a_count), boxes_in<T>(b, b_count),
-                     matrix_view<T>(as<T>(out), a_count, b_count, out_stride),
-                     iou_params_of(kind, empty, "pairwise_iou"), policy);
-      });
-    });
+  return call_on_type(type, "pairwise_iou", [&](auto of, threading policy) {
+    pairwise_iou(of.boxes(a, a_count), of.boxes(b, b_count),
+                 of.matrix(out, a_count, b_count, out_stride),
+                 iou_params_of(kind, empty, "pairwise_iou"), policy);
   });
 }
 
@@ -69,15 +45,9 @@ VECDET_C vecdet_status vecdet_pairwise_iou(vecdet_dtype type, const void* a, int
 VECDET_C vecdet_status vecdet_elementwise_iou(vecdet_dtype type, const void* a, const void* b,
                                               int64_t count, vecdet_iou_kind kind,
                                               vecdet_empty_iou empty, void* out) {
-  return guarded([&] {
-    with_any_type(type, "elementwise_iou", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        elementwise_iou(boxes_in<T>(a, count), boxes_in<T>(b, count),
-                        vector_view<T>(as<T>(out), count),
-                        iou_params_of(kind, empty, "elementwise_iou"), policy);
-      });
-    });
+  return call_on_type(type, "elementwise_iou", [&](auto of, threading policy) {
+    elementwise_iou(of.boxes(a, count), of.boxes(b, count), of.vector(out, count),
+                    iou_params_of(kind, empty, "elementwise_iou"), policy);
   });
 }
 
@@ -88,16 +58,11 @@ VECDET_C vecdet_status vecdet_pairwise_rotated_iou(vecdet_dtype type, const void
                                                    vecdet_angle_convention angles,
                                                    vecdet_empty_iou empty, void* out,
                                                    int64_t out_stride) {
-  return guarded([&] {
-    with_type<float, double>(type, "pairwise_rotated_iou", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        pairwise_rotated_iou(rows_in<T>(a, a_count, 5), rows_in<T>(b, b_count, 5),
-                             angles_of(angles, "pairwise_rotated_iou"),
-                             matrix_view<T>(as<T>(out), a_count, b_count, out_stride),
-                             enum_of<empty_iou>(empty, "pairwise_rotated_iou", "empty"), policy);
-      });
-    });
+  return call_on_type<float, double>(type, "pairwise_rotated_iou", [&](auto of, threading policy) {
+    pairwise_rotated_iou(of.matrix(a, a_count, 5), of.matrix(b, b_count, 5),
+                         angles_of(angles, "pairwise_rotated_iou"),
+                         of.matrix(out, a_count, b_count, out_stride),
+                         enum_of<empty_iou>(empty, "pairwise_rotated_iou", "empty"), policy);
   });
 }
 
@@ -107,17 +72,13 @@ VECDET_C vecdet_status vecdet_elementwise_rotated_iou(vecdet_dtype type, const v
                                                       const void* b, int64_t count,
                                                       vecdet_angle_convention angles,
                                                       vecdet_empty_iou empty, void* out) {
-  return guarded([&] {
-    with_type<float, double>(type, "elementwise_rotated_iou", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        elementwise_rotated_iou(
-            rows_in<T>(a, count, 5), rows_in<T>(b, count, 5),
-            angles_of(angles, "elementwise_rotated_iou"), vector_view<T>(as<T>(out), count),
-            enum_of<empty_iou>(empty, "elementwise_rotated_iou", "empty"), policy);
+  return call_on_type<float, double>(
+      type, "elementwise_rotated_iou", [&](auto of, threading policy) {
+        elementwise_rotated_iou(of.matrix(a, count, 5), of.matrix(b, count, 5),
+                                angles_of(angles, "elementwise_rotated_iou"), of.vector(out, count),
+                                enum_of<empty_iou>(empty, "elementwise_rotated_iou", "empty"),
+                                policy);
       });
-    });
-  });
 }
 
 /// Writes the ProbIoU of rotated box i of `a` and rotated box j of `b` to out[i * out_stride + j].
@@ -126,15 +87,10 @@ VECDET_C vecdet_status vecdet_pairwise_prob_iou(vecdet_dtype type, const void* a
                                                 const void* b, int64_t b_count,
                                                 vecdet_angle_convention angles, void* out,
                                                 int64_t out_stride) {
-  return guarded([&] {
-    with_type<float, double>(type, "pairwise_prob_iou", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        pairwise_prob_iou(rows_in<T>(a, a_count, 5), rows_in<T>(b, b_count, 5),
-                          angles_of(angles, "pairwise_prob_iou"),
-                          matrix_view<T>(as<T>(out), a_count, b_count, out_stride), policy);
-      });
-    });
+  return call_on_type<float, double>(type, "pairwise_prob_iou", [&](auto of, threading policy) {
+    pairwise_prob_iou(of.matrix(a, a_count, 5), of.matrix(b, b_count, 5),
+                      angles_of(angles, "pairwise_prob_iou"),
+                      of.matrix(out, a_count, b_count, out_stride), policy);
   });
 }
 
@@ -143,15 +99,9 @@ VECDET_C vecdet_status vecdet_pairwise_prob_iou(vecdet_dtype type, const void* a
 VECDET_C vecdet_status vecdet_elementwise_prob_iou(vecdet_dtype type, const void* a, const void* b,
                                                    int64_t count, vecdet_angle_convention angles,
                                                    void* out) {
-  return guarded([&] {
-    with_type<float, double>(type, "elementwise_prob_iou", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        elementwise_prob_iou(rows_in<T>(a, count, 5), rows_in<T>(b, count, 5),
-                             angles_of(angles, "elementwise_prob_iou"),
-                             vector_view<T>(as<T>(out), count), policy);
-      });
-    });
+  return call_on_type<float, double>(type, "elementwise_prob_iou", [&](auto of, threading policy) {
+    elementwise_prob_iou(of.matrix(a, count, 5), of.matrix(b, count, 5),
+                         angles_of(angles, "elementwise_prob_iou"), of.vector(out, count), policy);
   });
 }
 
@@ -166,13 +116,10 @@ VECDET_C vecdet_status vecdet_convert_rotated_boxes(vecdet_dtype type, const voi
     constexpr const char* function = "convert_rotated_boxes";
     const auto source = enum_of<rotated_format>(from, function, "from");
     const auto target = enum_of<rotated_format>(to, function, "to");
-    with_type<float, double>(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        convert_rotated_boxes(rows_in<T>(boxes, count, numbers_of(source)), source, target,
-                              angles_of(angles, function),
-                              rows_out<T>(out, count, numbers_of(target)), policy);
-      });
+    on_type<float, double>(type, function, [&](auto of, threading policy) {
+      convert_rotated_boxes(of.matrix(boxes, count, numbers_of(source)), source, target,
+                            angles_of(angles, function), of.matrix(out, count, numbers_of(target)),
+                            policy);
     });
   });
 }
@@ -180,13 +127,8 @@ VECDET_C vecdet_status vecdet_convert_rotated_boxes(vecdet_dtype type, const voi
 /// Writes width times height of each rotated box, N x 5. The type is float or double.
 VECDET_C vecdet_status vecdet_rotated_box_areas(vecdet_dtype type, const void* boxes, int64_t count,
                                                 void* areas) {
-  return guarded([&] {
-    with_type<float, double>(type, "rotated_box_areas", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        rotated_box_areas(rows_in<T>(boxes, count, 5), vector_view<T>(as<T>(areas), count), policy);
-      });
-    });
+  return call_on_type<float, double>(type, "rotated_box_areas", [&](auto of, threading policy) {
+    rotated_box_areas(of.matrix(boxes, count, 5), of.vector(areas, count), policy);
   });
 }
 
@@ -194,55 +136,33 @@ VECDET_C vecdet_status vecdet_rotated_box_areas(vecdet_dtype type, const void* b
 VECDET_C vecdet_status vecdet_convert_boxes(vecdet_dtype type, const void* boxes, int64_t count,
                                             vecdet_box_format from, vecdet_box_format to,
                                             void* out) {
-  return guarded([&] {
-    with_any_type(type, "convert_boxes", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        convert_boxes(boxes_in<T>(boxes, count), enum_of<box_format>(from, "convert_boxes", "from"),
-                      enum_of<box_format>(to, "convert_boxes", "to"), boxes_out<T>(out, count),
-                      policy);
-      });
-    });
+  return call_on_type(type, "convert_boxes", [&](auto of, threading policy) {
+    convert_boxes(of.boxes(boxes, count), enum_of<box_format>(from, "convert_boxes", "from"),
+                  enum_of<box_format>(to, "convert_boxes", "to"), of.boxes(out, count), policy);
   });
 }
 
 /// Clips boxes to an image: x to [0, width], y to [0, height].
 VECDET_C vecdet_status vecdet_clip_boxes(vecdet_dtype type, const void* boxes, int64_t count,
                                          vecdet_image_size image, void* out) {
-  return guarded([&] {
-    with_any_type(type, "clip_boxes", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        clip_boxes(boxes_in<T>(boxes, count), size_of(image), boxes_out<T>(out, count), policy);
-      });
-    });
+  return call_on_type(type, "clip_boxes", [&](auto of, threading policy) {
+    clip_boxes(of.boxes(boxes, count), size_of(image), of.boxes(out, count), policy);
   });
 }
 
 /// Writes width times height of each box.
 VECDET_C vecdet_status vecdet_box_areas(vecdet_dtype type, const void* boxes, int64_t count,
                                         void* areas) {
-  return guarded([&] {
-    with_any_type(type, "box_areas", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        box_areas(boxes_in<T>(boxes, count), vector_view<T>(as<T>(areas), count), policy);
-      });
-    });
+  return call_on_type(type, "box_areas", [&](auto of, threading policy) {
+    box_areas(of.boxes(boxes, count), of.vector(areas, count), policy);
   });
 }
 
 /// Writes 1 for each box with both sides at least `min_size`, else 0.
 VECDET_C vecdet_status vecdet_large_box_mask(vecdet_dtype type, const void* boxes, int64_t count,
                                              double min_size, uint8_t* mask) {
-  return guarded([&] {
-    with_any_type(type, "large_box_mask", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        large_box_mask(boxes_in<T>(boxes, count), min_size, vector_view<uint8_t>(mask, count),
-                       policy);
-      });
-    });
+  return call_on_type(type, "large_box_mask", [&](auto of, threading policy) {
+    large_box_mask(of.boxes(boxes, count), min_size, vector_view<uint8_t>(mask, count), policy);
   });
 }
 
@@ -252,12 +172,9 @@ VECDET_C vecdet_status vecdet_large_boxes(vecdet_dtype type, const void* boxes, 
                                           double min_size, int64_t* indices, int64_t* large_count) {
   return guarded([&] {
     check_pointer(large_count, "large_boxes", "large_count");
-    with_any_type(type, "large_boxes", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        *large_count = large_boxes(boxes_in<T>(boxes, count), min_size,
-                                   vector_view<index_t>(indices, count), policy);
-      });
+    on_type(type, "large_boxes", [&](auto of, threading policy) {
+      *large_count = large_boxes(of.boxes(boxes, count), min_size,
+                                 vector_view<index_t>(indices, count), policy);
     });
   });
 }
@@ -266,20 +183,15 @@ VECDET_C vecdet_status vecdet_large_boxes(vecdet_dtype type, const void* boxes, 
 VECDET_C vecdet_status vecdet_split_detections(vecdet_dtype type, const void* detections,
                                                int64_t count, int64_t cols, int64_t stride,
                                                void* boxes, void* scores, int64_t* classes) {
-  return guarded([&] {
-    with_any_type(type, "split_detections", [&](auto of) {
-      using T = typename decltype(of)::type;
-      const matrix_view<const T> rows(as<T>(detections), count, cols, stride);
-      const vector_view<T> scores_out(as<T>(scores), count);
-      on_threads([&](threading policy) {
-        if (classes == nullptr) {
-          split_detections(rows, boxes_out<T>(boxes, count), scores_out, policy);
-        } else {
-          split_detections(rows, boxes_out<T>(boxes, count), scores_out,
-                           vector_view<index_t>(classes, count), policy);
-        }
-      });
-    });
+  return call_on_type(type, "split_detections", [&](auto of, threading policy) {
+    const auto rows = of.matrix(detections, count, cols, stride);
+    const auto scores_out = of.vector(scores, count);
+    if (classes == nullptr) {
+      split_detections(rows, of.boxes(boxes, count), scores_out, policy);
+    } else {
+      split_detections(rows, of.boxes(boxes, count), scores_out,
+                       vector_view<index_t>(classes, count), policy);
+    }
   });
 }
 
@@ -289,34 +201,24 @@ VECDET_C vecdet_status vecdet_join_detections(vecdet_dtype type, const void* box
                                               const void* scores, const int64_t* classes,
                                               int64_t count, void* detections, int64_t cols,
                                               int64_t stride) {
-  return guarded([&] {
-    with_any_type(type, "join_detections", [&](auto of) {
-      using T = typename decltype(of)::type;
-      const matrix_view<T> rows(as<T>(detections), count, cols, stride);
-      const vector_view<const T> scores_in(as<T>(scores), count);
-      on_threads([&](threading policy) {
-        if (classes == nullptr) {
-          join_detections(boxes_in<T>(boxes, count), scores_in, rows, policy);
-        } else {
-          join_detections(boxes_in<T>(boxes, count), scores_in, labels_view(classes, count), rows,
-                          policy);
-        }
-      });
-    });
+  return call_on_type(type, "join_detections", [&](auto of, threading policy) {
+    const auto rows = of.matrix(detections, count, cols, stride);
+    const auto scores_in = of.vector(scores, count);
+    if (classes == nullptr) {
+      join_detections(of.boxes(boxes, count), scores_in, rows, policy);
+    } else {
+      join_detections(of.boxes(boxes, count), scores_in, labels_view(classes, count), rows, policy);
+    }
   });
 }
 
 /// Splits boxes into one array per coordinate.
 VECDET_C vecdet_status vecdet_split_boxes(vecdet_dtype type, const void* boxes, int64_t count,
                                           void* x1, void* y1, void* x2, void* y2) {
-  return guarded([&] {
-    with_any_type(type, "split_boxes", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        split_boxes(boxes_in<T>(boxes, count),
-                    boxes_soa_view<T>(as<T>(x1), as<T>(y1), as<T>(x2), as<T>(y2), count), policy);
-      });
-    });
+  return call_on_type(type, "split_boxes", [&](auto of, threading policy) {
+    using T = typename decltype(of)::type;
+    split_boxes(of.boxes(boxes, count),
+                boxes_soa_view<T>(as<T>(x1), as<T>(y1), as<T>(x2), as<T>(y2), count), policy);
   });
 }
 
@@ -324,14 +226,10 @@ VECDET_C vecdet_status vecdet_split_boxes(vecdet_dtype type, const void* boxes, 
 VECDET_C vecdet_status vecdet_join_boxes(vecdet_dtype type, const void* x1, const void* y1,
                                          const void* x2, const void* y2, int64_t count,
                                          void* boxes) {
-  return guarded([&] {
-    with_any_type(type, "join_boxes", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        join_boxes(boxes_soa_view<const T>(as<T>(x1), as<T>(y1), as<T>(x2), as<T>(y2), count),
-                   boxes_out<T>(boxes, count), policy);
-      });
-    });
+  return call_on_type(type, "join_boxes", [&](auto of, threading policy) {
+    using T = typename decltype(of)::type;
+    join_boxes(boxes_soa_view<const T>(as<T>(x1), as<T>(y1), as<T>(x2), as<T>(y2), count),
+               of.boxes(boxes, count), policy);
   });
 }
 
@@ -339,15 +237,9 @@ VECDET_C vecdet_status vecdet_join_boxes(vecdet_dtype type, const void* x1, cons
 VECDET_C vecdet_status vecdet_encode_boxes(vecdet_dtype type, const void* targets,
                                            const void* anchors, int64_t count,
                                            const vecdet_coder_params* params, void* deltas) {
-  return guarded([&] {
-    with_any_type(type, "encode_boxes", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        encode_boxes(boxes_in<T>(targets, count), boxes_in<T>(anchors, count),
-                     boxes_out<T>(deltas, count), params_of<coder_params>(params, "encode_boxes"),
-                     policy);
-      });
-    });
+  return call_on_type(type, "encode_boxes", [&](auto of, threading policy) {
+    encode_boxes(of.boxes(targets, count), of.boxes(anchors, count), of.boxes(deltas, count),
+                 params_of<coder_params>(params, "encode_boxes"), policy);
   });
 }
 
@@ -360,25 +252,23 @@ VECDET_C vecdet_status vecdet_decode_boxes(vecdet_dtype type, const void* deltas
   return guarded([&] {
     const index_t count = product(images, anchor_count, "decode_boxes", "images");
     const auto p = params_of<coder_params>(params, "decode_boxes");
-    with_any_type(type, "decode_boxes", [&](auto of) {
+    on_type(type, "decode_boxes", [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
-      const auto in = boxes_in<T>(deltas, count), from = boxes_in<T>(anchors, anchor_count);
-      const auto out = boxes_out<T>(boxes, count);
-      on_threads([&](threading policy) {
-        if (image_sizes != nullptr) {
-          std::vector<image_size> sizes;
-          for (index_t i = 0; i < images; ++i) sizes.push_back(size_of(image_sizes[i]));
-          decode_boxes(in, from, vector_view<const image_size>(sizes), out, p, policy);
-          return;
-        }
-        detail::check_apart_or_same("decode_boxes", "boxes", out, "deltas", in);
-        detail::check_apart("decode_boxes", "boxes", out, "anchors", from);
-        for (index_t i = 0; i < images; ++i) {
-          const index_t first = i * anchor_count;
-          decode_boxes(boxes_view<const T>(in[first], anchor_count), from,
-                       boxes_view<T>(out[first], anchor_count), p, policy);
-        }
-      });
+      const auto in = of.boxes(deltas, count), from = of.boxes(anchors, anchor_count);
+      const auto out = of.boxes(boxes, count);
+      if (image_sizes != nullptr) {
+        std::vector<image_size> sizes;
+        for (index_t i = 0; i < images; ++i) sizes.push_back(size_of(image_sizes[i]));
+        decode_boxes(in, from, vector_view<const image_size>(sizes), out, p, policy);
+        return;
+      }
+      detail::check_apart_or_same("decode_boxes", "boxes", out, "deltas", in);
+      detail::check_apart("decode_boxes", "boxes", out, "anchors", from);
+      for (index_t i = 0; i < images; ++i) {
+        const index_t first = i * anchor_count;
+        decode_boxes(boxes_view<const T>(in[first], anchor_count), from,
+                     boxes_view<T>(out[first], anchor_count), p, policy);
+      }
     });
   });
 }
@@ -391,12 +281,9 @@ VECDET_C vecdet_status vecdet_encode_distances(vecdet_dtype type, const void* ta
   return guarded([&] {
     const distance_params p{
         by_size != 0, enum_of<box_format>(anchor_format, "encode_distances", "anchor_format")};
-    with_any_type(type, "encode_distances", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        encode_distances(boxes_in<T>(targets, count), boxes_in<T>(anchors, count),
-                         boxes_out<T>(distances, count), p, policy);
-      });
+    on_type(type, "encode_distances", [&](auto of, threading policy) {
+      encode_distances(of.boxes(targets, count), of.boxes(anchors, count),
+                       of.boxes(distances, count), p, policy);
     });
   });
 }
@@ -409,17 +296,14 @@ VECDET_C vecdet_status vecdet_decode_distances(vecdet_dtype type, const void* di
   return guarded([&] {
     const distance_params p{
         by_size != 0, enum_of<box_format>(anchor_format, "decode_distances", "anchor_format")};
-    with_any_type(type, "decode_distances", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        if (image_size == nullptr) {
-          decode_distances(boxes_in<T>(distances, count), boxes_in<T>(anchors, count),
-                           boxes_out<T>(boxes, count), p, policy);
-        } else {
-          decode_distances(boxes_in<T>(distances, count), boxes_in<T>(anchors, count),
-                           size_of(*image_size), boxes_out<T>(boxes, count), p, policy);
-        }
-      });
+    on_type(type, "decode_distances", [&](auto of, threading policy) {
+      if (image_size == nullptr) {
+        decode_distances(of.boxes(distances, count), of.boxes(anchors, count),
+                         of.boxes(boxes, count), p, policy);
+      } else {
+        decode_distances(of.boxes(distances, count), of.boxes(anchors, count), size_of(*image_size),
+                         of.boxes(boxes, count), p, policy);
+      }
     });
   });
 }

@@ -40,10 +40,8 @@ focal_targets<T> focal_targets_of(const vecdet_focal_targets* targets,
 template <class Loss>
 void on_logits(vecdet_dtype type, const void* logits, int64_t rows, int64_t classes, int64_t stride,
                const char* function, const Loss& loss) {
-  with_any_type(type, function, [&](auto of) {
-    using T = typename decltype(of)::type;
-    const matrix_view<const T> typed(as<T>(logits), rows, classes, stride);
-    on_threads([&](threading policy) { loss(typed, policy); });
+  on_type(type, function, [&](auto of, threading policy) {
+    loss(of.matrix(logits, rows, classes, stride), policy);
   });
 }
 

@@ -105,14 +105,11 @@ VECDET_C vecdet_status vecdet_roi_align(vecdet_dtype type, const vecdet_features
   return guarded([&] {
     const auto p = params_of<roi_align_params>(params, function);
     scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
+    on_type(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        roi_align(features_of<const T>(features, function, "features"),
-                  roi_boxes_of<compute_type<T>>(boxes, function),
-                  features_of<T>(out, function, "out"), p, memory.get<roi_align_workspace>(),
-                  policy);
-      });
+      roi_align(features_of<const T>(features, function, "features"),
+                roi_boxes_of<compute_type<T>>(boxes, function),
+                features_of<T>(out, function, "out"), p, memory.get<roi_align_workspace>(), policy);
     });
   });
 }
@@ -126,14 +123,12 @@ VECDET_C vecdet_status vecdet_roi_align_grad(vecdet_dtype type, const vecdet_fea
   return guarded([&] {
     const auto p = params_of<roi_align_params>(params, function);
     scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
+    on_type(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        roi_align_grad(features_of<const T>(upstream, function, "upstream"),
-                       roi_boxes_of<compute_type<T>>(boxes, function),
-                       features_of<T>(grad, function, "grad"), p, memory.get<roi_align_workspace>(),
-                       policy);
-      });
+      roi_align_grad(features_of<const T>(upstream, function, "upstream"),
+                     roi_boxes_of<compute_type<T>>(boxes, function),
+                     features_of<T>(grad, function, "grad"), p, memory.get<roi_align_workspace>(),
+                     policy);
     });
   });
 }
@@ -194,9 +189,8 @@ VECDET_C vecdet_status vecdet_pyramid_levels(vecdet_dtype type, const void* boxe
                                              int64_t* levels) {
   return guarded([&] {
     with_type<float, double>(type, "pyramid_levels", [&](auto of) {
-      using T = typename decltype(of)::type;
-      pyramid_levels(boxes_view<const T>(as<T>(boxes), count), vector_view<index_t>(levels, count),
-                     level_count, scale, canonical_size, canonical_level);
+      pyramid_levels(of.boxes(boxes, count), vector_view<index_t>(levels, count), level_count,
+                     scale, canonical_size, canonical_level);
     });
   });
 }

@@ -29,17 +29,13 @@ vecdet_status keep_rotated(const char* function, vecdet_dtype type, const void* 
     check_pointer(kept, function, "kept", count);
     check_pointer(kept_count, function, "kept_count");
     scratch memory(workspace);
-    with_type<float, double>(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        const auto result =
-            find(matrix_view<const T>(as<T>(boxes), count, 5),
-                 vector_view<const T>(as<T>(scores), count), groups_of(classes, images, count),
-                 angles_of(angles, function), params_of<nms_params>(params, function),
-                 memory.get<nms_workspace>(), policy);
-        copy_view(result, kept);
-        *kept_count = result.size();
-      });
+    on_type<float, double>(type, function, [&](auto of, threading policy) {
+      const auto result =
+          find(of.matrix(boxes, count, 5), of.vector(scores, count),
+               groups_of(classes, images, count), angles_of(angles, function),
+               params_of<nms_params>(params, function), memory.get<nms_workspace>(), policy);
+      copy_view(result, kept);
+      *kept_count = result.size();
     });
   });
 }
@@ -59,15 +55,12 @@ VECDET_C vecdet_status vecdet_nms(vecdet_dtype type, const void* boxes, const vo
     check_pointer(kept, "nms", "kept", count);
     check_pointer(kept_count, "nms", "kept_count");
     scratch memory(workspace);
-    with_any_type(type, "nms", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        const auto result = nms(
-            boxes_view<const T>(as<T>(boxes), count), vector_view<const T>(as<T>(scores), count),
-            params_of<nms_params>(params, "nms"), memory.get<nms_workspace>(), policy);
-        copy_view(result, kept);
-        *kept_count = result.size();
-      });
+    on_type(type, "nms", [&](auto of, threading policy) {
+      const auto result =
+          nms(of.boxes(boxes, count), of.vector(scores, count),
+              params_of<nms_params>(params, "nms"), memory.get<nms_workspace>(), policy);
+      copy_view(result, kept);
+      *kept_count = result.size();
     });
   });
 }
@@ -83,16 +76,12 @@ VECDET_C vecdet_status vecdet_batched_nms(vecdet_dtype type, const void* boxes, 
     check_pointer(kept, "batched_nms", "kept", count);
     check_pointer(kept_count, "batched_nms", "kept_count");
     scratch memory(workspace);
-    with_any_type(type, "batched_nms", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        const auto result = batched_nms(
-            boxes_view<const T>(as<T>(boxes), count), vector_view<const T>(as<T>(scores), count),
-            groups_of(classes, images, count), params_of<nms_params>(params, "batched_nms"),
-            memory.get<nms_workspace>(), policy);
-        copy_view(result, kept);
-        *kept_count = result.size();
-      });
+    on_type(type, "batched_nms", [&](auto of, threading policy) {
+      const auto result = batched_nms(
+          of.boxes(boxes, count), of.vector(scores, count), groups_of(classes, images, count),
+          params_of<nms_params>(params, "batched_nms"), memory.get<nms_workspace>(), policy);
+      copy_view(result, kept);
+      *kept_count = result.size();
     });
   });
 }
@@ -139,18 +128,16 @@ VECDET_C vecdet_status vecdet_soft_nms(vecdet_dtype type, const void* boxes, con
     check_pointer(kept_scores, "soft_nms", "kept_scores", count);
     check_pointer(kept_count, "soft_nms", "kept_count");
     scratch memory(workspace);
-    with_any_type(type, "soft_nms", [&](auto of) {
+    on_type(type, "soft_nms", [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
       using Real = compute_type<T>;
-      on_threads([&](threading policy) {
-        const auto result = soft_nms(
-            boxes_view<const T>(as<T>(boxes), count), vector_view<const T>(as<T>(scores), count),
-            groups_of(classes, images, count), params_of<soft_nms_params>(params, "soft_nms"),
-            memory.get<soft_nms_workspace<Real>>(), policy);
-        copy_view(result.kept, kept);
-        copy_view(result.scores, as<Real>(kept_scores));
-        *kept_count = result.kept.size();
-      });
+      const auto result = soft_nms(of.boxes(boxes, count), of.vector(scores, count),
+                                   groups_of(classes, images, count),
+                                   params_of<soft_nms_params>(params, "soft_nms"),
+                                   memory.get<soft_nms_workspace<Real>>(), policy);
+      copy_view(result.kept, kept);
+      copy_view(result.scores, as<Real>(kept_scores));
+      *kept_count = result.kept.size();
     });
   });
 }
@@ -173,20 +160,17 @@ VECDET_C vecdet_status vecdet_merge_boxes(vecdet_dtype type, const void* boxes, 
     check_pointer(offsets, "merge_boxes", "offsets");
     check_pointer(group_count, "merge_boxes", "group_count");
     scratch memory(workspace);
-    with_any_type(type, "merge_boxes", [&](auto of) {
+    on_type(type, "merge_boxes", [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
       using Real = compute_type<T>;
-      on_threads([&](threading policy) {
-        const auto result = merge_boxes(
-            boxes_view<const T>(as<T>(boxes), count), vector_view<const T>(as<T>(scores), count),
-            groups_of(classes, images, count), params_of<merge_params>(params, "merge_boxes"),
-            memory.get<merge_workspace>(), policy);
-        std::copy_n(result.boxes.data(), 4 * result.boxes.size(), as<Real>(merged_boxes));
-        copy_view(result.scores, as<Real>(merged_scores));
-        copy_view(result.members, members);
-        copy_view(result.offsets, offsets);
-        *group_count = result.scores.size();
-      });
+      const auto result = merge_boxes(
+          of.boxes(boxes, count), of.vector(scores, count), groups_of(classes, images, count),
+          params_of<merge_params>(params, "merge_boxes"), memory.get<merge_workspace>(), policy);
+      std::copy_n(result.boxes.data(), 4 * result.boxes.size(), as<Real>(merged_boxes));
+      copy_view(result.scores, as<Real>(merged_scores));
+      copy_view(result.members, members);
+      copy_view(result.offsets, offsets);
+      *group_count = result.scores.size();
     });
   });
 }

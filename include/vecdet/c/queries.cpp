@@ -102,8 +102,7 @@ VECDET_C vecdet_status vecdet_assign_least_cost(vecdet_dtype type, const void* c
     check_pointer(total, function, "total");
     scratch memory(workspace);
     with_type<float, double>(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      *total = assign_least_cost(matrix_view<const T>(as<T>(costs), rows, cols, stride),
+      *total = assign_least_cost(of.matrix(costs, rows, cols, stride),
                                  vector_view<index_t>(columns, rows),
                                  memory.get<assignment_workspace>());
     });

@@ -59,12 +59,10 @@ VECDET_C vecdet_status vecdet_ctc_loss(vecdet_dtype type, const void* logits, in
     const auto p = params_of<ctc_params>(params, function, samples);
     const sequences shape{steps, samples, classes, step_stride, sample_stride};
     scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
+    on_type(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        *loss = ctc_loss(shape.view(as<T>(logits)), t, optional_view(input_lengths, samples), p,
-                         memory.get<ctc_workspace>(), policy);
-      });
+      *loss = ctc_loss(shape.view(as<T>(logits)), t, optional_view(input_lengths, samples), p,
+                       memory.get<ctc_workspace>(), policy);
     });
   });
 }
@@ -82,13 +80,11 @@ VECDET_C vecdet_status vecdet_ctc_loss_unreduced(vecdet_dtype type, const void* 
     const auto p = params_of<ctc_params>(params, function, samples);
     const sequences shape{steps, samples, classes, step_stride, sample_stride};
     scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
+    on_type(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        ctc_loss_unreduced(shape.view(as<T>(logits)), t, optional_view(input_lengths, samples),
-                           vector_view<real_of<T>>(as<real_of<T>>(losses), samples), p,
-                           memory.get<ctc_workspace>(), policy);
-      });
+      ctc_loss_unreduced(shape.view(as<T>(logits)), t, optional_view(input_lengths, samples),
+                         vector_view<real_of<T>>(as<real_of<T>>(losses), samples), p,
+                         memory.get<ctc_workspace>(), policy);
     });
   });
 }
@@ -105,13 +101,10 @@ VECDET_C vecdet_status vecdet_ctc_loss_and_grad(
     const auto p = params_of<ctc_params>(params, function, samples);
     const sequences shape{steps, samples, classes, step_stride, sample_stride};
     scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
+    on_type(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        *loss =
-            ctc_loss_and_grad(shape.view(as<T>(logits)), t, optional_view(input_lengths, samples),
-                              shape.view(as<T>(grad)), p, memory.get<ctc_workspace>(), policy);
-      });
+      *loss = ctc_loss_and_grad(shape.view(as<T>(logits)), t, optional_view(input_lengths, samples),
+                                shape.view(as<T>(grad)), p, memory.get<ctc_workspace>(), policy);
     });
   });
 }
@@ -137,18 +130,16 @@ VECDET_C vecdet_status vecdet_ctc_greedy(vecdet_dtype type, const void* logits, 
     detail::check(samples >= 0, function, "samples", samples, "0 or more");
     const sequences shape{steps, samples, classes, step_stride, sample_stride};
     scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
+    on_type(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        const ctc_texts found =
-            ctc_greedy(shape.view(as<T>(logits)), optional_view(input_lengths, samples), blank,
-                       memory.get<ctc_decoding_workspace>(), policy);
-        copy_view(found.classes, labels);
-        copy_view(found.steps, label_steps);
-        copy_view(found.probabilities, probabilities);
-        copy_view(found.offsets, offsets);
-        copy_view(found.log_probabilities, log_probabilities);
-      });
+      const ctc_texts found =
+          ctc_greedy(shape.view(as<T>(logits)), optional_view(input_lengths, samples), blank,
+                     memory.get<ctc_decoding_workspace>(), policy);
+      copy_view(found.classes, labels);
+      copy_view(found.steps, label_steps);
+      copy_view(found.probabilities, probabilities);
+      copy_view(found.offsets, offsets);
+      copy_view(found.log_probabilities, log_probabilities);
     });
   });
 }
@@ -177,18 +168,16 @@ VECDET_C vecdet_status vecdet_ctc_beams(vecdet_dtype type, const void* logits, i
     const auto p = params_of<ctc_beams_params>(params, function);
     const sequences shape{steps, samples, classes, step_stride, sample_stride};
     scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
+    on_type(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        const ctc_beam_results found =
-            ctc_beams(shape.view(as<T>(logits)), optional_view(input_lengths, samples), p,
-                      memory.get<ctc_beams_workspace>(), policy);
-        copy_view(found.classes, labels);
-        copy_view(found.steps, label_steps);
-        copy_view(found.offsets, offsets);
-        copy_view(found.log_probabilities, log_probabilities);
-        copy_view(found.sample_offsets, sample_offsets);
-      });
+      const ctc_beam_results found =
+          ctc_beams(shape.view(as<T>(logits)), optional_view(input_lengths, samples), p,
+                    memory.get<ctc_beams_workspace>(), policy);
+      copy_view(found.classes, labels);
+      copy_view(found.steps, label_steps);
+      copy_view(found.offsets, offsets);
+      copy_view(found.log_probabilities, log_probabilities);
+      copy_view(found.sample_offsets, sample_offsets);
     });
   });
 }

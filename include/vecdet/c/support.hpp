@@ -109,9 +109,32 @@ inline index_t product(index_t a, index_t b, const char* function, const char* a
   return result;
 }
 
+/// The type of a call's elements, and views of memory that has such elements.
 template <class Element>
 struct element {
   using type = Element;
+
+  vector_view<const Element> vector(const void* data, index_t size) const {
+    return {in(data), size};
+  }
+  vector_view<Element> vector(void* data, index_t size) const { return {out(data), size}; }
+  boxes_view<const Element> boxes(const void* data, index_t count) const {
+    return {in(data), count};
+  }
+  boxes_view<Element> boxes(void* data, index_t count) const { return {out(data), count}; }
+  /// `sizes` are rows, columns and, if there are gaps, the stride.
+  template <class... Sizes>
+  matrix_view<const Element> matrix(const void* data, Sizes... sizes) const {
+    return {in(data), sizes...};
+  }
+  template <class... Sizes>
+  matrix_view<Element> matrix(void* data, Sizes... sizes) const {
+    return {out(data), sizes...};
+  }
+
+ private:
+  static const Element* in(const void* data) { return static_cast<const Element*>(data); }
+  static Element* out(void* data) { return static_cast<Element*>(data); }
 };
 
 /// Calls body(element<T>()) with the type of the elements.
@@ -136,6 +159,22 @@ void with_type(vecdet_dtype type, const char* function, const Body& body) {
 template <class Body>
 void with_any_type(vecdet_dtype type, const char* function, const Body& body) {
   with_type<float, double, bfloat16>(type, function, body);
+}
+
+/// Calls body(element<T>(), policy) with the type of the elements, on the threads set by
+/// vecdet_set_threads(). Without Types, the type may be any.
+template <class... Types, class Body>
+void on_type(vecdet_dtype type, const char* function, const Body& body) {
+  const auto run = [&](auto of) { on_threads([&](threading policy) { body(of, policy); }); };
+  if constexpr (sizeof...(Types) == 0)
+    with_any_type(type, function, run);
+  else
+    with_type<Types...>(type, function, run);
+}
+/// The same as a function's whole body.
+template <class... Types, class Body>
+vecdet_status call_on_type(vecdet_dtype type, const char* function, const Body& body) noexcept {
+  return guarded([&] { on_type<Types...>(type, function, body); });
 }
 
 template <class T>

@@ -43,14 +43,24 @@ def decode_boxes(deltas: Tensor, anchors: Tensor,
     return _ops.decode_boxes(deltas, anchors, weights, image_size, size_limit)
 
 
-def encode_distances(boxes: Tensor, anchors: Tensor, by_size: bool = True) -> Tensor:
+# Keywords of distance_params, without anchors
+def encode_distances(
+    boxes: Tensor,
+    anchors: Tensor,
+    by_size: bool = True,
+) -> Tensor:
     """FCOS's distances from the anchors' centres to the sides of ``boxes``, optionally divided by
     the anchors' sizes."""
     return _ops.encode_distances(boxes, anchors, by_size)
 
 
-def decode_distances(distances: Tensor, anchors: Tensor, by_size: bool = True,
-                     image_size: Sequence[float] = ()) -> Tensor:
+# Keywords of distance_params, without anchors
+def decode_distances(
+    distances: Tensor,
+    anchors: Tensor,
+    by_size: bool = True,
+    image_size: Sequence[float] = (),
+) -> Tensor:
     """The boxes that FCOS's ``distances`` encode relative to ``anchors``."""
     return _ops.decode_distances(distances, anchors, by_size, image_size)
 

@@ -59,8 +59,14 @@ def conv3x3_levels(inputs: Sequence[Tensor], weight: Tensor, bias: Tensor | None
     return _ops.conv3x3_levels(list(inputs), weight, bias, relu)
 
 
-def grouped_conv3x3(input: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int = 1,
-                    stride: int = 1) -> Tensor:
+# Keywords of grouped_conv3x3_params
+def grouped_conv3x3(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    groups: int = 1,
+    stride: int = 1,
+) -> Tensor:
     """The 3x3 convolution with padding 1 in groups of channels, differentiable in its tensors, any
     number of times. Sums are computed directly, in float32. Autocast does not apply.
 
@@ -72,8 +78,9 @@ def grouped_conv3x3(input: Tensor, weight: Tensor, bias: Tensor | None = None, g
             and gradient have the same layout.
         weight: [K, C / groups, 3, 3].
         bias: [K]. Default None: all 0.
-        groups: both C and K are multiples of it. Default 1.
-        stride: 1 or 2. Default 1. The result is [N, K, H / stride, W / stride], rounded up.
+        groups: 1 or more; both numbers of channels are multiples of it. Default 1.
+        stride: rows and columns of the input from one output to the next, 1 or 2. Default 1. The
+            result is [N, K, H / stride, W / stride], rounded up.
 
     Raises:
         RuntimeError: shapes that do not fit each other, other types, groups or strides, or forward

@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 from .._library import library as _libvecdet
+from ._table import RESULTS
 
 try:
     import torch
@@ -97,25 +98,12 @@ def _tell_shapes_to_compilers() -> None:
                 like.new_empty(kept, dtype=torch.float32), like.new_empty(kept, dtype=torch.int64),
                 like.new_empty(images + 1, dtype=torch.int64))
 
-    @fake("nms")
-    def _(boxes, scores, iou_threshold):
+    def indices(boxes, *options, **more_options):
         return boxes.new_empty(unknown(), dtype=torch.int64)
 
-    @fake("batched_nms")
-    def _(boxes, scores, classes, iou_threshold):
-        return boxes.new_empty(unknown(), dtype=torch.int64)
-
-    @fake("rotated_nms")
-    def _(boxes, scores, angles, iou_threshold, classes=None):
-        return boxes.new_empty(unknown(), dtype=torch.int64)
-
-    @fake("prob_iou_nms")
-    def _(boxes, scores, angles, iou_threshold, classes=None):
-        return boxes.new_empty(unknown(), dtype=torch.int64)
-
-    @fake("large_boxes")
-    def _(boxes, min_size):
-        return boxes.new_empty(unknown(), dtype=torch.int64)
+    for name, result in RESULTS.items():
+        if result == "indices":
+            fake(name)(indices)
 
     @fake("soft_nms")
     def _(boxes, scores, classes=None, decay=1, iou_threshold=0.3, sigma=0.5, score_floor=1e-3):

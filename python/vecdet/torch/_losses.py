@@ -261,17 +261,27 @@ def mined_cross_entropy_loss(
                                          scale, ignore)
 
 
-def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0, *,
-                   labels: Tensor | None = None, scale: float = 1.0,
-                   box_weights: Tensor | None = None, background: int = -1,
-                   ignore: int = -2) -> Tensor:
+# Keywords of smooth_l1_params, without beta, box_weights, with beta, labels, box_weights,
+# background, ignore
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    beta: float = 1.0,
+    *,
+    labels: Tensor | None = None,
+    scale: float = 1.0,
+    box_weights: Tensor | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> Tensor:
     """Smooth L1 loss of boxes [..., 4], like torch.nn.functional.smooth_l1_loss.
 
     Args:
         beta: where the parabola meets the line; 0 is the absolute difference.
         labels: one integer per box; only boxes whose label is neither ``background`` nor ``ignore``
             count, and the mean is over these.
-        scale: a factor on loss and gradient.
+        scale: factor on losses, sum and gradient; 1 / (4 N) gives the mean. Default 1.
         box_weights: a further factor for each box.
 
     Raises:
@@ -295,14 +305,21 @@ def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "n
                          number(REDUCTIONS, "reduction", reduction), eps)
 
 
-def prob_iou_loss(boxes1: Tensor, boxes2: Tensor, angles: str, reduction: str = "none",
-                  scale: float = 1.0, box_weights: Tensor | None = None) -> Tensor:
+# Keywords of prob_iou_loss_params, without box_weights, with box_weights
+def prob_iou_loss(
+    boxes1: Tensor,
+    boxes2: Tensor,
+    angles: str,
+    reduction: str = "none",
+    scale: float = 1.0,
+    box_weights: Tensor | None = None,
+) -> Tensor:
     """1 - ProbIoU of predicted rotated ``boxes1`` and ``boxes2``, [N, 5] each, as in ultralytics:
     one loss per box, or a scalar. Differentiable in ``boxes1``. The mean over no boxes is 0. Boxes
     and ``angles`` as in rotated_box_iou. https://arxiv.org/abs/2106.06072
 
     Args:
-        scale: a factor on the loss.
+        scale: factor on losses, sum and gradient; 1 / N gives the mean. Default 1.
         box_weights: a further factor for each box.
 
     Raises:

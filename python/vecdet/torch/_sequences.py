@@ -24,9 +24,19 @@ def _integers(lengths: Lengths) -> Tensor:
     return tensor if tensor.numel() > 0 else tensor.long()  # no lengths are float32
 
 
-def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths,
-             blank: int = 0, reduction: str = "mean", zero_infinity: bool = False, *,
-             scale: float = 1.0, sample_weights: Tensor | None = None) -> Tensor:
+# Keywords of ctc_params, without sample_weights
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+    *,
+    scale: float = 1.0,
+    sample_weights: Tensor | None = None,
+) -> Tensor:
     """Connectionist temporal classification, like torch.nn.functional.ctc_loss. The softmax is part
     of the loss, so ``log_probs`` may be the logits themselves.
 
@@ -37,12 +47,12 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_
             integers.
         input_lengths: the steps of each sample, integers.
         target_lengths: the number of labels of each sample, integers.
-        blank: the class that stands for no label.
+        blank: the class that stands for no label. Default 0.
+        scale: factor on losses, sum and gradient. Default 1.
+        zero_infinity: whether infinite losses become 0. Default False. Their gradient always is 0.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``. For the mean, each loss is divided by its
             target's length, at least 1, and the sum by the number of samples. The divisors are
             float32.
-        zero_infinity: whether infinite losses become 0. Their gradient always is 0.
-        scale: a factor on losses and gradient.
         sample_weights: a further factor for each sample, [samples].
 
     Raises:

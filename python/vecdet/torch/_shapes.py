@@ -8,9 +8,15 @@ from typing import Any
 
 import torch
 
-from ._table import LOSSES
+from ._table import LOSSES, RESULTS
 
 _CHANNELS_LAST = torch.channels_last
+
+
+def expect(holds: bool, name: str, argument: str, found: Any, expected: str) -> None:
+    """Raises the error of an operator unless a condition holds."""
+    if not holds:
+        raise RuntimeError(f"vecdet::{name}: {argument} is {found}, expected {expected}")
 
 
 def _formatted(like: Any, shape: Any, is_last: bool, dtype: Any = None) -> Any:
@@ -36,15 +42,6 @@ def _like(tensor: Any, dtype: Any = None) -> Any:
 
 def _like_rows(tensor: Any, dtype: Any = None) -> Any:
     return tensor.new_empty(tensor.shape[:-1], dtype=dtype or tensor.dtype)
-
-
-def _promoted(a: Any, b: Any) -> Any:
-    return torch.promote_types(a.dtype, b.dtype)
-
-
-def _decoded(deltas: Any, anchors: Any) -> Any:
-    is_widened = deltas.dtype == torch.bfloat16 and anchors.dtype != torch.bfloat16
-    return torch.float32 if is_widened else deltas.dtype
 
 
 def _matches(anchors: Any, counts: Any, dtype: Any = torch.int64) -> Any:
@@ -142,6 +139,11 @@ def _conv3x3_grad(upstream, outputs, inputs, weight, needs_inputs, needs_weight,
 
 def _grouped_conv3x3(given, weight, bias, groups, stride):
     _check_maps("grouped_conv3x3", given)
+    expect(groups >= 1, "grouped_conv3x3", "params.groups", groups, "1 or more")
+    expect(stride in (1, 2), "grouped_conv3x3", "params.stride", stride, "1 or 2")
+    expect(given.shape[1] == weight.shape[1] * groups, "grouped_conv3x3", "input.shape",
+           list(given.shape),
+           "[images, params.groups x the weight's input channels, height, width]")
     shape = (given.shape[0], weight.shape[0], *(-(-side // stride) for side in given.shape[2:]))
     return _formatted(given, shape, are_channels_last([given]))
 
@@ -167,20 +169,14 @@ def _batch_norm_inference(given, *options):
 
 
 def _check_maps(name, given):
-    if given.dim() != 4:
-        raise RuntimeError(f"vecdet::{name}: input.shape is {list(given.shape)}, expected "
-                           "[images, channels, height, width]")
+    expect(given.dim() == 4, name, "input.shape", list(given.shape),
+           "[images, channels, height, width]")
 
 
 def _batch_norm_grad(upstream, given, weight, bias, statistics, epsilon, activation, *needs):
     dtype = torch.float64 if given.dtype == torch.float64 else torch.float32
     return (_formatted(given, given.shape, are_channels_last([given])),
             *(given.new_empty(given.shape[1] if each else 0, dtype=dtype) for each in needs))
-
-
-def _box_areas(boxes):
-    is_narrow = boxes.dtype in (torch.bfloat16, torch.float16)
-    return _like_rows(boxes, torch.float32 if is_narrow else boxes.dtype)
 
 
 def _convert_rotated_boxes(boxes, source, target, angles):
@@ -198,26 +194,7 @@ _SHAPES = {
     "match_queries": _match_queries,
     "assign_least_cost": lambda costs: costs.new_empty(costs.shape[0], dtype=torch.int64),
     "set_loss": _set_loss,
-    "encode_boxes": lambda targets, anchors, *rest: _like(targets, _promoted(targets, anchors)),
-    "decode_boxes": lambda deltas, anchors, *rest: _like(deltas, _decoded(deltas, anchors)),
-    "encode_distances": lambda targets, anchors, *rest: _like(targets, _promoted(targets, anchors)),
-    "decode_distances": lambda deltas, anchors, *rest: _like(deltas, _decoded(deltas, anchors)),
-    "decode_distributions": _like_rows,
-    "decode_distribution_boxes": lambda logits, *rest: _like_rows(logits, torch.float32),
-    "pairwise_iou": lambda a, b, kind: a.new_empty((a.shape[0], b.shape[0]), dtype=_promoted(a, b)),
-    "elementwise_iou": lambda a, b, kind: _like_rows(a, _promoted(a, b)),
-    "convert_boxes": lambda boxes, *rest: _like(boxes),
-    "clip_boxes": lambda boxes, size: _like(boxes),
-    "box_areas": _box_areas,
-    "pairwise_rotated_iou": lambda a, b, angles: a.new_empty((a.shape[0], b.shape[0]),
-                                                             dtype=_promoted(a, b)),
-    "elementwise_rotated_iou": lambda a, b, angles: _like_rows(a, _promoted(a, b)),
-    "pairwise_prob_iou": lambda a, b, angles: a.new_empty((a.shape[0], b.shape[0]),
-                                                          dtype=_promoted(a, b)),
-    "elementwise_prob_iou": lambda a, b, angles: _like_rows(a, _promoted(a, b)),
     "convert_rotated_boxes": _convert_rotated_boxes,
-    "rotated_box_areas": lambda boxes: _like_rows(
-        boxes, torch.float64 if boxes.dtype == torch.float64 else torch.float32),
     "multiscale_roi_align": _multiscale_roi_align,
     "multiscale_roi_align_grad": _multiscale_roi_align_grad,
     "deformable_attention": _deformable_attention,
@@ -232,6 +209,28 @@ _SHAPES = {
     "grouped_conv3x3": _grouped_conv3x3,
     "grouped_conv3x3_grad": _grouped_conv3x3_grad,
 }
+
+
+def _of_table(row: str) -> Any:
+    """A function that returns a result of the shape and type in a row of RESULTS."""
+    shape, type_ = row.split()
+
+    def result(a, *others):
+        b = others[0] if others and isinstance(others[0], torch.Tensor) else a
+        if type_ == "promoted":
+            dtype = torch.promote_types(a.dtype, b.dtype)
+        elif type_ == "decoded":
+            is_widened = a.dtype == torch.bfloat16 and b.dtype != torch.bfloat16
+            dtype = torch.float32 if is_widened else a.dtype
+        elif type_ == "wide":
+            dtype = torch.float64 if a.dtype == torch.float64 else torch.float32
+        else:
+            dtype = torch.float32 if type_ == "float32" else a.dtype
+        if shape == "pairs":
+            return a.new_empty((a.shape[0], b.shape[0]), dtype=dtype)
+        return _like(a, dtype) if shape == "like" else _like_rows(a, dtype)
+
+    return result
 
 
 def _of_loss(name: str, shape: str) -> Any:
@@ -270,6 +269,8 @@ def _of_loss(name: str, shape: str) -> Any:
 
 def register() -> None:
     """Tells PyTorch the shapes of all operators whose results do not depend on the data."""
-    shapes = {**_SHAPES, **{name: _of_loss(name, shape) for name, shape in LOSSES.items()}}
+    shapes = {**_SHAPES,
+              **{name: _of_table(row) for name, row in RESULTS.items() if row != "indices"},
+              **{name: _of_loss(name, shape) for name, shape in LOSSES.items()}}
     for name, function in shapes.items():
         torch.library.register_fake(f"vecdet::_{name}", function)

@@ -745,9 +745,8 @@ def _is_ours(inputs, weight, bias) -> bool:
 
 def _check_conv3x3(inputs, weight, bias) -> None:
     """As check_conv3x3() of conv3x3_aten.hpp."""
-    def expect(holds, argument, found, expected):
-        if not holds:
-            raise RuntimeError(f"vecdet::conv3x3: {argument} is {found}, expected {expected}")
+    def expect(holds, *parts):
+        _shapes.expect(holds, "conv3x3", *parts)
 
     expect(inputs, "inputs.size()", 0, "1 or more levels")
     expect(weight.dim() == 4 and weight.shape[2:] == (3, 3), "weight.shape", list(weight.shape),

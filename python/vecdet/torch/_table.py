@@ -51,3 +51,27 @@ CAST = {
     "filter_topk": (0,),
     "postprocess": (0, 1, 11),
 }
+# Shape and type of results, as result_shapes.hpp names them; or "indices".
+RESULTS = {
+    "decode_distributions": "rows own",
+    "decode_distribution_boxes": "rows float32",
+    "encode_boxes": "like promoted",
+    "decode_boxes": "like decoded",
+    "encode_distances": "like promoted",
+    "decode_distances": "like decoded",
+    "pairwise_iou": "pairs promoted",
+    "elementwise_iou": "rows promoted",
+    "convert_boxes": "like own",
+    "clip_boxes": "like own",
+    "box_areas": "rows wide",
+    "large_boxes": "indices",
+    "pairwise_rotated_iou": "pairs promoted",
+    "elementwise_rotated_iou": "rows promoted",
+    "pairwise_prob_iou": "pairs promoted",
+    "elementwise_prob_iou": "rows promoted",
+    "rotated_box_areas": "rows wide",
+    "nms": "indices",
+    "batched_nms": "indices",
+    "rotated_nms": "indices",
+    "prob_iou_nms": "indices",
+}

@@ -69,7 +69,11 @@ class truth_tensors {
 
   void add_regions(const char* function, const optional_tensor& regions,
                    at::IntArrayRef region_counts) {
-    if (!regions.has_value() || !regions->defined()) return;
+    if (!regions.has_value() || !regions->defined()) {
+      check(region_counts.empty(), function, "region_counts.size()", region_counts.size(),
+            "0 without regions");
+      return;
+    }
     regions_.emplace_back(function, "regions", *regions, "region_counts", region_counts);
     truth_.regions = regions_.back().view();
     truth_.region_offsets = regions_.back().offsets();

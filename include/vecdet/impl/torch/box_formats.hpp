@@ -92,21 +92,6 @@ inline at::Tensor large_boxes(const at::Tensor& boxes_, double min_size) {
 }
 
 }  // namespace cpu
-
-// The same for tensors without data.
-namespace meta {
-
-inline at::Tensor convert_boxes(const at::Tensor& boxes_, box_format, box_format) {
-  return new_like(boxes_);
-}
-inline at::Tensor clip_boxes(const at::Tensor& boxes_, at::ArrayRef<double>) {
-  return new_like(boxes_);
-}
-inline at::Tensor box_areas(const at::Tensor& boxes_) {
-  return new_without_last(boxes_).to(type_of_areas(boxes_));
-}
-
-}  // namespace meta
 }  // namespace aten
 }  // namespace detail
 }  // namespace VECDET_ABI

@@ -204,38 +204,6 @@ inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b,
 }
 
 }  // namespace cpu
-
-// The same for tensors without data.
-namespace meta {
-
-inline at::ScalarType promoted(const at::Tensor& a, const at::Tensor& b) {
-  return c10::promoteTypes(a.scalar_type(), b.scalar_type());
-}
-inline at::Tensor encode_boxes(const at::Tensor& targets, const at::Tensor& anchors,
-                               at::ArrayRef<double>) {
-  return new_like(targets).to(promoted(targets, anchors));
-}
-inline at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& anchors,
-                               at::ArrayRef<double>, at::ArrayRef<double>, const coder_params&) {
-  return new_like(deltas).to(decoded_type(deltas.scalar_type(), anchors.scalar_type()));
-}
-inline at::Tensor encode_distances(const at::Tensor& targets, const at::Tensor& anchors,
-                                   const distance_params&) {
-  return new_like(targets).to(promoted(targets, anchors));
-}
-inline at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor& anchors,
-                                   const distance_params&, at::ArrayRef<double>) {
-  return new_like(distances).to(decoded_type(distances.scalar_type(), anchors.scalar_type()));
-}
-inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, const iou_params&) {
-  const c10::SymInt sizes[] = {a.sym_size(0), b.sym_size(0)};
-  return a.new_empty_symint(sizes, a.options().dtype(promoted(a, b)));
-}
-inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, const iou_params&) {
-  return new_without_last(a).to(promoted(a, b));
-}
-
-}  // namespace meta
 }  // namespace aten
 }  // namespace detail
 }  // namespace VECDET_ABI

@@ -132,7 +132,13 @@ inline at::Tensor grouped_conv3x3(const at::Tensor& input, const at::Tensor& wei
                                   const optional_tensor& bias,
                                   const grouped_conv3x3_params& params) {
   return translated([&] {
-    check_grouped_conv3x3("grouped_conv3x3", input, weight, bias);
+    constexpr const char* function = "grouped_conv3x3";
+    check_grouped_conv3x3(function, input, weight, bias);
+    check(params.groups >= 1, function, "params.groups", params.groups, "1 or more");
+    check(params.stride == 1 || params.stride == 2, function, "params.stride", params.stride,
+          "1 or 2");
+    check_shape(input.sym_size(1) == weight.sym_size(1) * params.groups, function, "input", input,
+                "[images, params.groups x the weight's input channels, height, width]");
     const std::vector<c10::SymInt> sizes{input.sym_size(0), weight.sym_size(0),
                                          grouped_output_side(input.sym_size(2), params),
                                          grouped_output_side(input.sym_size(3), params)};

@@ -32,20 +32,6 @@ inline at::Tensor elementwise_prob_iou(const at::Tensor& a, const at::Tensor& b,
 }
 
 }  // namespace cpu
-
-// The same for tensors without data.
-namespace meta {
-
-inline at::Tensor pairwise_prob_iou(const at::Tensor& a, const at::Tensor& b,
-                                    angle_convention angles) {
-  return pairwise_rotated_iou(a, b, angles);
-}
-inline at::Tensor elementwise_prob_iou(const at::Tensor& a, const at::Tensor& b,
-                                       angle_convention angles) {
-  return elementwise_rotated_iou(a, b, angles);
-}
-
-}  // namespace meta
 }  // namespace aten
 }  // namespace detail
 }  // namespace VECDET_ABI

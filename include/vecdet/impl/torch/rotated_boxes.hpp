@@ -160,21 +160,10 @@ inline at::Tensor rotated_box_areas(const at::Tensor& boxes) {
 // The same for tensors without data.
 namespace meta {
 
-inline at::Tensor pairwise_rotated_iou(const at::Tensor& a, const at::Tensor& b, angle_convention) {
-  const c10::SymInt sizes[] = {a.sym_size(0), b.sym_size(0)};
-  return a.new_empty_symint(sizes, a.options().dtype(promoted(a, b)));
-}
-inline at::Tensor elementwise_rotated_iou(const at::Tensor& a, const at::Tensor& b,
-                                          angle_convention) {
-  return new_without_last(a).to(promoted(a, b));
-}
 inline at::Tensor convert_rotated_boxes(const at::Tensor& boxes, rotated_format, rotated_format to,
                                         angle_convention) {
   const c10::SymInt sizes[] = {boxes.sym_size(0), c10::SymInt(numbers_in(to))};
   return boxes.new_empty_symint(sizes, boxes.options());
-}
-inline at::Tensor rotated_box_areas(const at::Tensor& boxes) {
-  return new_without_last(boxes).to(boxes.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
 
 }  // namespace meta

@@ -195,19 +195,6 @@ inline at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::
 }
 
 }  // namespace cpu
-
-// The same for tensors without data.
-namespace meta {
-
-inline at::Tensor decode_distributions(const at::Tensor& logits) {
-  return new_without_last(logits);
-}
-inline at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::Tensor&,
-                                            const at::Tensor&) {
-  return new_without_last(logits).to(at::kFloat);
-}
-
-}  // namespace meta
 }  // namespace aten
 }  // namespace detail
 }  // namespace VECDET_ABI

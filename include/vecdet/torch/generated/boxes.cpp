@@ -9,6 +9,7 @@
 #include <vecdet/impl/torch/rotated_boxes.hpp>
 #include <vecdet/impl/torch/prob_iou.hpp>
 #include <vecdet/impl/torch/operator.hpp>
+#include <vecdet/impl/torch/result_shapes.hpp>
 #include <vecdet/torch.hpp>
 
 #include <cstdint>
@@ -131,69 +132,88 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
   operators::encode_boxes::define(
       m,
       "encode_boxes(Tensor targets, Tensor anchors, float[] weights=[]) -> Tensor");
-  operators::encode_boxes::define_shapes<&meta::encode_boxes>(m);
+  operators::encode_boxes::define_shapes<
+      &result_of<&cpu::encode_boxes, result_shape::like, result_type::promoted>::call>(m);
   operators::encode_boxes::define_autocast<>(m);
   operators::decode_boxes::define(
       m,
       "decode_boxes(Tensor deltas, Tensor anchors, float[] weights=[], float[] image_size=[], "
       "float size_limit=4.135166556742356) -> Tensor");
-  operators::decode_boxes::define_shapes<&flat::decode_boxes<&meta::decode_boxes>>(m);
+  operators::decode_boxes::define_shapes<
+      &result_of<&flat::decode_boxes<&cpu::decode_boxes>, result_shape::like,
+          result_type::decoded>::call>(m);
   operators::decode_boxes::define_autocast<0>(m);
   operators::encode_distances::define(
       m,
       "encode_distances(Tensor targets, Tensor anchors, bool by_size=True) -> Tensor");
-  operators::encode_distances::define_shapes<&flat::encode_distances<&meta::encode_distances>>(m);
+  operators::encode_distances::define_shapes<
+      &result_of<&flat::encode_distances<&cpu::encode_distances>, result_shape::like,
+          result_type::promoted>::call>(m);
   operators::encode_distances::define_autocast<>(m);
   operators::decode_distances::define(
       m,
       "decode_distances(Tensor distances, Tensor anchors, bool by_size=True, float[] "
       "image_size=[]) -> Tensor");
-  operators::decode_distances::define_shapes<&flat::decode_distances<&meta::decode_distances>>(m);
+  operators::decode_distances::define_shapes<
+      &result_of<&flat::decode_distances<&cpu::decode_distances>, result_shape::like,
+          result_type::decoded>::call>(m);
   operators::decode_distances::define_autocast<0>(m);
   operators::pairwise_iou::define(
       m,
       "pairwise_iou(Tensor a, Tensor b, int kind=0) -> Tensor");
-  operators::pairwise_iou::define_shapes<&flat::pairwise_iou<&meta::pairwise_iou>>(m);
+  operators::pairwise_iou::define_shapes<
+      &result_of<&flat::pairwise_iou<&cpu::pairwise_iou>, result_shape::pairs,
+          result_type::promoted>::call>(m);
   operators::pairwise_iou::define_autocast<>(m);
   operators::elementwise_iou::define(
       m,
       "elementwise_iou(Tensor a, Tensor b, int kind=0) -> Tensor");
-  operators::elementwise_iou::define_shapes<&flat::elementwise_iou<&meta::elementwise_iou>>(m);
+  operators::elementwise_iou::define_shapes<
+      &result_of<&flat::elementwise_iou<&cpu::elementwise_iou>, result_shape::rows,
+          result_type::promoted>::call>(m);
   operators::elementwise_iou::define_autocast<>(m);
   operators::convert_boxes::define(
       m,
       "convert_boxes(Tensor boxes, int in_fmt, int out_fmt) -> Tensor");
-  operators::convert_boxes::define_shapes<&meta::convert_boxes>(m);
+  operators::convert_boxes::define_shapes<
+      &result_of<&cpu::convert_boxes, result_shape::like, result_type::own>::call>(m);
   operators::clip_boxes::define(
       m,
       "clip_boxes(Tensor boxes, float[] image_size) -> Tensor");
-  operators::clip_boxes::define_shapes<&meta::clip_boxes>(m);
+  operators::clip_boxes::define_shapes<
+      &result_of<&cpu::clip_boxes, result_shape::like, result_type::own>::call>(m);
   operators::box_areas::define(
       m,
       "box_areas(Tensor boxes) -> Tensor");
-  operators::box_areas::define_shapes<&meta::box_areas>(m);
+  operators::box_areas::define_shapes<
+      &result_of<&cpu::box_areas, result_shape::rows, result_type::wide>::call>(m);
   operators::large_boxes::define(
       m,
       "large_boxes(Tensor boxes, float min_size) -> Tensor");
   operators::pairwise_rotated_iou::define(
       m,
       "pairwise_rotated_iou(Tensor a, Tensor b, int angles) -> Tensor");
-  operators::pairwise_rotated_iou::define_shapes<&meta::pairwise_rotated_iou>(m);
+  operators::pairwise_rotated_iou::define_shapes<
+      &result_of<&cpu::pairwise_rotated_iou, result_shape::pairs, result_type::promoted>::call>(m);
   operators::pairwise_rotated_iou::define_autocast<>(m);
   operators::elementwise_rotated_iou::define(
       m,
       "elementwise_rotated_iou(Tensor a, Tensor b, int angles) -> Tensor");
-  operators::elementwise_rotated_iou::define_shapes<&meta::elementwise_rotated_iou>(m);
+  operators::elementwise_rotated_iou::define_shapes<
+      &result_of<&cpu::elementwise_rotated_iou, result_shape::rows,
+          result_type::promoted>::call>(m);
   operators::elementwise_rotated_iou::define_autocast<>(m);
   operators::pairwise_prob_iou::define(
       m,
       "pairwise_prob_iou(Tensor a, Tensor b, int angles) -> Tensor");
-  operators::pairwise_prob_iou::define_shapes<&meta::pairwise_prob_iou>(m);
+  operators::pairwise_prob_iou::define_shapes<
+      &result_of<&cpu::pairwise_prob_iou, result_shape::pairs, result_type::promoted>::call>(m);
   operators::pairwise_prob_iou::define_autocast<>(m);
   operators::elementwise_prob_iou::define(
       m,
       "elementwise_prob_iou(Tensor a, Tensor b, int angles) -> Tensor");
-  operators::elementwise_prob_iou::define_shapes<&meta::elementwise_prob_iou>(m);
+  operators::elementwise_prob_iou::define_shapes<
+      &result_of<&cpu::elementwise_prob_iou, result_shape::rows, result_type::promoted>::call>(m);
   operators::elementwise_prob_iou::define_autocast<>(m);
   operators::convert_rotated_boxes::define(
       m,
@@ -202,7 +222,8 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
   operators::rotated_box_areas::define(
       m,
       "rotated_box_areas(Tensor boxes) -> Tensor");
-  operators::rotated_box_areas::define_shapes<&meta::rotated_box_areas>(m);
+  operators::rotated_box_areas::define_shapes<
+      &result_of<&cpu::rotated_box_areas, result_shape::rows, result_type::wide>::call>(m);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vecdet/impl/torch/loss_tensors.hpp>
 #include <vecdet/impl/torch/loss_operator.hpp>
 #include <vecdet/impl/torch/operator.hpp>
+#include <vecdet/impl/torch/result_shapes.hpp>
 #include <vecdet/torch.hpp>
 
 #include <cstdint>
@@ -85,12 +86,15 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
   operators::decode_distributions::define(
       m,
       "decode_distributions(Tensor logits) -> Tensor");
-  operators::decode_distributions::define_shapes<&meta::decode_distributions>(m);
+  operators::decode_distributions::define_shapes<
+      &result_of<&cpu::decode_distributions, result_shape::rows, result_type::own>::call>(m);
   operators::decode_distributions::define_autocast<>(m);
   operators::decode_distribution_boxes::define(
       m,
       "decode_distribution_boxes(Tensor logits, Tensor points, Tensor strides) -> Tensor");
-  operators::decode_distribution_boxes::define_shapes<&meta::decode_distribution_boxes>(m);
+  operators::decode_distribution_boxes::define_shapes<
+      &result_of<&cpu::decode_distribution_boxes, result_shape::rows,
+          result_type::float32>::call>(m);
   operators::decode_distribution_boxes::define_autocast<>(m);
   operators::softmax_cross_entropy_loss::define(
       m,
