@@ -94,6 +94,8 @@ def problems():
         "mask_areas": lambda: v.mask_areas(runs),
         "mask_boxes": lambda: v.mask_boxes(runs),
         "mask_iou": lambda: v.mask_iou(runs, runs),
+        "group_masks": lambda: v.group_masks(np.ones((2, 8, 8), bool), scores[:2]),
+        "mask_nms": lambda: v.mask_nms(np.ones((2, 8, 8), bool), scores[:2], 0.5),
         "merge_masks": lambda: v.merge_masks(runs),
         "run_lengths_to_strings": lambda: v.run_lengths_to_strings(runs),
         "run_lengths_from_strings": lambda: v.run_lengths_from_strings(strings, (8, 8)),
@@ -203,6 +205,10 @@ def problems():
         "supervision.box_non_max_suppression": lambda: v.supervision.box_non_max_suppression(
             predictions),
         "supervision.box_non_max_merge": lambda: v.supervision.box_non_max_merge(predictions),
+        "supervision.mask_non_max_suppression": lambda: v.supervision.mask_non_max_suppression(
+            predictions[:2], np.ones((2, 8, 8), bool)),
+        "supervision.mask_non_max_merge": lambda: v.supervision.mask_non_max_merge(
+            predictions[:2], np.ones((2, 8, 8), bool)),
         "supervision.merged_score": lambda: v.supervision.merged_score(predictions, [0, 1]),
     }
 

@@ -195,6 +195,8 @@ TEST_CASE("replay: operations are known unless they depend on the data") {
                                               "batched_nms",
                                               "soft_nms",
                                               "rotated_nms",
+                                              "mask_nms",
+                                              "group_masks",
                                               "prob_iou_nms",
                                               "postprocess",
                                               "assign_atss",

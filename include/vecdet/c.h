@@ -174,6 +174,61 @@ typedef enum vecdet_rotated_format {
   VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
 } vecdet_rotated_format;
 
+/// The meaning of a box's four numbers.
+typedef enum vecdet_nms_format {
+  VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered
+  VECDET_NMS_ANY_CORNERS,  ///< two opposite corners in any order: ONNX
+  VECDET_NMS_CENTRE        ///< centre x, y, width, height: ONNX with center_point_box
+} vecdet_nms_format;
+
+/// The formula for the overlap of two boxes.
+typedef enum vecdet_nms_overlap {
+  VECDET_NMS_PLAIN,  ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX
+  /// the same, but 0 unless both areas and the intersection are above 0: ONNX
+  VECDET_NMS_POSITIVE_AREA,
+  /// intersection / the smaller area, but 0 unless both areas are above 0: SAHI, supervision
+  VECDET_NMS_SMALLER_AREA,
+  /// 1 - float(1 - IoU in double), but 1 if the sum of both areas is NaN or at most 2^-23 (2^-52 in
+  /// double): OpenCV
+  VECDET_NMS_JACCARD
+} vecdet_nms_overlap;
+
+/// The order of the result.
+typedef enum vecdet_nms_order {
+  VECDET_NMS_BY_SCORE,           ///< descending score over all classes and images
+  VECDET_NMS_BY_INDEX,           ///< ascending index: IPEX
+  VECDET_NMS_BY_IMAGE,           ///< by image, then descending score
+  VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
+} vecdet_nms_order;
+
+/// Parameters of vecdet_mask_nms(), vecdet_nms(), vecdet_batched_nms(), vecdet_rotated_nms() and
+/// vecdet_prob_iou_nms(). Going down the scores, a box is kept unless a kept box of its class and
+/// image overlaps it by more than the threshold. In vecdet_prob_iou_nms(), any better box
+/// suppresses, kept or not. The defaults are those of torchvision's NMS with a threshold of 0.5.
+typedef struct vecdet_nms_params {
+  double iou_threshold;  ///< in [0, 1]; default 0.5
+  int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
+  int float_threshold;   ///< rounds thresholds to the type they are compared in; default 0
+  int plus_one;          ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
+  int drop_nan_scores;   ///< drops NaN scores; else they come first and are kept; default 0
+  int drop_degenerate;   ///< drops boxes with NaN or without area; default 0
+  /// only boxes with scores above it take part; -infinity: all boxes; default -infinity
+  double score_threshold;
+  vecdet_nms_format format;     ///< default VECDET_NMS_CORNERS
+  vecdet_nms_overlap overlap;   ///< default VECDET_NMS_PLAIN
+  vecdet_nms_order order;       ///< default VECDET_NMS_BY_SCORE
+  int64_t max_per_class;        ///< per class and image, best scores first; default INT64_MAX
+  int64_t max_per_image;        ///< default INT64_MAX
+  int64_t max_total;            ///< default INT64_MAX
+  vecdet_integer_list classes;  ///< only boxes of these classes take part; empty: all
+  /// a score threshold per class, used instead of score_threshold: only boxes with scores above it
+  /// take part; empty: none
+  vecdet_number_list class_thresholds;
+  /// a group per class, any integer: boxes of classes with the same group suppress each other;
+  /// empty: each class is a group of its own
+  vecdet_integer_list class_groups;
+} vecdet_nms_params;
+
 // ------------------------------------------------------------------------------------------------
 // Errors, threads, workspaces, version and instruction set.
 
@@ -1115,6 +1170,12 @@ typedef struct vecdet_paste_masks_params {
   vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS
 } vecdet_paste_masks_params;
 
+/// What the number of common pixels of two masks is divided by.
+typedef enum vecdet_mask_overlap {
+  VECDET_MASK_OVERLAP_IOU,          ///< the number of pixels of their union
+  VECDET_MASK_OVERLAP_SMALLER_AREA  ///< that of the mask with fewer pixels
+} vecdet_mask_overlap;
+
 /// Which pixels merged masks have.
 typedef enum vecdet_mask_merging {
   VECDET_MASK_MERGING_ANY,   ///< those of any mask: the union
@@ -1185,6 +1246,70 @@ vecdet_status vecdet_mask_boxes(const vecdet_run_lengths* runs, int64_t* boxes);
 vecdet_status vecdet_mask_iou(const vecdet_run_lengths* a, const vecdet_run_lengths* b, const
     uint8_t* is_crowd, vecdet_workspace* workspace, double* ious);
 
+/// The number of pixels of each mask of pixels, into `areas` (masks.count).
+vecdet_status vecdet_pixel_mask_areas(const vecdet_masks* masks, int64_t* areas);
+
+/// The smallest rectangle of whole pixels that contains each object, into `boxes` (masks.count x
+/// 4): x1 y1 x2 y2; 0 0 0 0 if the object has no pixels.
+vecdet_status vecdet_pixel_mask_boxes(const vecdet_masks* masks, int64_t* boxes);
+
+/// The overlap of each mask of pixels of `a` and each of `b`, into `overlaps` (a.count x b.count):
+/// the number of common pixels divided by that of the union or of the smaller mask, 0 if there are
+/// no common pixels. `is_crowd`: one byte per mask of `b`, not 0 for COCO's crowds, for which the
+/// divisor is the area of the mask of `a`; null: there are none. `a` and `b` may be the same.
+vecdet_status vecdet_pixel_mask_iou(const vecdet_masks* a, const vecdet_masks* b,
+    vecdet_mask_overlap overlap, const uint8_t* is_crowd, vecdet_workspace* workspace, double*
+    overlaps);
+
+/// The defaults of vecdet_nms_params.
+vecdet_nms_params vecdet_nms_params_default(void);
+
+/// torchvision.ops.nms.
+vecdet_nms_params vecdet_nms_params_torchvision(double iou_threshold);
+
+/// mmcv.ops.nms; its sort is unstable, vecdet's is stable.
+vecdet_nms_params vecdet_nms_params_mmcv(double iou_threshold, int plus_one);
+
+/// IPEX's NMS.
+vecdet_nms_params vecdet_nms_params_ipex(double iou_threshold);
+
+/// ONNX Runtime's NonMaxSuppression; `max_per_class` is its max_output_boxes_per_class, and
+/// `centre_format` its center_point_box.
+vecdet_nms_params vecdet_nms_params_onnx(double iou_threshold, int64_t max_per_class, int
+    centre_format);
+
+/// SAHI's NMS, by intersection over the smaller area or by IoU. SAHI itself breaks ties of scores
+/// by coordinates.
+vecdet_nms_params vecdet_nms_params_sahi(double match_threshold, int smaller_area);
+
+/// NMS of rotated boxes in ultralytics, for vecdet_prob_iou_nms().
+vecdet_nms_params vecdet_nms_params_ultralytics_obb(double iou_threshold);
+
+/// cv::dnn::NMSBoxes with eta 1 and top_k 0. Rectangles are given by their corners, in double, or
+/// in float with integer coordinates and areas up to 2^23.
+vecdet_nms_params vecdet_nms_params_opencv(double iou_threshold, double score_threshold);
+
+/// NMS of masks of pixels by their overlap, per class and image: two masks suppress each other only
+/// if their elements in `classes` and `images` are equal, each of which may be null. Writes the
+/// indices of the kept masks to `kept`, which has memory for all, in descending score. Ties of
+/// scores are broken by lower index. `params` null: the IoU and a threshold of 0.5; overlap may be
+/// smaller_area. The type is that of the scores.
+vecdet_status vecdet_mask_nms(const vecdet_masks* masks, vecdet_dtype type, const void* scores,
+    const int64_t* classes, const int64_t* images, const vecdet_nms_params* params,
+    vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count);
+
+/// Non-maximum merging of masks of pixels, per class and image as in vecdet_mask_nms(): a mask
+/// takes the masks with lower scores whose overlap with it, and then with the union of what it has
+/// taken, is at least `match_threshold`. Writes the number of groups to `group_count`. The groups
+/// are in descending score; `members`, with memory for all masks, has the members of all groups,
+/// the best of each first. Those of group k are [offsets[k], offsets[k + 1]); `offsets` has memory
+/// for one more than there are masks. The type is that of the scores; masks with NaN scores are
+/// left out.
+vecdet_status vecdet_group_masks(const vecdet_masks* masks, vecdet_dtype type, const void* scores,
+    const int64_t* classes, const int64_t* images, vecdet_mask_overlap overlap, double
+    match_threshold, vecdet_workspace* workspace, int64_t* members, int64_t* offsets, int64_t*
+    group_count);
+
 /// The union or intersection of all masks, of which there is one or more, as one mask. All pictures
 /// have the same size. The memory of `merged` belongs to `workspace`, which must not be null, and
 /// is valid until the workspace is used for other run lengths. `runs` must not be in it.
@@ -1224,61 +1349,6 @@ vecdet_status vecdet_run_lengths_from_boxes(const double* boxes, int64_t count, 
 // Non-maximum suppression, soft-NMS and merging. Boxes are count x 4, scores have one number per
 // box.
 
-/// The meaning of a box's four numbers.
-typedef enum vecdet_nms_format {
-  VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered
-  VECDET_NMS_ANY_CORNERS,  ///< two opposite corners in any order: ONNX
-  VECDET_NMS_CENTRE        ///< centre x, y, width, height: ONNX with center_point_box
-} vecdet_nms_format;
-
-/// The formula for the overlap of two boxes.
-typedef enum vecdet_nms_overlap {
-  VECDET_NMS_PLAIN,  ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX
-  /// the same, but 0 unless both areas and the intersection are above 0: ONNX
-  VECDET_NMS_POSITIVE_AREA,
-  /// intersection / the smaller area, but 0 unless both areas are above 0: SAHI, supervision
-  VECDET_NMS_SMALLER_AREA,
-  /// 1 - float(1 - IoU in double), but 1 if the sum of both areas is NaN or at most 2^-23 (2^-52 in
-  /// double): OpenCV
-  VECDET_NMS_JACCARD
-} vecdet_nms_overlap;
-
-/// The order of the result.
-typedef enum vecdet_nms_order {
-  VECDET_NMS_BY_SCORE,           ///< descending score over all classes and images
-  VECDET_NMS_BY_INDEX,           ///< ascending index: IPEX
-  VECDET_NMS_BY_IMAGE,           ///< by image, then descending score
-  VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
-} vecdet_nms_order;
-
-/// Parameters of vecdet_nms(), vecdet_batched_nms(), vecdet_rotated_nms() and
-/// vecdet_prob_iou_nms(). Going down the scores, a box is kept unless a kept box of its class and
-/// image overlaps it by more than the threshold. In vecdet_prob_iou_nms(), any better box
-/// suppresses, kept or not. The defaults are those of torchvision's NMS with a threshold of 0.5.
-typedef struct vecdet_nms_params {
-  double iou_threshold;  ///< in [0, 1]; default 0.5
-  int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
-  int float_threshold;   ///< rounds thresholds to the type they are compared in; default 0
-  int plus_one;          ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
-  int drop_nan_scores;   ///< drops NaN scores; else they come first and are kept; default 0
-  int drop_degenerate;   ///< drops boxes with NaN or without area; default 0
-  /// only boxes with scores above it take part; -infinity: all boxes; default -infinity
-  double score_threshold;
-  vecdet_nms_format format;     ///< default VECDET_NMS_CORNERS
-  vecdet_nms_overlap overlap;   ///< default VECDET_NMS_PLAIN
-  vecdet_nms_order order;       ///< default VECDET_NMS_BY_SCORE
-  int64_t max_per_class;        ///< per class and image, best scores first; default INT64_MAX
-  int64_t max_per_image;        ///< default INT64_MAX
-  int64_t max_total;            ///< default INT64_MAX
-  vecdet_integer_list classes;  ///< only boxes of these classes take part; empty: all
-  /// a score threshold per class, used instead of score_threshold: only boxes with scores above it
-  /// take part; empty: none
-  vecdet_number_list class_thresholds;
-  /// a group per class, any integer: boxes of classes with the same group suppress each other;
-  /// empty: each class is a group of its own
-  vecdet_integer_list class_groups;
-} vecdet_nms_params;
-
 /// How an overlap reduces a score.
 typedef enum vecdet_soft_nms_method {
   VECDET_SOFT_NMS_HARD,
@@ -1307,34 +1377,6 @@ typedef struct vecdet_merge_params {
   /// computed in double with the box as extended so far; default 1
   int recheck;
 } vecdet_merge_params;
-
-/// The defaults of vecdet_nms_params.
-vecdet_nms_params vecdet_nms_params_default(void);
-
-/// torchvision.ops.nms.
-vecdet_nms_params vecdet_nms_params_torchvision(double iou_threshold);
-
-/// mmcv.ops.nms; its sort is unstable, vecdet's is stable.
-vecdet_nms_params vecdet_nms_params_mmcv(double iou_threshold, int plus_one);
-
-/// IPEX's NMS.
-vecdet_nms_params vecdet_nms_params_ipex(double iou_threshold);
-
-/// ONNX Runtime's NonMaxSuppression; `max_per_class` is its max_output_boxes_per_class, and
-/// `centre_format` its center_point_box.
-vecdet_nms_params vecdet_nms_params_onnx(double iou_threshold, int64_t max_per_class, int
-    centre_format);
-
-/// SAHI's NMS, by intersection over the smaller area or by IoU. SAHI itself breaks ties of scores
-/// by coordinates.
-vecdet_nms_params vecdet_nms_params_sahi(double match_threshold, int smaller_area);
-
-/// NMS of rotated boxes in ultralytics, for vecdet_prob_iou_nms().
-vecdet_nms_params vecdet_nms_params_ultralytics_obb(double iou_threshold);
-
-/// cv::dnn::NMSBoxes with eta 1 and top_k 0. Rectangles are given by their corners, in double, or
-/// in float with integer coordinates and areas up to 2^23.
-vecdet_nms_params vecdet_nms_params_opencv(double iou_threshold, double score_threshold);
 
 /// NMS of boxes of one class and image. Writes the indices of the kept boxes to `kept`, which has
 /// memory for `count`, in the order params->order, and their number to `kept_count`. `params` null:

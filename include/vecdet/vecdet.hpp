@@ -39,6 +39,9 @@
 #include <vecdet/labels.hpp>
 #include <vecdet/letterbox.hpp>
 #include <vecdet/letterbox_transform.hpp>
+#include <vecdet/mask_bits.hpp>
+#include <vecdet/mask_merging.hpp>
+#include <vecdet/mask_nms.hpp>
 #include <vecdet/masks.hpp>
 #include <vecdet/masks_params.hpp>
 #include <vecdet/masks_view.hpp>

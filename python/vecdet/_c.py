@@ -16,6 +16,9 @@ CLAMP_ABOVE, CLAMP_BOTH, CLAMP_NONE = range(3)
 XYXY, XYWH, CXCYWH = range(3)
 EMPTY_IOU_NAN, EMPTY_IOU_ZERO = range(2)
 ROTATED_CXCYWHR, ROTATED_XYWHR, ROTATED_XYXYXYXY, ROTATED_XYXY = range(4)
+NMS_CORNERS, NMS_ANY_CORNERS, NMS_CENTRE = range(3)
+NMS_PLAIN, NMS_POSITIVE_AREA, NMS_SMALLER_AREA, NMS_JACCARD = range(4)
+NMS_BY_SCORE, NMS_BY_INDEX, NMS_BY_IMAGE, NMS_BY_IMAGE_AND_CLASS = range(4)
 BASELINE, AVX2, AVX512 = range(3)
 SMOOTH_L1_LOSS, GIOU_LOSS, DIOU_LOSS, CIOU_LOSS = range(4)
 SUM, MEAN = range(2)
@@ -28,10 +31,8 @@ CONV3X3_FORWARD, CONV3X3_INPUT_GRAD = range(2)
 F4X4, F2X2 = range(2)
 MASK_PIXELS_BITS, MASK_PIXELS_BYTES = range(2)
 MASK_RULE_NATIVE, MASK_RULE_UPSAMPLED, MASK_RULE_CROPPED = range(3)
+MASK_OVERLAP_IOU, MASK_OVERLAP_SMALLER_AREA = range(2)
 MASK_MERGING_ANY, MASK_MERGING_EVERY = range(2)
-NMS_CORNERS, NMS_ANY_CORNERS, NMS_CENTRE = range(3)
-NMS_PLAIN, NMS_POSITIVE_AREA, NMS_SMALLER_AREA, NMS_JACCARD = range(4)
-NMS_BY_SCORE, NMS_BY_INDEX, NMS_BY_IMAGE, NMS_BY_IMAGE_AND_CLASS = range(4)
 SOFT_NMS_HARD, SOFT_NMS_LINEAR, SOFT_NMS_GAUSSIAN = range(3)
 QUERY_COST_FOCAL, QUERY_COST_SOFTMAX = range(2)
 SET_LOSS_FOCAL, SET_LOSS_VARIFOCAL, SET_LOSS_CROSS_ENTROPY = range(3)
@@ -57,10 +58,11 @@ conv3x3_use = ("forward", "input_grad")
 conv3x3_tile = ("f4x4", "f2x2")
 mask_pixels = ("bits", "bytes")
 mask_rule = ("native", "upsampled", "cropped")
-mask_merging = ("any", "every")
+mask_overlap = ("iou", "smaller_area")
 nms_format = ("corners", "any_corners", "centre")
 nms_overlap = ("plain", "positive_area", "smaller_area", "jaccard")
 nms_order = ("score", "index", "image_score", "image_class_score")
+mask_merging = ("any", "every")
 soft_nms_method = ("hard", "linear", "gaussian")
 query_class_cost = ("focal", "softmax")
 set_class_loss = ("focal", "varifocal", "cross_entropy")
@@ -149,6 +151,27 @@ class coder_params(Structure):
         ("clamp", c_int),
         ("size_limit", c_double),
         ("anchors", c_int),
+    ]
+
+
+class nms_params(Structure):
+    _fields_ = [
+        ("iou_threshold", c_double),
+        ("suppress_equal", c_int),
+        ("float_threshold", c_int),
+        ("plus_one", c_int),
+        ("drop_nan_scores", c_int),
+        ("drop_degenerate", c_int),
+        ("score_threshold", c_double),
+        ("format", c_int),
+        ("overlap", c_int),
+        ("order", c_int),
+        ("max_per_class", c_int64),
+        ("max_per_image", c_int64),
+        ("max_total", c_int64),
+        ("classes", integer_list),
+        ("class_thresholds", number_list),
+        ("class_groups", integer_list),
     ]
 
 
@@ -393,27 +416,6 @@ class paste_masks_params(Structure):
     _fields_ = [
         ("threshold", c_double),
         ("pixels", c_int),
-    ]
-
-
-class nms_params(Structure):
-    _fields_ = [
-        ("iou_threshold", c_double),
-        ("suppress_equal", c_int),
-        ("float_threshold", c_int),
-        ("plus_one", c_int),
-        ("drop_nan_scores", c_int),
-        ("drop_degenerate", c_int),
-        ("score_threshold", c_double),
-        ("format", c_int),
-        ("overlap", c_int),
-        ("order", c_int),
-        ("max_per_class", c_int64),
-        ("max_per_image", c_int64),
-        ("max_total", c_int64),
-        ("classes", integer_list),
-        ("class_thresholds", number_list),
-        ("class_groups", integer_list),
     ]
 
 
@@ -845,16 +847,12 @@ FUNCTIONS = {
         c_void_p, c_void_p]),
     "vecdet_mask_iou": (c_int, [
         c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_merge_masks": (c_int, [
-        c_void_p, c_int, c_void_p, c_void_p]),
-    "vecdet_run_lengths_to_strings": (c_int, [
-        c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_run_lengths_from_strings": (c_int, [
-        c_char_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
-    "vecdet_run_lengths_from_polygons": (c_int, [
-        c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
-    "vecdet_run_lengths_from_boxes": (c_int, [
-        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+    "vecdet_pixel_mask_areas": (c_int, [
+        c_void_p, c_void_p]),
+    "vecdet_pixel_mask_boxes": (c_int, [
+        c_void_p, c_void_p]),
+    "vecdet_pixel_mask_iou": (c_int, [
+        c_void_p, c_void_p, c_int, c_void_p, c_void_p, c_void_p]),
     "vecdet_nms_params_default": (nms_params, []),
     "vecdet_nms_params_torchvision": (nms_params, [
         c_double]),
@@ -870,6 +868,21 @@ FUNCTIONS = {
         c_double]),
     "vecdet_nms_params_opencv": (nms_params, [
         c_double, c_double]),
+    "vecdet_mask_nms": (c_int, [
+        c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_group_masks": (c_int, [
+        c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int, c_double, c_void_p, c_void_p,
+        c_void_p, c_void_p]),
+    "vecdet_merge_masks": (c_int, [
+        c_void_p, c_int, c_void_p, c_void_p]),
+    "vecdet_run_lengths_to_strings": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_run_lengths_from_strings": (c_int, [
+        c_char_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
+    "vecdet_run_lengths_from_polygons": (c_int, [
+        c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+    "vecdet_run_lengths_from_boxes": (c_int, [
+        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
     "vecdet_nms": (c_int, [
         c_int, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_batched_nms": (c_int, [

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 import numpy as np
 
 from . import _c
-from ._arrays import (TYPES, address, box_rows, choice, empty, float32s, int64, integers, optional,
-                      shape_of, small_floats, uint8, wrong_shape)
+from ._arrays import (TYPES, address, as_array, box_rows, choice, empty, float32s, int64, integers,
+                      optional, shape_of, small_floats, uint8, wrong_shape, wrong_type)
 from ._c import mask_pixels, mask_rule
 from ._library import Handle, check, library
 from ._packed import grid_sizes_of, integers_packed
@@ -93,6 +93,41 @@ def copied_masks(found: Any) -> Masks:
     offsets = copied(found.offsets, found.count + 1, int64)
     return Masks(copied(found.boxes, (found.count, 4), int64), offsets,
                  copied(found.pixels, offsets.item(found.count), uint8), mask_pixels[found.kind])
+
+
+def pixel_bytes(function: str, argument: str, value: Any) -> NDArray[np.uint8]:
+    """Pictures of truth values or integers as bytes: not 0 where a pixel belongs to the object."""
+    array = as_array(function, argument, value)
+    if array.dtype == np.bool_:
+        return array.view(uint8)
+    if array.dtype.kind not in "iu" and array.size:
+        raise wrong_type(function, argument, value, array, "truth values or integers")
+    return array if array.dtype == uint8 else (array != 0).view(uint8)
+
+
+def given_masks(function: str, argument: str, masks: Any) -> tuple[Any, Any]:
+    """The struct of Masks, or of pictures [N, height, width], and what keeps its memory."""
+    if isinstance(masks, Masks):
+        boxes = box_rows(function, argument + ".boxes",
+                         integers(function, argument + ".boxes", masks.boxes))
+        offsets = integers(function, argument + ".offsets", masks.offsets, len(boxes) + 1)
+        pixels = np.ascontiguousarray(pixel_bytes(function, argument + ".pixels", masks.pixels))
+        kind = choice(mask_pixels, function, argument + ".kind", masks.kind)
+        if offsets.item(len(boxes)) != pixels.size:
+            raise ValueError(f"vecdet.{function}: {argument}.offsets[{len(boxes)}] is "
+                             f"{offsets.item(len(boxes))}, expected {pixels.size}, the number of "
+                             "bytes")
+    else:
+        pixels = pixel_bytes(function, argument, masks)
+        if pixels.ndim != 3:
+            raise wrong_shape(function, argument, pixels, "[N, height, width]")
+        pixels = np.ascontiguousarray(pixels)
+        count, height, width = pixels.shape
+        boxes = np.tile(np.array([0, 0, width, height], int64), (count, 1))
+        offsets = np.arange(count + 1, dtype=int64) * (height * width)
+        kind = mask_pixels.index("bytes")
+    return _c.masks(len(boxes), address(boxes), address(offsets), address(pixels), kind), (
+        boxes, offsets, pixels)
 
 
 def pictures_of(function: str, size: Any) -> tuple[bytes, int]:

@@ -13,9 +13,11 @@ from ._arrays import (address, as_array, as_integers, box_rows, choice, empty, f
                       int64, integers, is_bfloat16, named, numbers_per_box, optional, same_floats,
                       whole_numbers)
 from ._library import check, library
+from ._masks import Masks, given_masks
 from ._parameters import CLASS_LISTS, class_lists, kept, number, params_of, set_given
 
-__all__ = ["MergedBoxes", "batched_nms", "merge_boxes", "nms", "soft_nms"]
+__all__ = ["MergedBoxes", "batched_nms", "group_masks", "mask_nms", "merge_boxes", "nms",
+           "soft_nms"]
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -167,6 +169,103 @@ def nms_of_groups(function: str, boxes: Any, scores: Any, idxs: Any,
                        params, None, address(chosen), byref(count)), function)
     chosen.resize(count.value, refcheck=False)
     return chosen
+
+
+# Keywords of nms_params, without iou_threshold, suppress_equal, float_threshold, plus_one,
+# drop_nan_scores, drop_degenerate, score_threshold, format, overlap, order, max_per_class,
+# max_per_image, max_total
+def mask_nms(
+    masks: Masks | ArrayLike,
+    scores: ArrayLike,
+    iou_threshold: float,
+    idxs: ArrayLike | None = None,
+    overlap: str = "iou",
+    *,
+    classes: Sequence[int] | None = None,
+    class_thresholds: Sequence[float] | None = None,
+    class_groups: Sequence[int] | None = None,
+) -> NDArray[np.int64]:
+    """Non-maximum suppression of masks by the overlap of their pixels: the indices of the kept
+    masks, in descending score.
+
+    Args:
+        masks: N Masks, or pictures [N, height, width] of truth values or integers.
+        scores: [N]. Ties are broken by lower index.
+        iou_threshold: in [0, 1]. A mask is dropped if a better one overlaps it by more.
+        idxs: [N]; only masks with equal ones suppress each other, as in batched_nms.
+        overlap: ``"iou"``, or ``"ios"``, the intersection over the smaller area, which suppresses
+            from the threshold on.
+        classes: only boxes of these classes take part; None: all.
+        class_thresholds: a score threshold per class, used instead of score_threshold: only boxes
+            with scores above it take part; None: none.
+        class_groups: a group per class, any integer: boxes of classes with the same group suppress
+            each other; None: each class is a group of its own.
+
+    >>> mask_nms(np.array([[[1, 1, 0]], [[1, 1, 1]], [[0, 0, 1]]]), [0.8, 0.9, 0.7], 0.5).tolist()
+    [1, 2]
+    """
+    function = "mask_nms"
+    return nms_of_masks(function, given_masks(function, "masks", masks), scores, idxs, nms_params(
+        function, iou_threshold, overlap,
+        *class_lists(function, classes, class_thresholds, class_groups)))
+
+
+def nms_of_masks(function: str, masks: tuple[Any, Any], scores: Any, idxs: Any,
+                 params: Any) -> NDArray[np.int64]:
+    """mask_nms with any parameters, of the result of given_masks."""
+    own, memory = masks
+    total = own.count
+    type_, (numbers,) = same_floats(function, ("scores",), (scores,))
+    numbers_per_box(function, "scores", numbers, total)
+    classes = None if idxs is None else integers(function, "idxs", idxs, total, convert=classes_of)
+    chosen = empty(total, int64)
+    count = c_int64()
+    check(library.vecdet_mask_nms(byref(own), type_, address(numbers), optional(classes), None,
+                                  params, None, address(chosen), byref(count)), function)
+    chosen.resize(count.value, refcheck=False)
+    return chosen
+
+
+def group_masks(masks: Masks | ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
+                match_threshold: float = 0.5, overlap: str = "iou") -> list[list[int]]:
+    """Non-maximum merging of masks, as for the detections of a sliced image: the groups of masks
+    that become one, in descending score, the best of each first. A mask takes the masks with lower
+    scores whose overlap with it, and then with the union of what it has taken, is at least the
+    threshold. Masks with NaN scores are left out.
+
+    Args:
+        masks: N Masks, or pictures [N, height, width] of truth values or integers.
+        scores: [N]. Ties are broken by lower index.
+        idxs: [N]; only masks with equal ones are merged, as in batched_nms.
+        match_threshold: in [0, 1]. Default 0.5.
+        overlap: ``"iou"``, or ``"ios"``, the intersection over the smaller area.
+
+    >>> group_masks(np.array([[[1, 1, 0]], [[1, 1, 1]], [[0, 0, 1]]]), [0.8, 0.9, 0.7])
+    [[1, 0], [2]]
+    """
+    function = "group_masks"
+    return groups_of_masks(function, given_masks(function, "masks", masks), scores, idxs,
+                           number(function, "match_threshold", match_threshold),
+                           choice(_OVERLAPS, function, "overlap", overlap))
+
+
+def groups_of_masks(function: str, masks: tuple[Any, Any], scores: Any, idxs: Any,
+                    threshold: float, overlap: int) -> list[list[int]]:
+    """group_masks of the result of given_masks."""
+    own, memory = masks
+    total = own.count
+    type_, (numbers,) = same_floats(function, ("scores",), (scores,))
+    numbers_per_box(function, "scores", numbers, total)
+    classes = None if idxs is None else integers(function, "idxs", idxs, total, convert=classes_of)
+    found = empty(2 * total + 1, int64)
+    members = address(found)
+    count = c_int64()
+    check(library.vecdet_group_masks(byref(own), type_, address(numbers), optional(classes), None,
+                                     overlap, threshold, None, members, members + 8 * total,
+                                     byref(count)), function)
+    ends = found[total:total + count.value + 1].tolist()
+    listed = found[:ends[-1]].tolist()
+    return [listed[a:b] for a, b in zip(ends, ends[1:])]
 
 
 # Keywords of soft_nms_params: score_floor is min_score, without plus_one

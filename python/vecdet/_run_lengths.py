@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 import numpy as np
 
 from . import _c
-from ._arrays import (address, as_array, box_rows, choice, empty, float64, int64, integers,
-                      optional, shape_of, uint8, wrong_shape, wrong_type)
+from ._arrays import (address, box_rows, choice, empty, float64, int64, integers, optional,
+                      shape_of, uint8, wrong_shape)
 from ._c import mask_merging, mask_pixels
 from ._library import check, library
-from ._masks import Masks, copied, copied_masks, pictures_of, workspace
+from ._masks import (Masks, copied, copied_masks, given_masks, pictures_of, pixel_bytes,
+                     workspace)
 from ._messages import found
 from ._packed import doubles, offsets_of
 from ._parameters import listed
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _uint32 = np.dtype(np.uint32)
+OVERLAPS = ("iou", "ios")
 
 
 class RunLengths(NamedTuple):
@@ -60,12 +62,13 @@ def _copied(runs: Any) -> RunLengths:
                       copied(runs.counts, offsets.item(runs.count), _uint32))
 
 
-def _given(function: str, argument: str, runs: Any) -> tuple[Any, Any]:
+def _given(function: str, argument: str, runs: Any,
+           expected: str = "a RunLengths") -> tuple[Any, Any]:
     """The struct of run lengths, and what keeps its memory."""
     try:
         sizes, offsets, counts = runs
     except Exception as error:
-        raise TypeError(found(function, argument, runs) + ", expected a RunLengths") from error
+        raise TypeError(f"{found(function, argument, runs)}, expected {expected}") from error
     sizes = integers(function, argument + ".sizes", sizes)
     if sizes.ndim != 2 or sizes.shape[1] != 2:
         if sizes.size:
@@ -93,16 +96,6 @@ def as_counts(function: str, argument: str, counts: Any) -> NDArray[np.uint32]:
         raise ValueError(f"vecdet.{function}: {argument} has {wrong}, expected counts of 0 to "
                          "2^32 - 1")
     return own.astype(_uint32)
-
-
-def pixel_bytes(function: str, argument: str, value: Any) -> NDArray[np.uint8]:
-    """Pictures of truth values or integers as bytes: not 0 where a pixel belongs to the object."""
-    array = as_array(function, argument, value)
-    if array.dtype == np.bool_:
-        return array.view(uint8)
-    if array.dtype.kind not in "iu" and array.size:
-        raise wrong_type(function, argument, value, array, "truth values or integers")
-    return array if array.dtype == uint8 else (array != 0).view(uint8)
 
 
 def _strided(pictures: NDArray[np.uint8]) -> Any:
@@ -146,18 +139,11 @@ def encode_masks(masks: Masks | ArrayLike, size: Sequence[Any] | None = None) ->
         if pictures.ndim not in (2, 3):
             raise wrong_shape(function, "masks", pictures, "[N, height, width] or [height, width]")
         return encode_pictures(function, pictures if pictures.ndim == 3 else pictures[None])
-    boxes = box_rows(function, "masks.boxes", integers(function, "masks.boxes", masks.boxes))
-    offsets = integers(function, "masks.offsets", masks.offsets, len(boxes) + 1)
-    pixels = np.ascontiguousarray(pixel_bytes(function, "masks.pixels", masks.pixels))
-    if offsets.item(len(boxes)) != pixels.size:
-        raise ValueError(f"vecdet.{function}: masks.offsets[{len(boxes)}] is "
-                         f"{offsets.item(len(boxes))}, expected {pixels.size}, the number of bytes")
+    own, memory = given_masks(function, "masks", masks)
     sizes, size_count = pictures_of(function, size)
     made = _c.run_lengths()
-    check(library.vecdet_encode_masks(
-        byref(_c.masks(len(boxes), address(boxes), address(offsets), address(pixels),
-                       choice(mask_pixels, function, "masks.kind", masks.kind))),
-        sizes, size_count, workspace().address, byref(made)), function)
+    check(library.vecdet_encode_masks(byref(own), sizes, size_count, workspace().address,
+                                      byref(made)), function)
     return _copied(made)
 
 
@@ -179,57 +165,93 @@ def decode_masks(runs: RunLengths, pixels: str = "bits") -> Masks:
     return copied_masks(made)
 
 
-def mask_areas(runs: RunLengths) -> NDArray[np.int64]:
+def _are_pixels(masks: Any) -> bool:
+    """Whether these are masks of pixels, not run lengths."""
+    return isinstance(masks, (Masks, np.ndarray))
+
+
+def _any_masks(function: str, argument: str, masks: Any) -> tuple[Any, Any]:
+    """The struct of masks of pixels or of run lengths, and what keeps its memory."""
+    if _are_pixels(masks):
+        return given_masks(function, argument, masks)
+    return _given(function, argument, masks, "run lengths, Masks or an array of pictures")
+
+
+def mask_areas(masks: RunLengths | Masks | ArrayLike) -> NDArray[np.int64]:
     """The number of pixels of each object: [N].
 
-    >>> mask_areas(encode_masks([[[0, 1], [1, 1]]])).tolist()
+    Args:
+        masks: run lengths, Masks, or an array of pictures [N, height, width] of truth values or
+            integers.
+
+    >>> mask_areas(np.array([[[0, 1], [1, 1]]])).tolist()
     [3]
     """
-    own, memory = _given("mask_areas", "runs", runs)
+    function = "mask_areas"
+    own, memory = _any_masks(function, "masks", masks)
+    call = library.vecdet_pixel_mask_areas if _are_pixels(masks) else library.vecdet_mask_areas
     areas = empty(own.count, int64)
-    check(library.vecdet_mask_areas(byref(own), address(areas)), "mask_areas")
+    check(call(byref(own), address(areas)), function)
     return areas
 
 
-def mask_boxes(runs: RunLengths) -> NDArray[np.int64]:
+def mask_boxes(masks: RunLengths | Masks | ArrayLike) -> NDArray[np.int64]:
     """The smallest rectangle of whole pixels that contains each object: [N, 4], x1, y1, x2, y2; 0
     if the object has no pixels.
 
-    >>> mask_boxes(encode_masks([[[0, 1], [0, 1]]])).tolist()
+    Args:
+        masks: as in mask_areas.
+
+    >>> mask_boxes(np.array([[[0, 1], [0, 1]]])).tolist()
     [[1, 0, 2, 2]]
     """
-    own, memory = _given("mask_boxes", "runs", runs)
+    function = "mask_boxes"
+    own, memory = _any_masks(function, "masks", masks)
+    call = library.vecdet_pixel_mask_boxes if _are_pixels(masks) else library.vecdet_mask_boxes
     boxes = empty((own.count, 4), int64)
-    check(library.vecdet_mask_boxes(byref(own), address(boxes)), "mask_boxes")
+    check(call(byref(own), address(boxes)), function)
     return boxes
 
 
-def mask_iou(a: RunLengths, b: RunLengths, is_crowd: ArrayLike | None = None
-             ) -> NDArray[np.float64]:
-    """The IoU of each mask of ``a`` and each of ``b``: [N, M], 0 without common pixels.
+def mask_iou(a: RunLengths | Masks | ArrayLike, b: RunLengths | Masks | ArrayLike | None = None,
+             is_crowd: ArrayLike | None = None, overlap: str = "iou") -> NDArray[np.float64]:
+    """The overlap of each mask of ``a`` and each of ``b``: [N, M], 0 without common pixels.
 
     Args:
-        a: N masks.
-        b: M masks in pictures of the same size.
+        a: N masks, as in mask_areas.
+        b: M masks of the same kind. Run lengths are in pictures of the same size. None: those of
+            ``a``; each pair of masks of pixels is then counted once.
         is_crowd: [M]: truth values or integers. The overlap with a crowd is the share of the mask
             of ``a`` that lies in it. None: there are no crowds.
+        overlap: ``"iou"``, or ``"ios"``, the intersection over the smaller area, for masks of
+            pixels.
 
-    >>> mask_iou(encode_masks([[[0, 1]]]), encode_masks([[[1, 1]]])).tolist()
+    >>> mask_iou(np.array([[[0, 1]]]), np.array([[[1, 1]]])).tolist()
     [[0.5]]
     """
     function = "mask_iou"
-    own, memory = _given(function, "a", a)
-    other, others = _given(function, "b", b)
+    by = choice(OVERLAPS, function, "overlap", overlap)
+    are_pixels = _are_pixels(a)
+    if not are_pixels and by:
+        raise ValueError(f"vecdet.{function}: overlap is 'ios', expected 'iou' for run lengths")
+    if b is not None and _are_pixels(b) != are_pixels:
+        raise TypeError(found(function, "b", b) + ", expected masks of the same kind as a")
+    own, memory = _any_masks(function, "a", a)
+    other, others = (own, memory) if b is None else _any_masks(function, "b", b)
     crowds = None
     if is_crowd is not None:
         crowds = pixel_bytes(function, "is_crowd", is_crowd)
         if crowds.size != other.count or crowds.ndim != 1 and crowds.size:
             raise wrong_shape(function, "is_crowd", crowds, f"[{other.count}]")
         crowds = np.ascontiguousarray(crowds)
-    ious = empty((own.count, other.count), float64)
-    check(library.vecdet_mask_iou(byref(own), byref(other), optional(crowds), 0, address(ious)),
-          function)
-    return ious
+    overlaps = empty((own.count, other.count), float64)
+    if are_pixels:
+        check(library.vecdet_pixel_mask_iou(byref(own), byref(other), by, optional(crowds), None,
+                                            address(overlaps)), function)
+    else:
+        check(library.vecdet_mask_iou(byref(own), byref(other), optional(crowds), None,
+                                      address(overlaps)), function)
+    return overlaps
 
 
 def merge_masks(runs: RunLengths, merging: str = "any") -> RunLengths:
@@ -279,6 +301,8 @@ def run_lengths_from_strings(strings: Sequence[bytes | str], size: Sequence[Any]
     """
     function = "run_lengths_from_strings"
     given: list[bytes] = []
+    if isinstance(strings, (bytes, str)):
+        raise TypeError(found(function, "strings", strings) + ", expected a list of bytes or text")
     for one in listed(function, "strings", strings):
         if isinstance(one, str):
             one = one.encode()

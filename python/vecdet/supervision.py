@@ -3,7 +3,7 @@
 
 Predictions are [N, 5] or [N, 6]: x1 y1 x2 y2, score and, in the sixth column, a category. Overlaps
 are rounded as in supervision 0.27. Scores and categories of NaN are a ValueError. Ties of
-scores are broken by lower index in NMS and by lower x1, y1, x2, y2 in merging. supervision averages
+scores are broken by lower index, in merging of boxes by lower x1, y1, x2, y2. supervision averages
 the scores of a group weighted by area; merged_score does so for a group of box_non_max_merge.
 
 >>> predictions = np.array([[0, 0, 10, 10, 0.8], [1, 0, 11, 10, 0.9], [20, 0, 30, 10, 0.7]])
@@ -24,11 +24,14 @@ import numpy as np
 from . import _nms
 from ._arrays import (category_numbers, check_scores, choice, float32, float64, floats, int64,
                       integers, wrong_shape)
+from ._masks import given_masks
 from ._messages import found
 from ._parameters import number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from ._masks import Masks
 
 _METRICS = ("IOU", "IOS")
 
@@ -171,6 +174,51 @@ def box_non_max_merge(predictions: ArrayLike, iou_threshold: float = 0.5,
     if rows.shape[1] == 5:
         return groups
     classes = rows[:, 5].tolist()
+    return sorted(groups, key=lambda group: classes[group[0]])  # stable
+
+
+def _masks_of(function: str, predictions: Any, masks: Any, iou_threshold: Any,
+              overlap_metric: Any) -> tuple[Any, Any, float, bool]:
+    """The predictions, one mask for each, the threshold and whether the metric is IOS."""
+    rows = _rows(function, predictions)
+    threshold = _threshold(function, iou_threshold)
+    smaller_area = _by_smaller_area(function, overlap_metric)
+    own = given_masks(f"supervision.{function}", "masks", masks)
+    if own[0].count != len(rows):
+        raise ValueError(f"vecdet.supervision.{function}: predictions has {len(rows)} rows, "
+                         f"expected {own[0].count}, the number of masks")
+    return rows, own, threshold, smaller_area
+
+
+def mask_non_max_suppression(predictions: ArrayLike, masks: Masks | ArrayLike,
+                             iou_threshold: float = 0.5,
+                             overlap_metric: Any = "IOU") -> NDArray[np.bool_]:
+    """A mask of the predictions that NMS per category keeps, by the overlap of the pixels of
+    ``masks``, [N, height, width] or Masks. All pixels are compared; supervision first resizes the
+    masks to 640 pixels (``mask_dimension``)."""
+    function = "mask_non_max_suppression"
+    rows, own, threshold, smaller_area = _masks_of(function, predictions, masks, iou_threshold,
+                                                   overlap_metric)
+    _, scores, categories = _columns(rows)
+    kept = _nms.nms_of_masks(f"supervision.{function}", own, scores, categories,
+                             _nms.strict_params(function, threshold, smaller_area))
+    mask = np.zeros(len(rows), np.bool_)
+    mask[kept] = True
+    return mask
+
+
+def mask_non_max_merge(predictions: ArrayLike, masks: Masks | ArrayLike,
+                       iou_threshold: float = 0.5, overlap_metric: Any = "IOU") -> list[list[int]]:
+    """The groups of predictions to merge, the best of each first: per category, in descending
+    score, by the overlap of the pixels of ``masks`` as in mask_non_max_suppression. The union of a
+    group takes further masks. Predictions match from the threshold on."""
+    function = "mask_non_max_merge"
+    rows, own, threshold, smaller_area = _masks_of(function, predictions, masks, iou_threshold,
+                                                   overlap_metric)
+    _, scores, categories = _columns(rows)
+    groups = _nms.groups_of_masks(f"supervision.{function}", own, scores, categories, threshold,
+                                  int(smaller_area))
+    classes = categories.tolist()
     return sorted(groups, key=lambda group: classes[group[0]])  # stable
 
 

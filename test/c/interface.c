@@ -320,6 +320,31 @@ static void test_losses(void) {
   SUCCEEDS(vecdet_mask_areas(&runs, &pixel_count));
   SUCCEEDS(vecdet_mask_boxes(&runs, corners));
   CHECK(pixel_count == 5 && corners[0] == 1 && corners[3] == 4);
+  double pixel_overlaps[1];
+  SUCCEEDS(vecdet_pixel_mask_areas(&masks, &pixel_count));
+  SUCCEEDS(vecdet_pixel_mask_boxes(&masks, corners));
+  CHECK(pixel_count == 5 && corners[0] == 1 && corners[1] == 1 && corners[3] == 4);
+  SUCCEEDS(vecdet_pixel_mask_iou(&masks, &masks, VECDET_MASK_OVERLAP_SMALLER_AREA, NULL, NULL,
+                                 pixel_overlaps));
+  CHECK(pixel_overlaps[0] == 1);
+  FAILS("overlap is 2, expected one of the enumerators",
+        vecdet_pixel_mask_iou(&masks, &masks, (vecdet_mask_overlap)2, NULL, NULL, pixel_overlaps));
+  int64_t kept_mask = -1, kept_masks = -1;
+  SUCCEEDS(vecdet_mask_nms(&masks, VECDET_FLOAT32, own_map, NULL, NULL, NULL, NULL, &kept_mask,
+                           &kept_masks));
+  CHECK(kept_masks == 1 && kept_mask == 0);
+  FAILS("kept_count is null", vecdet_mask_nms(&masks, VECDET_FLOAT32, own_map, NULL, NULL, NULL,
+                                              NULL, &kept_mask, NULL));
+  int64_t group_members[1], group_offsets[2], group_count = -1;
+  SUCCEEDS(vecdet_group_masks(&masks, VECDET_FLOAT32, own_map, NULL, NULL, VECDET_MASK_OVERLAP_IOU,
+                              0.5, NULL, group_members, group_offsets, &group_count));
+  CHECK(group_count == 1 && group_members[0] == 0 && group_offsets[1] == 1);
+  FAILS("match_threshold is 2, expected a number in [0, 1]",
+        vecdet_group_masks(&masks, VECDET_FLOAT32, own_map, NULL, NULL, VECDET_MASK_OVERLAP_IOU, 2,
+                           NULL, group_members, group_offsets, &group_count));
+  FAILS("masks.offsets is null",
+        vecdet_pixel_mask_areas(&(vecdet_masks){1, corners, NULL, NULL, VECDET_MASK_PIXELS_BITS},
+                                &pixel_count));
   const char* run_text;
   const int64_t* run_offsets;
   SUCCEEDS(vecdet_run_lengths_to_strings(&runs, of_masks, &run_text, &run_offsets));

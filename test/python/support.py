@@ -73,8 +73,11 @@ def run_length_calls():
     boxes = np.array([[1.0, 1, 3, 3]])
     return {
         "encode_masks": {"masks": np.ones((2, 4, 5), np.uint8)}, "decode_masks": {"runs": runs},
-        "mask_areas": {"runs": runs}, "mask_boxes": {"runs": runs},
-        "mask_iou": {"a": runs, "b": runs}, "merge_masks": {"runs": runs},
+        "mask_areas": {"masks": runs}, "mask_boxes": {"masks": runs},
+        "mask_iou": {"a": runs}, "merge_masks": {"runs": runs},
+        "group_masks": {"masks": np.ones((2, 4, 5), np.uint8), "scores": np.array([0.5, 0.9])},
+        "mask_nms": {"masks": np.ones((2, 4, 5), np.uint8), "scores": np.array([0.5, 0.9]),
+                     "iou_threshold": 0.5},
         "run_lengths_to_strings": {"runs": runs},
         "run_lengths_from_strings": {"strings": [b"13"], "size": (2, 2)},
         "run_lengths_from_polygons": {"polygons": [boxes[0].repeat(2)], "size": (4, 4)},

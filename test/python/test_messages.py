@@ -22,7 +22,7 @@ from vecdet._messages import found
 from support import Remote, calls, generator, some_boxes
 
 MESSAGE = re.compile(r"vecdet\.(?P<function>[\w.]+): (?P<argument>\w+)(?:\[[\d, ]+\])*"
-                     r"(?:\.(?:sizes|offsets|counts)(?:\[\d+\])?)?"  # of run lengths
+                     r"(?:\.(?:sizes|offsets|counts|boxes|pixels|kind)(?:\[\d+\])?)?"  # of masks
                      r"(?:\.shape(?:\[-?\d\])?|\.dtype)? (?:is|has) (?P<value>.+?), expected .+",
                      re.DOTALL)
 CPP = re.compile(r"::|\w\(\)|params\.|truth\.|layers\[|std::|enumerators|null")  # names of C++
@@ -131,6 +131,8 @@ def problems():
             if call.__module__ == module.__name__ and name[0] != "_":
                 first = next(iter(inspect.signature(call).parameters))
                 more = {"group": [0, 2]} if name == "merged_score" else {}
+                if name.startswith("mask_"):
+                    more = {"masks": np.ones((5, 3, 4), np.uint8)}
                 yield f"{own}.{name}", call, {first: rows, **more}
     sides = {"image_size": (480, 640), "input_size": (64, 64)}
     for name in ("centred", "top_left"):

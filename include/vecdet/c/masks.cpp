@@ -2,6 +2,9 @@
 // Masks of objects: rectangles of pixels, and COCO's run lengths.
 #include <vecdet/c/support.hpp>
 #include <vecdet/impl/check_offsets.hpp>
+#include <vecdet/mask_bits.hpp>
+#include <vecdet/mask_merging.hpp>
+#include <vecdet/mask_nms.hpp>
 #include <vecdet/masks.hpp>
 #include <vecdet/paste_masks.hpp>
 #include <vecdet/run_lengths.hpp>
@@ -82,6 +85,29 @@ run_lengths_view runs_of(const char* function, const char* what, const vecdet_ru
                         "the number of counts");
   return {vector_view<const grid_size>(reinterpret_cast<const grid_size*>(runs->sizes), last),
           offsets, vector_view<const std::uint32_t>(runs->counts, offsets[last])};
+}
+
+/// `what` is the argument's name.
+masks_view masks_in(const char* function, const char* what, const vecdet_masks* masks) {
+  check_pointer(masks, function, what);
+  const index_t count = masks->count;
+  const std::string own = what;
+  detail::check_member(is_count(count), function, what, "count", count,
+                       "0 to what memory can hold");
+  check_pointer(masks->offsets, function, (own + ".offsets").c_str());
+  const vector_view<const index_t> offsets(masks->offsets, count + 1);
+  detail::check_offsets(function, (own + ".offsets").c_str(), offsets, offsets[count],
+                        "the number of bytes");
+  return {boxes_view<const index_t>(masks->boxes, count), offsets,
+          vector_view<const std::uint8_t>(masks->pixels, offsets[count]),
+          enum_of<mask_pixels>(masks->kind, function, (own + ".kind").c_str())};
+}
+
+nms_groups groups_of(const int64_t* classes, const int64_t* images, int64_t count) {
+  nms_groups groups;
+  groups.classes = optional_labels(classes, count);
+  groups.images = optional_labels(images, count);
+  return groups;
 }
 
 template <class T>
@@ -170,20 +196,10 @@ VECDET_C vecdet_status vecdet_encode_masks(const vecdet_masks* masks, const vecd
                                            vecdet_run_lengths* runs) {
   constexpr const char* function = "encode_masks";
   return guarded([&] {
-    check_pointer(masks, function, "masks");
+    const masks_view view = masks_in(function, "masks", masks);
     check_pointer(workspace, function, "workspace");
     check_pointer(runs, function, "runs");
     const std::vector<grid_size> all = pictures_of(function, sizes, size_count);
-    const index_t count = masks->count;
-    detail::check_member(is_count(count), function, "masks", "count", count,
-                         "0 to what memory can hold");
-    check_pointer(masks->offsets, function, "masks.offsets");
-    const vector_view<const index_t> offsets(masks->offsets, count + 1);
-    detail::check_offsets(function, "masks.offsets", offsets, offsets[count],
-                          "the number of bytes");
-    const masks_view view{boxes_view<const index_t>(masks->boxes, count), offsets,
-                          vector_view<const std::uint8_t>(masks->pixels, offsets[count]),
-                          enum_of<mask_pixels>(masks->kind, function, "masks.kind")};
     on_threads([&](threading policy) {
       *runs = c_runs(encode_masks(view, vector_view<const grid_size>(all),
                                   workspace->get<run_lengths_workspace>(), policy));
@@ -270,6 +286,116 @@ VECDET_C vecdet_status vecdet_mask_iou(const vecdet_run_lengths* a, const vecdet
       mask_iou(rows, cols, optional_view(is_crowd, cols.size()),
                matrix_view<double>(ious, rows.size(), cols.size()),
                memory.get<run_lengths_workspace>(), policy);
+    });
+  });
+}
+
+/// The number of pixels of each mask of pixels, into `areas` (masks.count).
+VECDET_C vecdet_status vecdet_pixel_mask_areas(const vecdet_masks* masks, int64_t* areas) {
+  constexpr const char* function = "mask_areas";
+  return guarded([&] {
+    const masks_view view = masks_in(function, "masks", masks);
+    on_threads([&](threading policy) {
+      mask_areas(view, vector_view<index_t>(areas, view.size()), policy);
+    });
+  });
+}
+
+/// The smallest rectangle of whole pixels that contains each object, into `boxes` (masks.count x
+/// 4): x1 y1 x2 y2; 0 0 0 0 if the object has no pixels.
+VECDET_C vecdet_status vecdet_pixel_mask_boxes(const vecdet_masks* masks, int64_t* boxes) {
+  constexpr const char* function = "mask_boxes";
+  return guarded([&] {
+    const masks_view view = masks_in(function, "masks", masks);
+    on_threads([&](threading policy) {
+      mask_boxes(view, boxes_view<index_t>(boxes, view.size()), policy);
+    });
+  });
+}
+
+/// The overlap of each mask of pixels of `a` and each of `b`, into `overlaps` (a.count x b.count):
+/// the number of common pixels divided by that of the union or of the smaller mask, 0 if there are
+/// no common pixels. `is_crowd`: one byte per mask of `b`, not 0 for COCO's crowds, for which the
+/// divisor is the area of the mask of `a`; null: there are none. `a` and `b` may be the same.
+VECDET_C vecdet_status vecdet_pixel_mask_iou(const vecdet_masks* a, const vecdet_masks* b,
+                                             vecdet_mask_overlap overlap, const uint8_t* is_crowd,
+                                             vecdet_workspace* workspace, double* overlaps) {
+  constexpr const char* function = "mask_iou";
+  return guarded([&] {
+    const masks_view rows = masks_in(function, "a", a), cols = masks_in(function, "b", b);
+    const auto by = enum_of<mask_overlap>(overlap, function, "overlap");
+    scratch memory(workspace);
+    on_threads([&](threading policy) {
+      mask_iou(rows, cols, by, optional_view(is_crowd, cols.size()),
+               matrix_view<double>(overlaps, rows.size(), cols.size()),
+               memory.get<mask_bits_workspace>(), policy);
+    });
+  });
+}
+
+/// NMS of masks of pixels by their overlap, per class and image: two masks suppress each other only
+/// if their elements in `classes` and `images` are equal, each of which may be null. Writes the
+/// indices of the kept masks to `kept`, which has memory for all, in descending score. Ties of
+/// scores are broken by lower index. `params` null: the IoU and a threshold of 0.5; overlap may be
+/// smaller_area. The type is that of the scores.
+VECDET_C vecdet_status vecdet_mask_nms(const vecdet_masks* masks, vecdet_dtype type,
+                                       const void* scores, const int64_t* classes,
+                                       const int64_t* images, const vecdet_nms_params* params,
+                                       vecdet_workspace* workspace, int64_t* kept,
+                                       int64_t* kept_count) {
+  constexpr const char* function = "mask_nms";
+  return guarded([&] {
+    const masks_view view = masks_in(function, "masks", masks);
+    const index_t count = view.size();
+    check_pointer(kept, function, "kept", count);
+    check_pointer(kept_count, function, "kept_count");
+    const auto p = params_of<nms_params>(params, function);
+    scratch memory(workspace);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        const auto result = mask_nms(view, vector_view<const T>(as<T>(scores), count),
+                                     groups_of(classes, images, count), p,
+                                     memory.get<mask_nms_workspace>(), policy);
+        copy_view(result, kept);
+        *kept_count = result.size();
+      });
+    });
+  });
+}
+
+/// Non-maximum merging of masks of pixels, per class and image as in vecdet_mask_nms(): a mask
+/// takes the masks with lower scores whose overlap with it, and then with the union of what it has
+/// taken, is at least `match_threshold`. Writes the number of groups to `group_count`. The groups
+/// are in descending score; `members`, with memory for all masks, has the members of all groups,
+/// the best of each first. Those of group k are [offsets[k], offsets[k + 1]); `offsets` has memory
+/// for one more than there are masks. The type is that of the scores; masks with NaN scores are
+/// left out.
+VECDET_C vecdet_status vecdet_group_masks(const vecdet_masks* masks, vecdet_dtype type,
+                                          const void* scores, const int64_t* classes,
+                                          const int64_t* images, vecdet_mask_overlap overlap,
+                                          double match_threshold, vecdet_workspace* workspace,
+                                          int64_t* members, int64_t* offsets,
+                                          int64_t* group_count) {
+  constexpr const char* function = "group_masks";
+  return guarded([&] {
+    const masks_view view = masks_in(function, "masks", masks);
+    const index_t count = view.size();
+    check_pointer(members, function, "members", count);
+    check_pointer(offsets, function, "offsets");
+    check_pointer(group_count, function, "group_count");
+    const auto by = enum_of<mask_overlap>(overlap, function, "overlap");
+    scratch memory(workspace);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        const mask_groups found = group_masks(
+            view, vector_view<const T>(as<T>(scores), count), groups_of(classes, images, count), by,
+            match_threshold, memory.get<mask_merging_workspace>(), policy);
+        copy_view(found.members, members);
+        copy_view(found.offsets, offsets);
+        *group_count = found.offsets.size() - 1;
+      });
     });
   });
 }

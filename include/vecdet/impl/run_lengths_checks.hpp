@@ -8,7 +8,7 @@
 #include <vecdet/grid_size.hpp>
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/check_offsets.hpp>
-#include <vecdet/impl/chunks.hpp>
+#include <vecdet/impl/chunks_of_cost.hpp>
 #include <vecdet/impl/run_lengths_buffers.hpp>
 #include <vecdet/profile/problem.hpp>
 #include <vecdet/run_lengths_view.hpp>
@@ -136,12 +136,6 @@ inline profile::problem run_lengths_problem(const char* function, const run_leng
                                             const char* variant = nullptr, int threads = 1) {
   return run_lengths_problem(function, variant, runs.size(), largest_of(runs.sizes),
                              runs.counts.size() * index_t{sizeof(std::uint32_t)}, threads);
-}
-
-/// Chunks of `items` that cost `cost` altogether, of `least_cost` or more each.
-inline chunking chunks_of_cost(index_t items, index_t cost, index_t least_cost) {
-  const index_t smallest = 1 + items * least_cost / std::max(cost, index_t{1});
-  return {items, std::max(std::min(items, smallest), index_t{1})};
 }
 
 /// Calls use(begin, end) for each run of pixels of the object; runs without pixels are left out.

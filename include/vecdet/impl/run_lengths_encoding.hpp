@@ -4,6 +4,7 @@
 // a counting sort brings into the order of columns.
 #pragma once
 
+#include <vecdet/detail/bit_lines.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/impl/byte_picture_checks.hpp>
 #include <vecdet/impl/check_offsets.hpp>
@@ -24,27 +25,6 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// Bits [64 k, 64 k + 64) of a line of `size` bits; 0 beyond its end. Nothing is read beyond the
-/// line's bytes.
-inline std::uint64_t line_word(const std::uint8_t* line, index_t size, index_t k) noexcept {
-  const index_t left = size - 64 * k;
-  std::uint64_t word = 0;
-  if (left >= 64) {
-    std::memcpy(&word, line + 8 * k, 8);
-  } else if (left > 0) {
-    std::memcpy(&word, line + 8 * k, static_cast<std::size_t>((left + 7) / 8));
-    word &= (std::uint64_t{1} << left) - 1;
-  }
-  return word;
-}
-
-inline index_t count_bits(std::uint64_t word) noexcept {
-  word -= (word >> 1) & 0x5555555555555555u;
-  word = (word & 0x3333333333333333u) + ((word >> 2) & 0x3333333333333333u);
-  word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-  return static_cast<index_t>((word * 0x0101010101010101u) >> 56);
-}
-
 /// Calls use(i) for each bit i of a word, ascending.
 template <class Use>
 void for_each_bit(std::uint64_t word, const Use& use) {
@@ -54,13 +34,11 @@ void for_each_bit(std::uint64_t word, const Use& use) {
 /// Writes `count` bytes, `stride` apart, as a line of bits: 1 for those that are not 0.
 inline void pack_line(const std::uint8_t* bytes, index_t stride, index_t count,
                       std::uint8_t* line) noexcept {
-  constexpr std::uint64_t low = 0x7f7f7f7f7f7f7f7fu;
   index_t i = 0;
   for (; stride == 1 && i + 8 <= count; i += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes + i, 8);
-    const std::uint64_t ones = ((((word & low) + low) | word) & ~low) >> 7;
-    line[i / 8] = static_cast<std::uint8_t>((ones * 0x0102040810204080u) >> 56);
+    line[i / 8] = static_cast<std::uint8_t>(bits_of_8_bytes(word));
   }
   for (; i < count; i += 8) {
     unsigned byte = 0;
@@ -223,44 +201,13 @@ inline std::uint8_t* packed_bits(run_lengths_buffers& buffers, index_t bytes) {
       grown_scratch(buffers.packed, lines_for<std::uint8_t>(bytes)));
 }
 
-/// Checks the rectangles of masks in their pictures.
-inline void check_rectangles(const char* function, const masks_view& masks,
-                             const vector_view<const grid_size>& sizes) {
-  const index_t count = masks.size();
-  check(masks.kind == mask_pixels::bits || masks.kind == mask_pixels::bytes, function, "masks.kind",
-        static_cast<int>(masks.kind), "a mask_pixels");
-  check_run_pictures(function, sizes, count);
-  if (count == 0 && masks.offsets.empty()) return;
-  check_size(function, "masks.offsets.size()", masks.offsets.size(), count + 1,
-             "one more than there are masks");
-  check_offsets(function, "masks.offsets", masks.offsets, masks.pixels.size(),
-                "the number of bytes");
-  for (index_t i = 0; i < count; ++i) {
-    const grid_size& size = picture_of(sizes, i);
-    const index_t* const box = masks.boxes[i];
-    const auto is_side = [](index_t from, index_t to, index_t most) {
-      return from >= 0 && from <= to && to <= most;
-    };
-    if (!is_side(box[0], box[2], size.width) || !is_side(box[1], box[3], size.height)) {
-      std::string text;
-      for (int k = 0; k < 4; ++k) text += (k > 0 ? " " : "") + std::to_string(box[k]);
-      throw_invalid_argument(function, element("masks.boxes", i), text,
-                             "a rectangle of whole pixels in the picture of " + size_text(size));
-    }
-    const index_t bytes = (box[3] - box[1]) * masks.row_bytes(i);
-    if (masks.offsets[i + 1] - masks.offsets[i] != bytes)
-      throw_invalid_argument(function, "the number of bytes of " + element("masks", i),
-                             masks.offsets[i + 1] - masks.offsets[i],
-                             std::to_string(bytes) + ", those of its rectangle");
-  }
-}
-
 }  // namespace detail
 
 inline run_lengths_view encode_masks(const masks_view& masks, vector_view<const grid_size> sizes,
                                      run_lengths_workspace& workspace, threading policy) {
   constexpr const char* function = "encode_masks";
-  detail::check_rectangles(function, masks, sizes);
+  detail::check_run_pictures(function, sizes, masks.size());
+  detail::check_masks(function, "masks", masks, &sizes);
   auto& buffers = detail::workspace_access::buffers(workspace);
   detail::check_apart_from_results(function, "masks.boxes", masks.boxes, buffers);
   detail::check_apart_from_results(function, "masks.offsets", masks.offsets, buffers);

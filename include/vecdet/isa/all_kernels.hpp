@@ -19,6 +19,7 @@
 #include <vecdet/kernels/iou/iou.hpp>
 #include <vecdet/kernels/iou_loss/iou_loss.hpp>
 #include <vecdet/kernels/letterbox/letterbox.hpp>
+#include <vecdet/kernels/mask_bits/mask_bits.hpp>
 #include <vecdet/kernels/masks/masks.hpp>
 #include <vecdet/kernels/matching/matching.hpp>
 #include <vecdet/kernels/max_pool/max_pool.hpp>

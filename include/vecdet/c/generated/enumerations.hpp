@@ -52,6 +52,33 @@ typedef enum vecdet_rotated_format {
   VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
 } vecdet_rotated_format;
 
+/// The meaning of a box's four numbers.
+typedef enum vecdet_nms_format {
+  VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered
+  VECDET_NMS_ANY_CORNERS,  ///< two opposite corners in any order: ONNX
+  VECDET_NMS_CENTRE        ///< centre x, y, width, height: ONNX with center_point_box
+} vecdet_nms_format;
+
+/// The formula for the overlap of two boxes.
+typedef enum vecdet_nms_overlap {
+  VECDET_NMS_PLAIN,  ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX
+  /// the same, but 0 unless both areas and the intersection are above 0: ONNX
+  VECDET_NMS_POSITIVE_AREA,
+  /// intersection / the smaller area, but 0 unless both areas are above 0: SAHI, supervision
+  VECDET_NMS_SMALLER_AREA,
+  /// 1 - float(1 - IoU in double), but 1 if the sum of both areas is NaN or at most 2^-23 (2^-52 in
+  /// double): OpenCV
+  VECDET_NMS_JACCARD
+} vecdet_nms_overlap;
+
+/// The order of the result.
+typedef enum vecdet_nms_order {
+  VECDET_NMS_BY_SCORE,           ///< descending score over all classes and images
+  VECDET_NMS_BY_INDEX,           ///< ascending index: IPEX
+  VECDET_NMS_BY_IMAGE,           ///< by image, then descending score
+  VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
+} vecdet_nms_order;
+
 /// The instruction sets that kernels are compiled for. Each set includes the previous one.
 typedef enum vecdet_isa {
   VECDET_BASELINE,  ///< plain x86-64 (SSE2), which every such processor has; on 64-bit Arm, NEON
@@ -136,38 +163,17 @@ typedef enum vecdet_mask_rule {
   VECDET_MASK_RULE_CROPPED  ///< cropped only (process_mask): masks have the size of the prototypes
 } vecdet_mask_rule;
 
+/// What the number of common pixels of two masks is divided by.
+typedef enum vecdet_mask_overlap {
+  VECDET_MASK_OVERLAP_IOU,          ///< the number of pixels of their union
+  VECDET_MASK_OVERLAP_SMALLER_AREA  ///< that of the mask with fewer pixels
+} vecdet_mask_overlap;
+
 /// Which pixels merged masks have.
 typedef enum vecdet_mask_merging {
   VECDET_MASK_MERGING_ANY,   ///< those of any mask: the union
   VECDET_MASK_MERGING_EVERY  ///< those of every mask: the intersection
 } vecdet_mask_merging;
-
-/// The meaning of a box's four numbers.
-typedef enum vecdet_nms_format {
-  VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered
-  VECDET_NMS_ANY_CORNERS,  ///< two opposite corners in any order: ONNX
-  VECDET_NMS_CENTRE        ///< centre x, y, width, height: ONNX with center_point_box
-} vecdet_nms_format;
-
-/// The formula for the overlap of two boxes.
-typedef enum vecdet_nms_overlap {
-  VECDET_NMS_PLAIN,  ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX
-  /// the same, but 0 unless both areas and the intersection are above 0: ONNX
-  VECDET_NMS_POSITIVE_AREA,
-  /// intersection / the smaller area, but 0 unless both areas are above 0: SAHI, supervision
-  VECDET_NMS_SMALLER_AREA,
-  /// 1 - float(1 - IoU in double), but 1 if the sum of both areas is NaN or at most 2^-23 (2^-52 in
-  /// double): OpenCV
-  VECDET_NMS_JACCARD
-} vecdet_nms_overlap;
-
-/// The order of the result.
-typedef enum vecdet_nms_order {
-  VECDET_NMS_BY_SCORE,           ///< descending score over all classes and images
-  VECDET_NMS_BY_INDEX,           ///< ascending index: IPEX
-  VECDET_NMS_BY_IMAGE,           ///< by image, then descending score
-  VECDET_NMS_BY_IMAGE_AND_CLASS  ///< by image, by class, then descending score: ONNX
-} vecdet_nms_order;
 
 /// How an overlap reduces a score.
 typedef enum vecdet_soft_nms_method {
@@ -215,6 +221,15 @@ template <>
 inline constexpr int enumerators<vecdet_rotated_format> = 4;
 
 template <>
+inline constexpr int enumerators<vecdet_nms_format> = 3;
+
+template <>
+inline constexpr int enumerators<vecdet_nms_overlap> = 4;
+
+template <>
+inline constexpr int enumerators<vecdet_nms_order> = 4;
+
+template <>
 inline constexpr int enumerators<vecdet_isa> = 3;
 
 template <>
@@ -251,16 +266,10 @@ template <>
 inline constexpr int enumerators<vecdet_mask_rule> = 3;
 
 template <>
+inline constexpr int enumerators<vecdet_mask_overlap> = 2;
+
+template <>
 inline constexpr int enumerators<vecdet_mask_merging> = 2;
-
-template <>
-inline constexpr int enumerators<vecdet_nms_format> = 3;
-
-template <>
-inline constexpr int enumerators<vecdet_nms_overlap> = 4;
-
-template <>
-inline constexpr int enumerators<vecdet_nms_order> = 4;
 
 template <>
 inline constexpr int enumerators<vecdet_soft_nms_method> = 3;

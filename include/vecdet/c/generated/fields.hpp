@@ -29,6 +29,30 @@ struct fields_of<vecdet_coder_params> {
 };
 
 template <>
+struct fields_of<vecdet_nms_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.iou_threshold, c.iou_threshold, "params.iou_threshold");
+    copy(p.suppress_equal, c.suppress_equal, "params.suppress_equal");
+    copy(p.float_threshold, c.float_threshold, "params.float_threshold");
+    copy(p.plus_one, c.plus_one, "params.plus_one");
+    copy(p.drop_nan_scores, c.drop_nan_scores, "params.drop_nan_scores");
+    copy(p.drop_degenerate, c.drop_degenerate, "params.drop_degenerate");
+    copy(p.score_threshold, c.score_threshold, "params.score_threshold");
+    copy(p.format, c.format, "params.format");
+    copy(p.overlap, c.overlap, "params.overlap");
+    copy(p.order, c.order, "params.order");
+    copy(p.max_per_class, c.max_per_class, "params.max_per_class");
+    copy(p.max_per_image, c.max_per_image, "params.max_per_image");
+    copy(p.max_total, c.max_total, "params.max_total");
+    copy(p.classes, c.classes, "params.classes");
+    copy(p.class_thresholds, c.class_thresholds, "params.class_thresholds");
+    copy(p.class_groups, c.class_groups, "params.class_groups");
+  }
+};
+
+template <>
 struct fields_of<vecdet_regression_loss_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>
@@ -226,30 +250,6 @@ struct fields_of<vecdet_paste_masks_params> {
   static void each(Params& p, C& c, const Copy& copy) {
     copy(p.threshold, c.threshold, "params.threshold");
     copy(p.pixels, c.pixels, "params.pixels");
-  }
-};
-
-template <>
-struct fields_of<vecdet_nms_params> {
-  static constexpr bool has_arrays = false;
-  template <class Params, class C, class Copy>
-  static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.iou_threshold, c.iou_threshold, "params.iou_threshold");
-    copy(p.suppress_equal, c.suppress_equal, "params.suppress_equal");
-    copy(p.float_threshold, c.float_threshold, "params.float_threshold");
-    copy(p.plus_one, c.plus_one, "params.plus_one");
-    copy(p.drop_nan_scores, c.drop_nan_scores, "params.drop_nan_scores");
-    copy(p.drop_degenerate, c.drop_degenerate, "params.drop_degenerate");
-    copy(p.score_threshold, c.score_threshold, "params.score_threshold");
-    copy(p.format, c.format, "params.format");
-    copy(p.overlap, c.overlap, "params.overlap");
-    copy(p.order, c.order, "params.order");
-    copy(p.max_per_class, c.max_per_class, "params.max_per_class");
-    copy(p.max_per_image, c.max_per_image, "params.max_per_image");
-    copy(p.max_total, c.max_total, "params.max_total");
-    copy(p.classes, c.classes, "params.classes");
-    copy(p.class_thresholds, c.class_thresholds, "params.class_thresholds");
-    copy(p.class_groups, c.class_groups, "params.class_groups");
   }
 };
 

@@ -23,6 +23,34 @@ typedef struct vecdet_coder_params {
   vecdet_box_format anchors;  ///< or VECDET_CXCYWH; default VECDET_XYXY
 } vecdet_coder_params;
 
+/// Parameters of vecdet_mask_nms(), vecdet_nms(), vecdet_batched_nms(), vecdet_rotated_nms() and
+/// vecdet_prob_iou_nms(). Going down the scores, a box is kept unless a kept box of its class and
+/// image overlaps it by more than the threshold. In vecdet_prob_iou_nms(), any better box
+/// suppresses, kept or not. The defaults are those of torchvision's NMS with a threshold of 0.5.
+typedef struct vecdet_nms_params {
+  double iou_threshold;  ///< in [0, 1]; default 0.5
+  int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
+  int float_threshold;   ///< rounds thresholds to the type they are compared in; default 0
+  int plus_one;          ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
+  int drop_nan_scores;   ///< drops NaN scores; else they come first and are kept; default 0
+  int drop_degenerate;   ///< drops boxes with NaN or without area; default 0
+  /// only boxes with scores above it take part; -infinity: all boxes; default -infinity
+  double score_threshold;
+  vecdet_nms_format format;     ///< default VECDET_NMS_CORNERS
+  vecdet_nms_overlap overlap;   ///< default VECDET_NMS_PLAIN
+  vecdet_nms_order order;       ///< default VECDET_NMS_BY_SCORE
+  int64_t max_per_class;        ///< per class and image, best scores first; default INT64_MAX
+  int64_t max_per_image;        ///< default INT64_MAX
+  int64_t max_total;            ///< default INT64_MAX
+  vecdet_integer_list classes;  ///< only boxes of these classes take part; empty: all
+  /// a score threshold per class, used instead of score_threshold: only boxes with scores above it
+  /// take part; empty: none
+  vecdet_number_list class_thresholds;
+  /// a group per class, any integer: boxes of classes with the same group suppress each other;
+  /// empty: each class is a group of its own
+  vecdet_integer_list class_groups;
+} vecdet_nms_params;
+
 /// Parameters of vecdet_regression_loss().
 typedef struct vecdet_regression_loss_params {
   vecdet_box_loss loss;  ///< default VECDET_SMOOTH_L1_LOSS
@@ -219,34 +247,6 @@ typedef struct vecdet_paste_masks_params {
   double threshold;
   vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS
 } vecdet_paste_masks_params;
-
-/// Parameters of vecdet_nms(), vecdet_batched_nms(), vecdet_rotated_nms() and
-/// vecdet_prob_iou_nms(). Going down the scores, a box is kept unless a kept box of its class and
-/// image overlaps it by more than the threshold. In vecdet_prob_iou_nms(), any better box
-/// suppresses, kept or not. The defaults are those of torchvision's NMS with a threshold of 0.5.
-typedef struct vecdet_nms_params {
-  double iou_threshold;  ///< in [0, 1]; default 0.5
-  int suppress_equal;    ///< suppresses if overlap >= threshold instead of >; default 0
-  int float_threshold;   ///< rounds thresholds to the type they are compared in; default 0
-  int plus_one;          ///< pixel convention: a box is x2 - x1 + 1 wide; default 0
-  int drop_nan_scores;   ///< drops NaN scores; else they come first and are kept; default 0
-  int drop_degenerate;   ///< drops boxes with NaN or without area; default 0
-  /// only boxes with scores above it take part; -infinity: all boxes; default -infinity
-  double score_threshold;
-  vecdet_nms_format format;     ///< default VECDET_NMS_CORNERS
-  vecdet_nms_overlap overlap;   ///< default VECDET_NMS_PLAIN
-  vecdet_nms_order order;       ///< default VECDET_NMS_BY_SCORE
-  int64_t max_per_class;        ///< per class and image, best scores first; default INT64_MAX
-  int64_t max_per_image;        ///< default INT64_MAX
-  int64_t max_total;            ///< default INT64_MAX
-  vecdet_integer_list classes;  ///< only boxes of these classes take part; empty: all
-  /// a score threshold per class, used instead of score_threshold: only boxes with scores above it
-  /// take part; empty: none
-  vecdet_number_list class_thresholds;
-  /// a group per class, any integer: boxes of classes with the same group suppress each other;
-  /// empty: each class is a group of its own
-  vecdet_integer_list class_groups;
-} vecdet_nms_params;
 
 /// Parameters of vecdet_soft_nms().
 typedef struct vecdet_soft_nms_params {

@@ -46,6 +46,49 @@ VECDET_C vecdet_coder_params vecdet_coder_params_ssd(double centre_variance, dou
   return c_params_of<vecdet_coder_params>(coder_params::ssd(centre_variance, size_variance));
 }
 
+/// The defaults of vecdet_nms_params.
+VECDET_C vecdet_nms_params vecdet_nms_params_default(void) {
+  return c_params_of<vecdet_nms_params>(nms_params());
+}
+
+/// torchvision.ops.nms.
+VECDET_C vecdet_nms_params vecdet_nms_params_torchvision(double iou_threshold) {
+  return c_params_of<vecdet_nms_params>(nms_params::torchvision(iou_threshold));
+}
+
+/// mmcv.ops.nms; its sort is unstable, vecdet's is stable.
+VECDET_C vecdet_nms_params vecdet_nms_params_mmcv(double iou_threshold, int plus_one) {
+  return c_params_of<vecdet_nms_params>(nms_params::mmcv(iou_threshold, plus_one != 0));
+}
+
+/// IPEX's NMS.
+VECDET_C vecdet_nms_params vecdet_nms_params_ipex(double iou_threshold) {
+  return c_params_of<vecdet_nms_params>(nms_params::ipex(iou_threshold));
+}
+
+/// ONNX Runtime's NonMaxSuppression; `max_per_class` is its max_output_boxes_per_class, and
+/// `centre_format` its center_point_box.
+VECDET_C vecdet_nms_params vecdet_nms_params_onnx(double iou_threshold, int64_t max_per_class, int centre_format) {
+  return c_params_of<vecdet_nms_params>(nms_params::onnx(iou_threshold, max_per_class, centre_format != 0));
+}
+
+/// SAHI's NMS, by intersection over the smaller area or by IoU. SAHI itself breaks ties of scores
+/// by coordinates.
+VECDET_C vecdet_nms_params vecdet_nms_params_sahi(double match_threshold, int smaller_area) {
+  return c_params_of<vecdet_nms_params>(nms_params::sahi(match_threshold, smaller_area != 0));
+}
+
+/// NMS of rotated boxes in ultralytics, for vecdet_prob_iou_nms().
+VECDET_C vecdet_nms_params vecdet_nms_params_ultralytics_obb(double iou_threshold) {
+  return c_params_of<vecdet_nms_params>(nms_params::ultralytics_obb(iou_threshold));
+}
+
+/// cv::dnn::NMSBoxes with eta 1 and top_k 0. Rectangles are given by their corners, in double, or
+/// in float with integer coordinates and areas up to 2^23.
+VECDET_C vecdet_nms_params vecdet_nms_params_opencv(double iou_threshold, double score_threshold) {
+  return c_params_of<vecdet_nms_params>(nms_params::opencv(iou_threshold, score_threshold));
+}
+
 /// The defaults of vecdet_regression_loss_params.
 VECDET_C vecdet_regression_loss_params vecdet_regression_loss_params_default(void) {
   return c_params_of<vecdet_regression_loss_params>(regression_loss_params());
@@ -169,49 +212,6 @@ VECDET_C vecdet_prototype_masks_params vecdet_prototype_masks_params_default(voi
 /// The defaults of vecdet_paste_masks_params.
 VECDET_C vecdet_paste_masks_params vecdet_paste_masks_params_default(void) {
   return c_params_of<vecdet_paste_masks_params>(paste_masks_params());
-}
-
-/// The defaults of vecdet_nms_params.
-VECDET_C vecdet_nms_params vecdet_nms_params_default(void) {
-  return c_params_of<vecdet_nms_params>(nms_params());
-}
-
-/// torchvision.ops.nms.
-VECDET_C vecdet_nms_params vecdet_nms_params_torchvision(double iou_threshold) {
-  return c_params_of<vecdet_nms_params>(nms_params::torchvision(iou_threshold));
-}
-
-/// mmcv.ops.nms; its sort is unstable, vecdet's is stable.
-VECDET_C vecdet_nms_params vecdet_nms_params_mmcv(double iou_threshold, int plus_one) {
-  return c_params_of<vecdet_nms_params>(nms_params::mmcv(iou_threshold, plus_one != 0));
-}
-
-/// IPEX's NMS.
-VECDET_C vecdet_nms_params vecdet_nms_params_ipex(double iou_threshold) {
-  return c_params_of<vecdet_nms_params>(nms_params::ipex(iou_threshold));
-}
-
-/// ONNX Runtime's NonMaxSuppression; `max_per_class` is its max_output_boxes_per_class, and
-/// `centre_format` its center_point_box.
-VECDET_C vecdet_nms_params vecdet_nms_params_onnx(double iou_threshold, int64_t max_per_class, int centre_format) {
-  return c_params_of<vecdet_nms_params>(nms_params::onnx(iou_threshold, max_per_class, centre_format != 0));
-}
-
-/// SAHI's NMS, by intersection over the smaller area or by IoU. SAHI itself breaks ties of scores
-/// by coordinates.
-VECDET_C vecdet_nms_params vecdet_nms_params_sahi(double match_threshold, int smaller_area) {
-  return c_params_of<vecdet_nms_params>(nms_params::sahi(match_threshold, smaller_area != 0));
-}
-
-/// NMS of rotated boxes in ultralytics, for vecdet_prob_iou_nms().
-VECDET_C vecdet_nms_params vecdet_nms_params_ultralytics_obb(double iou_threshold) {
-  return c_params_of<vecdet_nms_params>(nms_params::ultralytics_obb(iou_threshold));
-}
-
-/// cv::dnn::NMSBoxes with eta 1 and top_k 0. Rectangles are given by their corners, in double, or
-/// in float with integer coordinates and areas up to 2^23.
-VECDET_C vecdet_nms_params vecdet_nms_params_opencv(double iou_threshold, double score_threshold) {
-  return c_params_of<vecdet_nms_params>(nms_params::opencv(iou_threshold, score_threshold));
 }
 
 /// The defaults of vecdet_soft_nms_params.

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations on masks: what the functions and their kernels agree on.
+#pragma once
+
+#include <vecdet/masks_view.hpp>
+#include <vecdet/views.hpp>
+
+#include <cstdint>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// A mask as it is stored.
+struct stored_mask {
+  const std::uint8_t* pixels;
+  index_t x1, y1, width, height;
+  index_t row_bytes;
+  mask_pixels kind;
+};
+
+/// A mask as strips. Strip t has the columns [64 t, 64 t + 64) of the picture, a word per row. The
+/// words of a strip follow each other, so the common rows of two masks are two runs of words,
+/// however their rectangles lie. A strip ends with 7 or more words of 0: the words of two masks are
+/// compared in groups of 8, and a group that goes beyond the last common row finds only zeros in
+/// one of the two.
+struct mask_strips {
+  static constexpr index_t group = 8;
+
+  index_t x1, y1, x2, y2;  ///< the smallest rectangle around the pixels; 0 0 0 0 without any
+  index_t area;
+  std::uint64_t* words;
+
+  constexpr index_t first() const { return x1 / 64; }
+  constexpr index_t last() const { return (x2 + 63) / 64; }
+  /// From one strip to the next.
+  constexpr index_t stride() const { return (y2 - y1 + 2 * group - 2) / group * group; }
+  constexpr index_t size() const { return (last() - first()) * stride(); }
+  /// Row y of strip t.
+  constexpr std::uint64_t* at(index_t t, index_t y) const {
+    return words + (t - first()) * stride() + (y - y1);
+  }
+};
+
+struct mask_bits_kernels {
+  /// The number of pixels.
+  index_t (*area)(const stored_mask&);
+  /// Finds the smallest rectangle around the pixels, x1 y1 x2 y2; 0 0 0 0 without any.
+  void (*box)(const stored_mask&, index_t* box);
+  /// Fills the words of a mask whose rectangle is known, and counts its pixels.
+  void (*fill)(const stored_mask&, mask_strips&);
+  /// Counts the common pixels of `a` and each of `count` masks.
+  void (*common)(const mask_strips& a, const mask_strips* b, index_t count, index_t* pixels);
+  /// Adds the pixels of a mask to one whose rectangle has them. Its area stays as it is.
+  void (*unite)(const mask_strips& from, mask_strips& to);
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

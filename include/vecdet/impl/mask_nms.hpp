@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The function of mask_nms.hpp: checks, the profiler's scope, and what nms_call needs of the masks.
+#pragma once
+
+#include <vecdet/impl/mask_bits.hpp>
+#include <vecdet/impl/nms.hpp>
+#include <vecdet/mask_nms.hpp>
+#include <vecdet/value_of.hpp>
+
+#include <algorithm>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// The masks of a call of NMS. S is the stored type of scores.
+template <class S>
+class pixel_nms {
+ public:
+  using element = S;
+
+  pixel_nms(const mask_strips* strips, index_t count, const nms_params& params, isa target)
+      : strips_(strips),
+        count_(count),
+        overlap_(params.overlap == nms_overlap::smaller_area ? mask_overlap::smaller_area
+                                                             : mask_overlap::iou),
+        least_(least_overlap<double>(params)),
+        max_kept_(std::min({params.max_per_class, params.max_per_image, params.max_total})),
+        kernels_(kernels<mask_bits_kernels>(target)) {}
+
+  index_t size() const { return count_; }
+  /// The kept masks, one after the other.
+  index_t scratch_bytes(index_t count) const { return count * index_t{sizeof(mask_strips)}; }
+  void prepare(nms_buffers&, index_t) const {}
+
+  index_t drop_degenerate(nms_record* records, index_t count) const {
+    return std::remove_if(records, records + count,
+                          [&](nms_record r) { return strips_[index_of(r)].area == 0; }) -
+           records;
+  }
+
+  index_t suppress(nms_buffers&, index_t, nms_state& state) const {
+    const profile::scope timing([&] { return nms_step<S>("nms.compare", size()); });
+    auto* const kept = static_cast<mask_strips*>(state.scratch);
+    index_t kept_count = 0;
+    for (index_t i = 0; i < state.count && kept_count < max_kept_; ++i) {
+      const mask_strips& own = strips_[index_of(state.order[i])];
+      if (is_suppressed(own, kept, kept_count)) continue;
+      kept[kept_count] = own;
+      state.kept[kept_count++] = state.order[i];
+    }
+    return kept_count;
+  }
+
+ private:
+  bool is_suppressed(const mask_strips& own, const mask_strips* kept, index_t count) const {
+    constexpr index_t block = 8;
+    index_t common[block];
+    for (index_t k = 0; k < count; k += block) {
+      const index_t size = std::min(block, count - k);
+      kernels_.common(own, kept + k, size, common);
+      for (index_t j = 0; j < size; ++j)
+        if (mask_ratio(common[j], own.area, kept[k + j].area, overlap_) >= least_) return true;
+    }
+    return false;
+  }
+
+  const mask_strips* strips_;
+  index_t count_;
+  mask_overlap overlap_;
+  double least_;
+  index_t max_kept_;
+  const mask_bits_kernels& kernels_;
+};
+
+}  // namespace detail
+
+template <class T>
+vector_view<const index_t> mask_nms(const masks_view& masks, vector_view<T> given_scores,
+                                    const nms_groups& groups, const nms_params& params,
+                                    mask_nms_workspace& workspace, threading policy) {
+  using stored = value_of<T>;
+  constexpr const char* function = "mask_nms";
+  const vector_view<const stored> scores = given_scores;
+  auto& buffers = detail::workspace_access::buffers(workspace);
+  const index_t count = masks.size();
+  detail::check_masks(function, "masks", masks);
+  detail::check_size(function, "scores.size()", scores.size(), count, "the number of masks");
+  detail::check(params.format == nms_format::corners, function, "params.format",
+                static_cast<int>(params.format), "the default: masks have no format");
+  detail::check(params.overlap != nms_overlap::jaccard, function, "params.overlap", "jaccard",
+                "plain, positive_area or smaller_area");
+  detail::check(!params.plus_one, function, "params.plus_one", "true", "false");
+  detail::check_nms(function, count, scores.size(), params);
+  detail::check_groups(function, groups, count);
+  detail::check_nms_classes(function, groups, count, params, buffers.nms);
+  detail::look_at_scores(function, "scores", scores, [](index_t) { return true; });
+  const isa target = active_isa();
+  const profile::scope timing([&] {
+    profile::problem p = detail::mask_bits_problem(function, masks, policy.threads());
+    p.type = dtype_name<stored>();
+    p.bytes += count * index_t{sizeof(stored)};
+    return p;
+  });
+  const detail::mask_strips* const strips =
+      detail::make_strips(masks, nullptr, buffers.masks, policy);
+  const detail::pixel_nms<stored> pixels(strips, count, params, target);
+  return detail::nms_call<detail::pixel_nms<stored>, stored>(pixels, scores, params, buffers.nms,
+                                                             target, policy)
+      .run(groups);
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet
