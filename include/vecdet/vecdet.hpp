@@ -77,4 +77,5 @@
 #include <vecdet/ssd_loss.hpp>
 #include <vecdet/version.hpp>
 #include <vecdet/views.hpp>
+#include <vecdet/yolo_masks.hpp>
 #include <vecdet/yolo_postprocess.hpp>

@@ -52,6 +52,19 @@ typedef enum vecdet_rotated_format {
   VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
 } vecdet_rotated_format;
 
+/// The order of an image's numbers in memory.
+typedef enum vecdet_yolo_layout {
+  VECDET_YOLO_CHANNELS,  ///< numbers x boxes: one plane per number
+  VECDET_YOLO_ROWS       ///< boxes x numbers
+} vecdet_yolo_layout;
+
+/// The scores that follow the four coordinates of a box.
+typedef enum vecdet_yolo_scores {
+  VECDET_YOLO_CLASSES,         ///< a score per class
+  VECDET_YOLO_OBJECTNESS,      ///< the objectness, then a score per class; rows only
+  VECDET_YOLO_SCORE_AND_CLASS  ///< one score, then the index of its class; rows only
+} vecdet_yolo_scores;
+
 /// The instruction sets that kernels are compiled for. Each set includes the previous one.
 typedef enum vecdet_isa {
   VECDET_BASELINE,  ///< plain x86-64 (SSE2), which every such processor has; on 64-bit Arm, NEON
@@ -87,19 +100,6 @@ typedef enum vecdet_dense_detector {
   VECDET_SSD,
   VECDET_RPN
 } vecdet_dense_detector;
-
-/// The order of an image's numbers in memory.
-typedef enum vecdet_yolo_layout {
-  VECDET_YOLO_CHANNELS,  ///< numbers x boxes: one plane per number
-  VECDET_YOLO_ROWS       ///< boxes x numbers
-} vecdet_yolo_layout;
-
-/// The scores that follow the four coordinates of a box.
-typedef enum vecdet_yolo_scores {
-  VECDET_YOLO_CLASSES,         ///< a score per class
-  VECDET_YOLO_OBJECTNESS,      ///< the objectness, then a score per class; rows only
-  VECDET_YOLO_SCORE_AND_CLASS  ///< one score, then the index of its class; rows only
-} vecdet_yolo_scores;
 
 /// The index of channel c of image n at (y, x).
 typedef enum vecdet_feature_layout {
@@ -215,6 +215,12 @@ template <>
 inline constexpr int enumerators<vecdet_rotated_format> = 4;
 
 template <>
+inline constexpr int enumerators<vecdet_yolo_layout> = 2;
+
+template <>
+inline constexpr int enumerators<vecdet_yolo_scores> = 3;
+
+template <>
 inline constexpr int enumerators<vecdet_isa> = 3;
 
 template <>
@@ -228,12 +234,6 @@ inline constexpr int enumerators<vecdet_score_kind> = 2;
 
 template <>
 inline constexpr int enumerators<vecdet_dense_detector> = 4;
-
-template <>
-inline constexpr int enumerators<vecdet_yolo_layout> = 2;
-
-template <>
-inline constexpr int enumerators<vecdet_yolo_scores> = 3;
 
 template <>
 inline constexpr int enumerators<vecdet_feature_layout> = 2;
