@@ -1152,6 +1152,12 @@ vecdet_status vecdet_paste_masks(vecdet_dtype type, const void* maps, int64_t he
     vecdet_grid_size* sizes, int64_t size_count, const vecdet_paste_masks_params* params,
     vecdet_workspace* workspace, vecdet_masks* masks);
 
+/// The numbers of pasted masks, without a threshold, into `pictures` (count x size.height x
+/// size.width), which must not overlap an input; 0 outside the masks. `workspace` may be null.
+vecdet_status vecdet_paste_soft_masks(vecdet_dtype type, const void* maps, int64_t height, int64_t
+    width, const float* boxes, int64_t count, vecdet_grid_size size, vecdet_workspace* workspace,
+    float* pictures);
+
 /// vecdet_postprocess_yolo_of_matrices() and, in the same call, the masks of the detections:
 /// vecdet_masks_from_prototypes() with the extras as coefficients. `prototypes` are images x
 /// channels x height x width of float or bfloat16. With `transforms`, boxes and masks are in the

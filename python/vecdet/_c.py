@@ -831,6 +831,8 @@ FUNCTIONS = {
     "vecdet_paste_masks": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p,
         c_int64, c_void_p, c_void_p, c_void_p]),
+    "vecdet_paste_soft_masks": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_void_p, c_int64, grid_size, c_void_p, c_void_p]),
     "vecdet_postprocess_yolo_masks": (c_int, [
         c_void_p, c_void_p, c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p,
         c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,

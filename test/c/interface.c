@@ -297,6 +297,12 @@ static void test_losses(void) {
                               of_masks, &masks));
   CHECK(masks.count == 1 && masks.boxes[2] == 5 && masks.offsets[1] == 5);
   CHECK(masks.pixels[1] == 4 && masks.pixels[2] == 14 && masks.pixels[4] == 0);
+  float soft[25];
+  SUCCEEDS(vecdet_paste_soft_masks(VECDET_FLOAT32, own_map, 1, 1, of_map, 1, small, NULL, soft));
+  CHECK(soft[0] > 0 && soft[0] < 0.1f && soft[12] == 0.9f && soft[7] == soft[11]);
+  FAILS("height is -1",
+        vecdet_paste_soft_masks(VECDET_FLOAT32, own_map, 1, 1, of_map, 1,
+                                (vecdet_grid_size){-1, 5}, NULL, soft));
   FAILS("masks is null", vecdet_paste_masks(VECDET_FLOAT32, own_map, 1, 1, of_map, 1, NULL, 1,
                                             &small, 1, NULL, of_masks, NULL));
   vecdet_run_lengths runs, strings_runs, merged;

@@ -827,6 +827,9 @@ class Losses(unittest.TestCase):
         height, width = 80, 100
         exact = np.array([pasted(*pair, height, width) for pair in zip(maps, boxes)])
         for threshold, pixels in ((0.5, "bits"), (0.3, "bytes")):
+            soft = vecdet.paste_soft_masks(maps[:, None], boxes, (height, width))
+            np.testing.assert_allclose(soft, exact, atol=2.0 ** -20)
+            np.testing.assert_array_equal(soft == 0, exact == 0)
             masks = vecdet.paste_masks(maps[:, None], boxes, (height, width), threshold=threshold,
                                        pixels=pixels)
             differ = masks.full(height, width) != (exact > threshold)

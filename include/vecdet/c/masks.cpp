@@ -164,6 +164,28 @@ VECDET_C vecdet_status vecdet_paste_masks(vecdet_dtype type, const void* maps, i
   });
 }
 
+/// The numbers of pasted masks, without a threshold, into `pictures` (count x size.height x
+/// size.width), which must not overlap an input; 0 outside the masks. `workspace` may be null.
+VECDET_C vecdet_status vecdet_paste_soft_masks(vecdet_dtype type, const void* maps, int64_t height,
+                                               int64_t width, const float* boxes, int64_t count,
+                                               vecdet_grid_size size, vecdet_workspace* workspace,
+                                               float* pictures) {
+  constexpr const char* function = "paste_soft_masks";
+  return guarded([&] {
+    scratch memory(workspace);
+    with_type<float, bfloat16>(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const feature_view<const T> view(as<T>(maps), count, 1, height, width, feature_layout::nchw);
+      const feature_view<float> to(pictures, count, 1, size.height, size.width,
+                                   feature_layout::nchw);
+      on_threads([&](threading policy) {
+        paste_soft_masks(view, boxes_view<const float>(boxes, count), to,
+                         memory.get<masks_workspace>(), policy);
+      });
+    });
+  });
+}
+
 /// vecdet_postprocess_yolo_of_matrices() and, in the same call, the masks of the detections:
 /// vecdet_masks_from_prototypes() with the extras as coefficients. `prototypes` are images x
 /// channels x height x width of float or bfloat16. With `transforms`, boxes and masks are in the
