@@ -217,6 +217,8 @@ _SHAPES = {
     "convert_rotated_boxes": _convert_rotated_boxes,
     "rotated_box_areas": lambda boxes: _like_rows(
         boxes, torch.float64 if boxes.dtype == torch.float64 else torch.float32),
+    "paste_soft_masks": lambda maps, boxes, size: maps.new_empty(
+        (boxes.shape[0], 1, *size), dtype=torch.float32),
     "multiscale_roi_align": _multiscale_roi_align,
     "multiscale_roi_align_grad": _multiscale_roi_align_grad,
     "deformable_attention": _deformable_attention,

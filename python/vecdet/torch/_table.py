@@ -49,4 +49,7 @@ CAST = {
     "soft_nms": (),
     "filter_topk": (0,),
     "postprocess": (0, 1, 11),
+    "masks_from_prototypes": (0,),
+    "paste_masks": (0,),
+    "paste_soft_masks": (0,),
 }
