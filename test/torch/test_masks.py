@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Masks as tensors: those of the NumPy functions, bit for bit, and torchvision's pasted masks."""
+import copy
 import unittest
+from unittest import mock
 
 import numpy as np
+import test_two_stage
 import torch
 import vecdet
 import vecdet.torch
-from torchvision.models.detection import roi_heads
+from torchvision.models.detection import roi_heads, transform
 from vecdet.torch import ops
 
 # PyTorch 1.13 rounds positions between locations to float, newer versions do not.
@@ -97,9 +100,30 @@ class Masks(unittest.TestCase):
                 self.assertEqual(found.dtype, expected.dtype)
                 self.assertEqual(found.shape, expected.shape)
                 self.assertLess((found - expected).abs().max().item(), TOLERANCE)
+                with vecdet.torch.patched():
+                    self.assertTrue(torch.equal(found, roi_heads.paste_masks_in_image(
+                        maps, boxes, (height, width))))
+                    self.assertTrue(torch.equal(found, transform.paste_masks_in_image(
+                        maps, boxes, (height, width))))
                 full = ops.paste_masks(maps, boxes, (height, width)).full(height, width)
                 differ = full != (expected[:, 0] > 0.5)
                 self.assertLess((expected[:, 0][differ] - 0.5).abs().sum().item(), 1e-4)
+
+    def test_what_patched_leaves_to_torchvision(self):
+        maps, boxes = torch.rand(3, 1, 14, 14), inside(some_boxes(3, 30, 40), 30, 40)
+        cases = {
+            "padding": lambda paste: paste(maps, boxes, (30, 40), padding=2),
+            "float64": lambda paste: paste(maps.double(), boxes.double(), (30, 40)),
+            "not square": lambda paste: paste(maps[..., :9], boxes, (30, 40)),
+            "gradient": lambda paste: paste(maps.clone().requires_grad_(), boxes, (30, 40)),
+        }
+        for name, call in cases.items():
+            with self.subTest(name):
+                expected = call(roi_heads.paste_masks_in_image)
+                with vecdet.torch.patched():
+                    found = call(roi_heads.paste_masks_in_image)
+                self.assertTrue(torch.equal(found, expected))
+                self.assertEqual(found.requires_grad, name == "gradient")
 
     def test_errors(self):
         maps, boxes, given = torch.rand(3, 1, 4, 4), some_boxes(3, 9, 9), torch.rand(1, 5, 6, 6)
@@ -127,6 +151,60 @@ class Masks(unittest.TestCase):
             ops.paste_masks(maps, boxes, (9, 9), pixels="own")
         with self.assertRaisesRegex(ValueError, "Invalid value for argument 'rule': 'own'"):
             ops.masks_from_prototypes(given, torch.rand(3, 5), boxes, (9, 9), rule="own")
+
+
+class MaskRCNN(unittest.TestCase):
+    """accelerate() in Mask R-CNN."""
+
+    setUp = test_two_stage.TwoStages.setUp
+
+    def test_masks(self):
+        """From the same boxes and logits, the masks are torchvision's."""
+        model = test_two_stage.TwoStages.model().eval()
+        logits, labels = torch.randn(7, 5, 28, 28), [torch.tensor([1, 4, 0]), torch.arange(4)]
+        boxes = [inside(some_boxes(3, 60, 80), 60, 80), inside(some_boxes(4, 64, 64), 64, 64)]
+
+        def masks():
+            probabilities = type(model.roi_heads).forward.__globals__["maskrcnn_inference"](
+                logits, labels)
+            result = [{"boxes": own, "masks": each} for own, each in zip(boxes, probabilities)]
+            found = model.transform.postprocess(result, [(60, 80), (64, 64)],
+                                                [(120, 140), (64, 64)])
+            return [each["masks"] for each in found]
+
+        expected = masks()
+        vecdet.torch.accelerate(model)
+        calls = test_two_stage.called(masks)
+        self.assertIn("vecdet::paste_soft_masks", calls)
+        for mine, other in zip(masks(), expected):
+            self.assertEqual(mine.shape, other.shape)
+            self.assertEqual(mine.dtype, other.dtype)
+            self.assertLess((mine - other).abs().max().item(), TOLERANCE)
+        # Users' functions count.
+        with mock.patch.object(transform, "paste_masks_in_image", lambda *args: args[0] * 0 + 13):
+            self.assertTrue(all((each == 13).all() for each in masks()))
+        with mock.patch.object(roi_heads, "maskrcnn_inference",
+                               lambda x, labels: [x[:3, :1] * 0, x[3:, :1] * 0]):
+            self.assertFalse(any(each.any() for each in masks()))
+        vecdet.torch.restore(model)
+        self.assertNotIn("vecdet::paste_soft_masks", test_two_stage.called(masks))
+        for mine, other in zip(masks(), expected):
+            self.assertTrue(torch.equal(mine, other))
+
+    def test_what_runs(self):
+        model = vecdet.torch.accelerate(test_two_stage.TwoStages.model()).eval()
+        with torch.no_grad():
+            self.assertIn("vecdet::paste_soft_masks",
+                          test_two_stage.called(lambda: model(self.images)))
+        # Masks with a gradient are torchvision's.
+        found = model(self.images)
+        self.assertTrue(found[0]["masks"].requires_grad)
+        found[0]["masks"].sum().backward()
+        self.assertGreater(model.roi_heads.mask_predictor.mask_fcn_logits.weight.grad.abs().sum(),
+                           0)
+        self.assertIs(type(copy.deepcopy(model).transform), type(model.transform))
+        model.train()
+        self.assertIn("loss_mask", model(self.images, self.targets))
 
 
 if __name__ == "__main__":
