@@ -148,8 +148,32 @@ void add_pasted() {
   show_in_figures("paste_masks/f32/100x28x800x1066");
 }
 
+/// Whole pictures of numbers. The bound is their memory: 341 MB are written.
+void add_soft() {
+  struct operands : paste_operands {
+    std::vector<float> pictures =
+        std::vector<float>(static_cast<std::size_t>(objects * height * width));
+  };
+  constexpr double picture = double{operands::height} * operands::width;
+  register_vecdet(
+      "paste_soft_masks/f32/100x28x800x1066",
+      {operands::objects,
+       operands::objects * (operands::side * operands::side + 4.0 + picture) * 4},
+      [] { return std::make_shared<operands>(); },
+      [](operands& d, threading policy) {
+        const feature_view<const float> view(d.maps.data(), operands::objects, 1, operands::side,
+                                             operands::side, feature_layout::nchw);
+        paste_soft_masks(
+            view, boxes_view<const float>(d.boxes),
+            feature_view<float>(d.pictures.data(), operands::objects, 1, operands::height,
+                                operands::width, feature_layout::nchw),
+            d.workspace, policy);
+      });
+}
+
 const bool registered = [] {
   add_pasted();
+  add_soft();
   add<float>("native", mask_rule::native);
   add<bfloat16>("native", mask_rule::native);
   add<float>("upsampled", mask_rule::upsampled);

@@ -178,6 +178,7 @@ def problems():
                                                                  (16, 16)),
         **run_lengths,
         "paste_masks": lambda: v.paste_masks(logits.reshape(8, 2, 2), boxes, (16, 16)),
+        "paste_soft_masks": lambda: v.paste_soft_masks(logits.reshape(8, 2, 2), boxes, (16, 16)),
         "ctc_greedy": lambda: v.ctc_greedy(steps),
         "distribution_focal_loss": lambda: v.distribution_focal_loss(rows, places, "sum"),
         "distribution_focal_loss_and_grad": lambda: v.distribution_focal_loss_and_grad(

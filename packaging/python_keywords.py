@@ -31,7 +31,8 @@ _MARK = re.compile(
     r"def (?P<name>\w+)\(\n", re.M)
 # The operators' numbers of enumerators: python/vecdet/torch/_names.py.
 _NUMBERS = {"box_loss": "BOX_LOSSES", "query_class_cost": "CLASS_COSTS",
-            "set_class_loss": "CLASS_LOSSES", "soft_nms_method": "DECAYS"}
+            "set_class_loss": "CLASS_LOSSES", "soft_nms_method": "DECAYS",
+            "mask_rule": "MASK_RULES", "mask_pixels": "MASK_PIXELS"}
 _ANNOTATIONS = {"double": "float", "index_t": "int", "bool": "bool", "std::uint64_t": "int",
                 "lasting<vector_view<const float>>": "ArrayLike | None",
                 "lasting<vector_view<const index_t>>": "Sequence[int] | None",

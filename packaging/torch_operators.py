@@ -183,6 +183,13 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
                  required=("proposal_counts", "image_sizes")),
         Operator("sample_balanced", autocast=None, has_shapes=False),
     ]),
+    # Sizes are lists of integers, which have no default in the schema.
+    "masks": (["masks.hpp"], [
+        Operator("masks_from_prototypes", has_shapes=False, autocast=(0,),
+                 required=("sizes",)),
+        Operator("paste_masks", has_shapes=False, autocast=(0,), required=("sizes",)),
+        Operator("paste_soft_masks", autocast=(0,), required=("size",)),
+    ]),
     "pooling": (["max_pool.hpp", "max_pool_gradient.hpp"], [
         Operator("max_pool", is_differentiable=True),
     ]),

@@ -128,7 +128,124 @@ void check(paste_problem<T> p, index_t objects, std::uint64_t seed) {
   }
 }
 
+/// Pictures filled with another number before the call.
+template <class T>
+std::vector<float> soft_masks(const paste_problem<T>& p, threading policy) {
+  const grid_size size = p.sizes[0];
+  std::vector<float> pictures(static_cast<std::size_t>(p.count() * size.height * size.width), 7);
+  masks_workspace workspace;
+  paste_soft_masks(
+      feature_view<const T>(p.maps.data(), p.count(), 1, p.height, p.width, feature_layout::nchw),
+      boxes_view<const float>(p.boxes.data(), p.count()),
+      feature_view<float>(pictures.data(), p.count(), 1, size.height, size.width,
+                          feature_layout::nchw),
+      workspace, policy);
+  return pictures;
+}
+
+template <class T>
+void check_soft(paste_problem<T> p, index_t objects, std::uint64_t seed) {
+  p.make(objects, seed);
+  const grid_size size = p.sizes[0];
+  std::vector<float> fused;
+  for_each_isa([&](isa set) {
+    const std::vector<float> found = soft_masks(p, threading::sequential);
+    double worst = 0;
+    index_t inside = 0;
+    for (index_t i = 0; i < p.count(); ++i)
+      for (index_t y = 0; y < size.height; ++y)
+        for (index_t x = 0; x < size.width; ++x) {
+          const double exact =
+              reference::pasted(&p.maps[static_cast<std::size_t>(i * p.height * p.width)], p.height,
+                                p.width, &p.boxes[static_cast<std::size_t>(4 * i)], x, y);
+          const double number = static_cast<double>(
+              found[static_cast<std::size_t>((i * size.height + y) * size.width + x)]);
+          worst = std::max(worst, std::abs(number - exact));
+          inside += number > 0;
+        }
+    CHECK(worst <= 0x1p-20);
+    CHECK((inside > 0 || objects == 0));
+    CHECK(same_bits(soft_masks(p, threading::parallel), found));
+    if (set == isa::baseline) return;
+    if (!fused.empty()) CHECK(same_bits(found, fused));
+    fused = found;
+  });
+}
+
 }  // namespace
+
+TEST_CASE("paste_soft_masks: golden vectors") {
+  if (!has_data("golden_masks/paste_masks.npy", "pasted masks against torchvision")) return;
+  const auto golden = [](const std::string& name) {
+    return load_npy<float>(data_path("golden_masks/paste_" + name + ".npy")).values;
+  };
+  paste_problem<float> p{28, 28, {{90, 120}}};
+  p.maps = golden("masks");
+  p.boxes = golden("boxes");
+  const auto result = golden("result");
+  for_each_isa([&](isa) {
+    const std::vector<float> found = soft_masks(p, threading::sequential);
+    REQUIRE(found.size() == result.size());
+    double worst = 0;
+    for (std::size_t k = 0; k < result.size(); ++k) {
+      worst = std::max(worst, static_cast<double>(std::abs(found[k] - result[k])));
+      CHECK((found[k] > 0) == (result[k] > 0));
+    }
+    CHECK(worst < 2e-7);
+  });
+}
+
+TEST_CASE_TEMPLATE("paste_soft_masks: maps and pictures of many sizes", T, float, bfloat16) {
+  std::uint64_t seed = 50;
+  for (const index_t side : {1, 2, 3, 15, 16, 17, 28, 33})
+    check_soft(paste_problem<T>{side, side, {{40, 50}}}, 12, ++seed);
+  check_soft(paste_problem<T>{5, 31, {{33, 70}}}, 12, ++seed);
+  check_soft(paste_problem<T>{28, 28, {{7, 9}}}, 12, ++seed);
+  check_soft(paste_problem<T>{14, 14, {{9, 65536}}}, 3, ++seed);
+}
+
+TEST_CASE("paste_soft_masks: numbers that are not finite, and nothing to paste") {
+  paste_problem<float> p{14, 14, {{60, 80}}};
+  p.make(6, 8);
+  for (std::size_t i = 0; i < p.maps.size(); i += 37) p.maps[i] = i % 2 == 0 ? quiet_nan : infinity;
+  const std::vector<float> found = soft_masks(p, threading::sequential);
+  CHECK(std::count_if(found.begin(), found.end(), [](float x) { return std::isnan(x); }) > 0);
+  CHECK(std::count(found.begin(), found.end(), 7.0f) == 0);
+  p = {0, 3, {{8, 8}}};
+  p.boxes = {0, 0, 8, 8};
+  CHECK(soft_masks(p, threading::sequential) == std::vector<float>(64, 0.0f));
+  for (const grid_size size : {grid_size{0, 8}, {8, 0}}) {
+    p = {2, 2, {size}};
+    p.make(3, 1);
+    CHECK(soft_masks(p, threading::sequential).empty());
+  }
+  CHECK(soft_masks(paste_problem<float>{4, 4, {{5, 5}}}, threading::sequential).empty());
+}
+
+TEST_CASE("paste_soft_masks: documented errors") {
+  std::vector<float> memory(400, 1);
+  const std::vector<float> boxes{0, 0, 4, 4, 1, 1, 3, 3};
+  masks_workspace workspace;
+  const auto fails = [&](const std::string& message, index_t objects, index_t channels,
+                         index_t pictures, index_t picture_channels, index_t height,
+                         index_t distance) {
+    INFO(message);
+    const feature_view<const float> maps(memory.data(), objects, channels, 3, 3,
+                                         feature_layout::nchw);
+    const feature_view<float> to(memory.data() + distance, pictures, picture_channels, height,
+                                 height > 99 ? 0 : 5, feature_layout::nchw);
+    CHECK_THROWS_WITH_AS(paste_soft_masks(maps, boxes_view<const float>(boxes), to, workspace),
+                         doctest::Contains(("vecdet::paste_soft_masks: " + message).c_str()),
+                         std::invalid_argument);
+    CHECK(memory == std::vector<float>(400, 1));
+  };
+  fails("maps.images() is 3, expected 2, the number of boxes", 3, 1, 2, 1, 4, 100);
+  fails("maps.channels() is 2, expected 1, one map per object", 2, 2, 2, 1, 4, 100);
+  fails("pictures.images() is 1, expected 2, the number of boxes", 2, 1, 1, 1, 4, 100);
+  fails("pictures.channels() is 3, expected 1, one picture per object", 2, 1, 2, 3, 4, 100);
+  fails("a side of the pictures is 1048577, expected at most 2^20", 2, 1, 2, 1, (1 << 20) + 1, 100);
+  fails("pictures", 2, 1, 2, 1, 4, 17);
+}
 
 TEST_CASE("paste_masks: golden vectors") {
   if (!has_data("golden_masks/paste_masks.npy", "pasted masks against torchvision")) return;

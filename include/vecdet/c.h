@@ -174,6 +174,64 @@ typedef enum vecdet_rotated_format {
   VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
 } vecdet_rotated_format;
 
+/// The order of an image's numbers in memory.
+typedef enum vecdet_yolo_layout {
+  VECDET_YOLO_CHANNELS,  ///< numbers x boxes: one plane per number
+  VECDET_YOLO_ROWS       ///< boxes x numbers
+} vecdet_yolo_layout;
+
+/// The scores that follow the four coordinates of a box.
+typedef enum vecdet_yolo_scores {
+  VECDET_YOLO_CLASSES,         ///< a score per class
+  VECDET_YOLO_OBJECTNESS,      ///< the objectness, then a score per class; rows only
+  VECDET_YOLO_SCORE_AND_CLASS  ///< one score, then the index of its class; rows only
+} vecdet_yolo_scores;
+
+/// Parameters of vecdet_postprocess_yolo(), vecdet_postprocess_yolo_of_matrices() and
+/// vecdet_postprocess_yolo_masks().
+typedef struct vecdet_postprocess_yolo_params {
+  vecdet_yolo_layout layout;       ///< default VECDET_YOLO_CHANNELS
+  vecdet_yolo_scores scores;       ///< default VECDET_YOLO_CLASSES
+  vecdet_box_format model_format;  ///< format of the model's output; default VECDET_CXCYWH
+  /// Coordinates are fractions of the image's size, 0 to 1, because the image was resized without
+  /// keeping its aspect ratio. The transform's scale and padding are not used. Default 0.
+  int normalised;
+  vecdet_box_format result_format;  ///< format of the detections; default VECDET_XYXY
+  double score_threshold;           ///< in [0, 1]; scores above it count; default 0.25
+  /// One detection per class above the threshold, not only the best one. An error if a box has one
+  /// score and its class. Default 0.
+  int multi_label;
+  int suppress;        ///< applies NMS; default 1
+  int class_agnostic;  ///< boxes of different classes suppress each other, too; default 0
+  /// In [0, 1]. NMS removes a box if its IoU with a better one is above it. Default 0.7.
+  double iou_threshold;
+  int64_t max_candidates;  ///< per image: only the best go to NMS; default 30000
+  int64_t max_detections;  ///< per image; default 300
+  /// Number of values after the scores. Rotated boxes have 1 (the angle), masks 32, poses 51. With
+  /// -1 there are none, and scores outside [0, 1] are an error. At most 2^31 - 1. Default -1.
+  int64_t extras;
+  /// The number of classes that the model must have; 0: any. Not with VECDET_YOLO_SCORE_AND_CLASS.
+  /// Default 0.
+  int64_t class_count;
+  /// The wanted classes; empty: all. Without multi_label, a box whose best class of all is not
+  /// wanted gives no detection.
+  vecdet_integer_list classes;
+  /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. Without
+  /// multi_label, the best class of a box is chosen before its threshold is applied.
+  vecdet_number_list class_thresholds;
+  /// a group per class, any integer: boxes of classes with the same group suppress each other;
+  /// empty: each class is a group of its own
+  vecdet_integer_list class_groups;
+  /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
+  /// pixels. Default 0.
+  int64_t keypoint_size;
+  /// boxes are rotated: their last number is the angle, in radians and clockwise; default 0
+  int rotated;
+  /// format of rotated detections: VECDET_ROTATED_CXCYWHR or VECDET_ROTATED_XYXYXYXY; default
+  /// VECDET_ROTATED_CXCYWHR
+  vecdet_rotated_format rotated_result_format;
+} vecdet_postprocess_yolo_params;
+
 /// The meaning of a box's four numbers.
 typedef enum vecdet_nms_format {
   VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered
@@ -727,63 +785,6 @@ typedef struct vecdet_box_head_params {
   double min_size;  ///< boxes with a smaller side are removed; 0 removes none; default 1e-2
 } vecdet_box_head_params;
 
-/// The order of an image's numbers in memory.
-typedef enum vecdet_yolo_layout {
-  VECDET_YOLO_CHANNELS,  ///< numbers x boxes: one plane per number
-  VECDET_YOLO_ROWS       ///< boxes x numbers
-} vecdet_yolo_layout;
-
-/// The scores that follow the four coordinates of a box.
-typedef enum vecdet_yolo_scores {
-  VECDET_YOLO_CLASSES,         ///< a score per class
-  VECDET_YOLO_OBJECTNESS,      ///< the objectness, then a score per class; rows only
-  VECDET_YOLO_SCORE_AND_CLASS  ///< one score, then the index of its class; rows only
-} vecdet_yolo_scores;
-
-/// Parameters of vecdet_postprocess_yolo() and vecdet_postprocess_yolo_of_matrices().
-typedef struct vecdet_postprocess_yolo_params {
-  vecdet_yolo_layout layout;       ///< default VECDET_YOLO_CHANNELS
-  vecdet_yolo_scores scores;       ///< default VECDET_YOLO_CLASSES
-  vecdet_box_format model_format;  ///< format of the model's output; default VECDET_CXCYWH
-  /// Coordinates are fractions of the image's size, 0 to 1, because the image was resized without
-  /// keeping its aspect ratio. The transform's scale and padding are not used. Default 0.
-  int normalised;
-  vecdet_box_format result_format;  ///< format of the detections; default VECDET_XYXY
-  double score_threshold;           ///< in [0, 1]; scores above it count; default 0.25
-  /// One detection per class above the threshold, not only the best one. An error if a box has one
-  /// score and its class. Default 0.
-  int multi_label;
-  int suppress;        ///< applies NMS; default 1
-  int class_agnostic;  ///< boxes of different classes suppress each other, too; default 0
-  /// In [0, 1]. NMS removes a box if its IoU with a better one is above it. Default 0.7.
-  double iou_threshold;
-  int64_t max_candidates;  ///< per image: only the best go to NMS; default 30000
-  int64_t max_detections;  ///< per image; default 300
-  /// Number of values after the scores. Rotated boxes have 1 (the angle), masks 32, poses 51. With
-  /// -1 there are none, and scores outside [0, 1] are an error. At most 2^31 - 1. Default -1.
-  int64_t extras;
-  /// The number of classes that the model must have; 0: any. Not with VECDET_YOLO_SCORE_AND_CLASS.
-  /// Default 0.
-  int64_t class_count;
-  /// The wanted classes; empty: all. Without multi_label, a box whose best class of all is not
-  /// wanted gives no detection.
-  vecdet_integer_list classes;
-  /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. Without
-  /// multi_label, the best class of a box is chosen before its threshold is applied.
-  vecdet_number_list class_thresholds;
-  /// a group per class, any integer: boxes of classes with the same group suppress each other;
-  /// empty: each class is a group of its own
-  vecdet_integer_list class_groups;
-  /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
-  /// pixels. Default 0.
-  int64_t keypoint_size;
-  /// boxes are rotated: their last number is the angle, in radians and clockwise; default 0
-  int rotated;
-  /// format of rotated detections: VECDET_ROTATED_CXCYWHR or VECDET_ROTATED_XYXYXYXY; default
-  /// VECDET_ROTATED_CXCYWHR
-  vecdet_rotated_format rotated_result_format;
-} vecdet_postprocess_yolo_params;
-
 /// Parameters of vecdet_postprocess_detr() and vecdet_postprocess_detr_of_matrices().
 typedef struct vecdet_postprocess_detr_params {
   /// softmax, whose last column is "no object", instead of sigmoid; default 0
@@ -1157,7 +1158,7 @@ typedef enum vecdet_mask_rule {
   VECDET_MASK_RULE_CROPPED  ///< cropped only (process_mask): masks have the size of the prototypes
 } vecdet_mask_rule;
 
-/// Parameters of vecdet_masks_from_prototypes().
+/// Parameters of vecdet_masks_from_prototypes() and vecdet_postprocess_yolo_masks().
 typedef struct vecdet_prototype_masks_params {
   vecdet_mask_rule rule;      ///< the order of steps; default VECDET_MASK_RULE_NATIVE
   vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS
@@ -1211,6 +1212,26 @@ vecdet_status vecdet_paste_masks(vecdet_dtype type, const void* maps, int64_t he
     const float* boxes, int64_t count, const int64_t* image_offsets, int64_t images, const
     vecdet_grid_size* sizes, int64_t size_count, const vecdet_paste_masks_params* params,
     vecdet_workspace* workspace, vecdet_masks* masks);
+
+/// The numbers of pasted masks, without a threshold, into `pictures` (count x size.height x
+/// size.width), which must not overlap an input; 0 outside the masks. `workspace` may be null.
+vecdet_status vecdet_paste_soft_masks(vecdet_dtype type, const void* maps, int64_t height, int64_t
+    width, const float* boxes, int64_t count, vecdet_grid_size size, vecdet_workspace* workspace,
+    float* pictures);
+
+/// vecdet_postprocess_yolo_of_matrices() and, in the same call, the masks of the detections:
+/// vecdet_masks_from_prototypes() with the extras as coefficients. `prototypes` are images x
+/// channels x height x width of float or bfloat16. With `transforms`, boxes and masks are in the
+/// images' pixels, the rule is VECDET_MASK_RULE_NATIVE, and `input_size` is null. Without them,
+/// both are in the pixels of the network's input, whose size `input_size` is. `params`: null, or
+/// with extras of -1 or `channels`. `mask_params` null: the defaults. The memory of `masks` belongs
+/// to `workspace`, which must not be null, and is valid until its next use.
+vecdet_status vecdet_postprocess_yolo_masks(const vecdet_matrix* coordinates, const vecdet_matrix*
+    numbers, vecdet_dtype type, const void* prototypes, int64_t images, int64_t channels, int64_t
+    height, int64_t width, const vecdet_letterbox_transform* transforms, const vecdet_grid_size*
+    input_size, const vecdet_postprocess_yolo_params* params, const vecdet_prototype_masks_params*
+    mask_params, vecdet_workspace* workspace, float* boxes, float* scores, int64_t* labels, int64_t*
+    sources, float* extras, int64_t* offsets, vecdet_masks* masks);
 
 /// The run lengths of masks. `sizes` are those of the pictures, one per mask, or one for all
 /// (`size_count` 1). The memory of `runs` belongs to `workspace`, which must not be null, and is

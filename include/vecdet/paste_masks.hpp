@@ -51,6 +51,21 @@ masks_view paste_masks(feature_view<T> maps, boxes_view<const float> boxes,
                        const paste_masks_params& params, masks_workspace& workspace,
                        threading policy = threading::parallel);
 
+/// The numbers themselves, without a threshold: a whole picture of each object, in which pixels
+/// outside the mask's rectangle are 0. Numbers are those of exact arithmetic within 2^-20 m, where
+/// m is the greatest magnitude in the map, unless a difference of two numbers overflows or a
+/// product underflows. Numbers beside one that is not finite may be anything.
+/// @param maps as in paste_masks()
+/// @param boxes N: x1 y1 x2 y2 in pixels
+/// @param pictures N x 1 x height x width, NCHW or NHWC; sides are 0 to 2^20. All is written. It
+///   must not overlap an input.
+/// @throws std::invalid_argument if sizes differ or are out of range, there are several maps or
+///   pictures per object, or pictures overlap an input
+template <class T>
+void paste_soft_masks(feature_view<T> maps, boxes_view<const float> boxes,
+                      feature_view<float> pictures, masks_workspace& workspace,
+                      threading policy = threading::parallel);
+
 }  // namespace VECDET_ABI
 }  // namespace vecdet
 

@@ -48,6 +48,7 @@
 #include <vecdet/torch/generated/detections.hpp>
 #include <vecdet/torch/generated/grouped_convolution.hpp>
 #include <vecdet/torch/generated/head_losses.hpp>
+#include <vecdet/torch/generated/masks.hpp>
 #include <vecdet/torch/generated/normalization.hpp>
 #include <vecdet/torch/generated/pooling.hpp>
 #include <vecdet/torch/generated/roi_align.hpp>

@@ -82,3 +82,4 @@
 #include <vecdet/ssd_loss.hpp>
 #include <vecdet/version.hpp>
 #include <vecdet/views.hpp>
+#include <vecdet/yolo_masks.hpp>

@@ -16,6 +16,8 @@ CLAMP_ABOVE, CLAMP_BOTH, CLAMP_NONE = range(3)
 XYXY, XYWH, CXCYWH = range(3)
 EMPTY_IOU_NAN, EMPTY_IOU_ZERO = range(2)
 ROTATED_CXCYWHR, ROTATED_XYWHR, ROTATED_XYXYXYXY, ROTATED_XYXY = range(4)
+YOLO_CHANNELS, YOLO_ROWS = range(2)
+YOLO_CLASSES, YOLO_OBJECTNESS, YOLO_SCORE_AND_CLASS = range(3)
 NMS_CORNERS, NMS_ANY_CORNERS, NMS_CENTRE = range(3)
 NMS_PLAIN, NMS_POSITIVE_AREA, NMS_SMALLER_AREA, NMS_JACCARD = range(4)
 NMS_BY_SCORE, NMS_BY_INDEX, NMS_BY_IMAGE, NMS_BY_IMAGE_AND_CLASS = range(4)
@@ -24,8 +26,6 @@ SMOOTH_L1_LOSS, GIOU_LOSS, DIOU_LOSS, CIOU_LOSS = range(4)
 SUM, MEAN = range(2)
 LOGITS, PROBABILITIES = range(2)
 RETINANET, FCOS, SSD, RPN = range(4)
-YOLO_CHANNELS, YOLO_ROWS = range(2)
-YOLO_CLASSES, YOLO_OBJECTNESS, YOLO_SCORE_AND_CLASS = range(3)
 NCHW, NHWC = range(2)
 CONV3X3_FORWARD, CONV3X3_INPUT_GRAD = range(2)
 F4X4, F2X2 = range(2)
@@ -151,6 +151,31 @@ class coder_params(Structure):
         ("clamp", c_int),
         ("size_limit", c_double),
         ("anchors", c_int),
+    ]
+
+
+class postprocess_yolo_params(Structure):
+    _fields_ = [
+        ("layout", c_int),
+        ("scores", c_int),
+        ("model_format", c_int),
+        ("normalised", c_int),
+        ("result_format", c_int),
+        ("score_threshold", c_double),
+        ("multi_label", c_int),
+        ("suppress", c_int),
+        ("class_agnostic", c_int),
+        ("iou_threshold", c_double),
+        ("max_candidates", c_int64),
+        ("max_detections", c_int64),
+        ("extras", c_int64),
+        ("class_count", c_int64),
+        ("classes", integer_list),
+        ("class_thresholds", number_list),
+        ("class_groups", integer_list),
+        ("keypoint_size", c_int64),
+        ("rotated", c_int),
+        ("rotated_result_format", c_int),
     ]
 
 
@@ -280,31 +305,6 @@ class box_head_params(Structure):
         ("max_detections", c_int64),
         ("coder", coder_params),
         ("min_size", c_double),
-    ]
-
-
-class postprocess_yolo_params(Structure):
-    _fields_ = [
-        ("layout", c_int),
-        ("scores", c_int),
-        ("model_format", c_int),
-        ("normalised", c_int),
-        ("result_format", c_int),
-        ("score_threshold", c_double),
-        ("multi_label", c_int),
-        ("suppress", c_int),
-        ("class_agnostic", c_int),
-        ("iou_threshold", c_double),
-        ("max_candidates", c_int64),
-        ("max_detections", c_int64),
-        ("extras", c_int64),
-        ("class_count", c_int64),
-        ("classes", integer_list),
-        ("class_thresholds", number_list),
-        ("class_groups", integer_list),
-        ("keypoint_size", c_int64),
-        ("rotated", c_int),
-        ("rotated_result_format", c_int),
     ]
 
 
@@ -833,6 +833,12 @@ FUNCTIONS = {
     "vecdet_paste_masks": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p,
         c_int64, c_void_p, c_void_p, c_void_p]),
+    "vecdet_paste_soft_masks": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_void_p, c_int64, grid_size, c_void_p, c_void_p]),
+    "vecdet_postprocess_yolo_masks": (c_int, [
+        c_void_p, c_void_p, c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p,
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
+        c_void_p, c_void_p, c_void_p]),
     "vecdet_encode_masks": (c_int, [
         c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
     "vecdet_encode_pictures": (c_int, [

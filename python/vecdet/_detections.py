@@ -17,7 +17,12 @@ from ._arrays import (TYPES, address, as_array, box_rows, check_out, choice, emp
                       shape_error, small_floats, uint8, wrong_shape, wrong_type)
 from ._boxes import BOX_HEAD_WEIGHTS, SIZE_LIMIT, coder_params
 from ._c import box_format, dense_detector, rotated_format, score_kind
+from ._c import mask_pixels as mask_kinds
+from ._c import mask_rule as mask_rules
 from ._library import check, library
+from ._masks import Masks, copied_masks
+from ._masks import workspace as masks_workspace
+from ._messages import found as said
 from ._packed import (doubles, image_sizes_of, integers_of, integers_packed, joined, offsets_of,
                       packed_rows, packer)
 from ._parameters import (CLASS_LISTS, class_lists, filled, integer, kept, listed, number,
@@ -55,6 +60,8 @@ class YoloDetections(NamedTuple):
     """The index of each detection's box or query in the output."""
     extras: NDArray[np.float32]
     """[N, extras]: mask coefficients or key points."""
+    masks: Masks | None = None
+    """If postprocess_yolo() is given prototypes: the mask of each detection."""
 
 
 class LetterboxTransform(NamedTuple):
@@ -160,9 +167,22 @@ def _yolo_detections(floats: Any, numbers: Any, total: int, extras: int) -> list
             floats[4 * a:4 * b].reshape(b - a, 4), floats[4 * total + a:4 * total + b],
             numbers[a:b], numbers[total + a:total + b],
             floats[5 * total + extras * a:5 * total + extras * b].reshape(b - a, extras)
-            if extras else _NO_EXTRAS[:b - a])))
+            if extras else _NO_EXTRAS[:b - a], None)))
         a = b
     return found
+
+
+def _with_masks(found: list[YoloDetections], masks: Masks) -> list[YoloDetections]:
+    """The detections of each image, with its part of the masks of all images."""
+    parts, a = [], 0
+    for image in found:
+        b = a + len(image.boxes)
+        first, last = masks.offsets.item(a), masks.offsets.item(b)
+        parts.append(image._replace(masks=Masks(
+            masks.boxes[a:b], masks.offsets[a:b + 1] - first, masks.pixels[first:last],
+            masks.kind)))
+        a = b
+    return parts
 
 
 _MOST_SCORE = float(np.float32(1.001))  # as in C++; bfloat16 rounds 1 up to no more
@@ -171,8 +191,10 @@ _postprocess_yolo = library.vecdet_postprocess_yolo
 _postprocess_detr = library.vecdet_postprocess_detr
 _postprocess_yolo_of_matrices = library.vecdet_postprocess_yolo_of_matrices
 _postprocess_detr_of_matrices = library.vecdet_postprocess_detr_of_matrices
+_postprocess_yolo_masks = library.vecdet_postprocess_yolo_masks
 _letterbox = library.vecdet_letterbox
 _box_head_params = params_of(_c.box_head_params)
+_mask_params = params_of(_c.prototype_masks_params)
 _detr_params = params_of(_c.postprocess_detr_params)
 _pack_image = packer(_c.byte_image)
 
@@ -490,9 +512,30 @@ def _joined_shape(model: str, output: Any, boxes: Any) -> tuple[int, ...]:
     return (images, rows, cols + 4) if by_rows else (images, rows + 4, cols)
 
 
+def _prototypes_of(masks: Any, extras: Any, result_format: Any, transforms: Any,
+                   input_size: Any) -> Any:
+    """The prototypes, after checks of what they require of other arguments."""
+    function = "postprocess_yolo"
+    maps = small_floats(function, "masks", masks)
+    if maps.ndim != 4:
+        raise wrong_shape(function, "masks", maps, "[images, prototypes, height, width]")
+    if extras is not None and integer(function, "extras", extras) != maps.shape[1]:
+        raise ValueError(said(function, "extras", extras) + f", expected {maps.shape[1]}, the "
+                         "number of prototypes in masks")
+    if result_format is not None and result_format != "xyxy":
+        raise ValueError(
+            said(function, "result_format", result_format) + ", expected 'xyxy' with masks")
+    if (transforms is None) == (input_size is None):
+        raise ValueError(
+            said(function, "input_size", input_size) + ", expected "
+            + ("the (height, width) of the network's input, because there are masks and no "
+               "transforms" if input_size is None else "None with transforms"))
+    return maps
+
+
 # Keywords of postprocess_yolo_params,
 # without layout, scores, model_format, normalised, suppress, extras, class_count, rotated,
-# rotated_result_format, with boxes
+# rotated_result_format, with boxes, masks, mask_rule, mask_pixels, input_size
 def postprocess_yolo(
     output: ArrayLike | Quantised,
     model: str,
@@ -512,6 +555,10 @@ def postprocess_yolo(
     class_thresholds: Sequence[float] | None = None,
     class_groups: Sequence[int] | None = None,
     keypoint_size: int = 0,
+    masks: ArrayLike | None = None,
+    mask_rule: str = "native",
+    mask_pixels: str = "bits",
+    input_size: Sequence[int] | None = None,
 ) -> list[YoloDetections]:
     """Turns the raw output of a YOLO model into detections per image. Options that are not given
     have the values of ultralytics' predictor.
@@ -570,7 +617,15 @@ def postprocess_yolo(
             than numbers per box; else such an output is refused as transposed.
         extras: the number of values after the scores: 32 for masks, 51 for poses, 1 for an angle
             that is to be copied. None: there are none, and an objectness or scores outside [0, 1]
-            are an error.
+            are an error. With ``masks``, None is the number of prototypes.
+        masks: the prototypes of a model for segmentation, [images, P, height, width] of float32 or
+            bfloat16. Results have the masks of masks_from_prototypes(), with the extras as
+            coefficients. Boxes and masks are in the pixels of the images, or without transforms in
+            those of the network's input. Transforms are those of a centred letterbox that the image
+            fills in one direction.
+        mask_rule: as in masks_from_prototypes(). With transforms, it is "native". Default "native".
+        mask_pixels: as in masks_from_prototypes(): "bits" or "bytes". Default "bits".
+        input_size: (height, width) of the network's input. For masks without transforms only.
 
     Raises:
         ValueError: a shape that does not fit the model, detections with scores above 1 (logits),
@@ -590,9 +645,14 @@ def postprocess_yolo(
     ([[90.0, 45.0, 110.0, 55.0]], [1], [7])
     """
     function = "postprocess_yolo"
-    coordinates = matrix = None
+    coordinates = matrix = maps = None
+    if masks is not None:
+        maps = _prototypes_of(masks, extras, result_format, transforms, input_size)
+        extras = maps.shape[1]
+    elif input_size is not None:
+        raise ValueError(said(function, "input_size", input_size) + ", expected None without masks")
     argument = "output"
-    if boxes is not None or is_quantised(function, "output", output):
+    if maps is not None or boxes is not None or is_quantised(function, "output", output):
         matrix = MaybeQuantised(function, "output", output)
         array = matrix.array
         shape = array.shape
@@ -611,6 +671,9 @@ def postprocess_yolo(
         iou_threshold, max_detections, max_candidates, multi_label, class_agnostic,
         *class_lists(function, classes, class_thresholds, class_groups))
     images, rows, cols = shape
+    if maps is not None and len(maps) != images:
+        raise wrong_shape(function, "masks", maps,
+                          f"[{images}, {maps.shape[1]}, height, width], as the output has images")
     positions = None
     if transforms is not None:
         positions = packed_rows(transforms, 6, "d")
@@ -626,14 +689,25 @@ def postprocess_yolo(
     outputs = (corners, corners + 16 * total, labels, labels + 8 * total,
                corners + 20 * total if count else None, labels + 16 * total)
     if matrix is None:
-        status = _postprocess_yolo(TYPES[array.dtype], address(array), images * rows, cols, cols,
-                                   images, positions, params, None, *outputs)
+        check(_postprocess_yolo(TYPES[array.dtype], address(array), images * rows, cols, cols,
+                                images, positions, params, None, *outputs), function)
     else:
-        status = _postprocess_yolo_of_matrices(
-            None if coordinates is None else _matrix_of(coordinates), _matrix_of(matrix), images,
-            positions, params, None, *outputs)
-    check(status, function)
+        matrices = None if coordinates is None else _matrix_of(coordinates), _matrix_of(matrix)
+        if maps is None:
+            check(_postprocess_yolo_of_matrices(*matrices, images, positions, params, None,
+                                                *outputs), function)
+        else:
+            size = None if input_size is None else byref(
+                _c.grid_size(*pair(function, "input_size", input_size, integer)))
+            kind = _mask_params(function, choice(mask_rules, function, "mask_rule", mask_rule),
+                                choice(mask_kinds, function, "mask_pixels", mask_pixels))
+            made = _c.masks()
+            check(_postprocess_yolo_masks(
+                *matrices, TYPES[maps.dtype], address(maps), images, *maps.shape[1:], positions,
+                size, params, kind, masks_workspace().address, *outputs, byref(made)), function)
     found = _yolo_detections(floats, numbers, total, count)
+    if maps is not None:
+        found = _with_masks(found, copied_masks(made))
     if is_rotated and count:
         found = [image._replace(boxes=image.extras, extras=_NO_EXTRAS[:len(image.boxes)])
                  for image in found]

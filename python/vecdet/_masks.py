@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 import numpy as np
 
 from . import _c
-from ._arrays import (TYPES, address, as_array, box_rows, choice, empty, float32s, int64, integers,
-                      optional, shape_of, small_floats, uint8, wrong_shape, wrong_type)
+from ._arrays import (TYPES, address, as_array, box_rows, choice, empty, float32, float32s, int64,
+                      integers, optional, result, shape_of, small_floats, uint8, wrong_shape,
+                      wrong_type)
 from ._c import mask_pixels, mask_rule
 from ._library import Handle, check, library
 from ._packed import grid_sizes_of, integers_packed
 from ._parameters import integer, pair, params_of
 
-__all__ = ["Masks", "masks_from_prototypes", "paste_masks"]
+__all__ = ["Masks", "masks_from_prototypes", "paste_masks", "paste_soft_masks"]
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -77,6 +78,7 @@ def workspace() -> Handle:
 _masks_from_prototypes = library.vecdet_masks_from_prototypes
 _masks_params = params_of(_c.prototype_masks_params)
 _paste_masks = library.vecdet_paste_masks
+_paste_soft_masks = library.vecdet_paste_soft_masks
 _paste_params = params_of(_c.paste_masks_params)
 
 
@@ -195,6 +197,16 @@ def masks_from_prototypes(
     return copied_masks(found)
 
 
+def _maps_and_boxes(function: str, maps: ArrayLike, boxes: ArrayLike) -> tuple[Any, Any]:
+    own = small_floats(function, "maps", maps)
+    if own.ndim not in (3, 4) or own.ndim == 4 and own.shape[1] != 1:
+        raise wrong_shape(function, "maps", own, "[N, height, width] or [N, 1, height, width]")
+    corners = box_rows(function, "boxes", float32s(function, "boxes", boxes))
+    if len(own) != len(corners):
+        raise wrong_shape(function, "maps", own, f"[{len(corners)}, ...], one map per box")
+    return own, corners
+
+
 # Keywords of paste_masks_params
 def paste_masks(
     maps: ArrayLike,
@@ -223,12 +235,7 @@ def paste_masks(
     5
     """
     function = "paste_masks"
-    own = small_floats(function, "maps", maps)
-    if own.ndim not in (3, 4) or own.ndim == 4 and own.shape[1] != 1:
-        raise wrong_shape(function, "maps", own, "[N, height, width] or [N, 1, height, width]")
-    corners = box_rows(function, "boxes", float32s(function, "boxes", boxes))
-    if len(own) != len(corners):
-        raise wrong_shape(function, "maps", own, f"[{len(corners)}, ...], one map per box")
+    own, corners = _maps_and_boxes(function, maps, boxes)
     offsets, images = None, 1
     if image_offsets is not None:
         offsets = integers(function, "image_offsets", image_offsets)
@@ -243,3 +250,33 @@ def paste_masks(
         optional(offsets), images, sizes, size_count, params, workspace().address,
         byref(found)), function)
     return copied_masks(found)
+
+
+def paste_soft_masks(maps: ArrayLike, boxes: ArrayLike,
+                     size: Sequence[int]) -> NDArray[np.float32]:
+    """The numbers of paste_masks(), without a threshold: a picture of each object,
+    [N, height, width], with 0 outside its mask, as torchvision's ``paste_masks_in_image`` returns.
+    Such pictures take 32 times the memory of whole pictures of bits.
+
+    Args:
+        maps: [N, height, width], or [N, 1, height, width]: probabilities; float32 or bfloat16;
+            sides of 0 to 2^20.
+        boxes: [N, 4], x1, y1, x2, y2 in pixels of the picture.
+        size: (height, width) of the picture; sides of 0 to 2^20.
+
+    >>> pictures = paste_soft_masks([[[0.75]]], [[1, 1, 3, 3]], (3, 5))
+    >>> (1000 * pictures[0, 2]).round().tolist()
+    [107.0, 429.0, 750.0, 429.0, 107.0]
+    """
+    function = "paste_soft_masks"
+    own, corners = _maps_and_boxes(function, maps, boxes)
+    height, width = pair(function, "size", size, integer)
+    for side in (height, width):
+        if not 0 <= side <= 1 << 20:
+            raise ValueError(f"vecdet.{function}: size has a side of {side} pixels, expected sides "
+                             "of 0 to 2^20 pixels")
+    pictures = result(function, "size", size, (len(own), height, width), float32)
+    check(_paste_soft_masks(
+        TYPES[own.dtype], address(own), *own.shape[-2:], address(corners), len(corners),
+        _c.grid_size(height, width), None, address(pictures)), function)
+    return pictures

@@ -310,6 +310,12 @@ static void test_losses(void) {
                               of_masks, &masks));
   CHECK(masks.count == 1 && masks.boxes[2] == 5 && masks.offsets[1] == 5);
   CHECK(masks.pixels[1] == 4 && masks.pixels[2] == 14 && masks.pixels[4] == 0);
+  float soft[25];
+  SUCCEEDS(vecdet_paste_soft_masks(VECDET_FLOAT32, own_map, 1, 1, of_map, 1, small, NULL, soft));
+  CHECK(soft[0] > 0 && soft[0] < 0.1f && soft[12] == 0.9f && soft[7] == soft[11]);
+  FAILS("height is -1",
+        vecdet_paste_soft_masks(VECDET_FLOAT32, own_map, 1, 1, of_map, 1,
+                                (vecdet_grid_size){-1, 5}, NULL, soft));
   FAILS("masks is null", vecdet_paste_masks(VECDET_FLOAT32, own_map, 1, 1, of_map, 1, NULL, 1,
                                             &small, 1, NULL, of_masks, NULL));
   vecdet_run_lengths runs, strings_runs, merged;
@@ -507,6 +513,29 @@ static void test_detections(void) {
   SUCCEEDS(vecdet_postprocess_yolo(VECDET_FLOAT32, output, 5, 2, 2, 1, &transform, &params, NULL,
                                    found, found_scores, labels, NULL, NULL, offsets));
   CHECK(found[0] == 4 && found[1] == 12);
+  /* The same with a coefficient after the score, and a prototype of 2 x 2. */
+  const float with_mask[] = {8, 9, 8, 8, 4, 4, 4, 4, 0.9f, 0.6f, 1, 1};
+  const float map_of_mask[] = {1, -1, 1, -1};
+  const vecdet_matrix both = {VECDET_FLOAT32, with_mask, 6, 2, 2, 0, 0};
+  const vecdet_grid_size of_input = {16, 16};
+  vecdet_workspace* const of_both = vecdet_workspace_create();
+  vecdet_masks its_masks;
+  SUCCEEDS(vecdet_postprocess_yolo_masks(NULL, &both, VECDET_FLOAT32, map_of_mask, 1, 1, 2, 2, NULL,
+                                         &of_input, &params, NULL, of_both, found, found_scores,
+                                         labels, NULL, NULL, offsets, &its_masks));
+  CHECK(offsets[1] == 1 && found[0] == 6 && its_masks.count == 1);
+  CHECK(its_masks.boxes[0] == 6 && its_masks.boxes[3] == 10 && its_masks.offsets[1] == 4);
+  CHECK(its_masks.pixels[0] == 3 && its_masks.pixels[3] == 3);
+  FAILS("mask_params.rule is cropped",
+        vecdet_postprocess_yolo_masks(
+            NULL, &both, VECDET_FLOAT32, map_of_mask, 1, 1, 2, 2, &transform, NULL, &params,
+            &(vecdet_prototype_masks_params){VECDET_MASK_RULE_CROPPED, VECDET_MASK_PIXELS_BITS},
+            of_both, found, found_scores, labels, NULL, NULL, offsets, &its_masks));
+  FAILS("workspace is null",
+        vecdet_postprocess_yolo_masks(NULL, &both, VECDET_FLOAT32, map_of_mask, 1, 1, 2, 2, NULL,
+                                      &of_input, &params, NULL, NULL, found, found_scores, labels,
+                                      NULL, NULL, offsets, &its_masks));
+  vecdet_workspace_free(of_both);
   /* The same with an angle after the score. */
   const float rotated[] = {8, 9, 8, 8, 4, 4, 4, 4, 0.9f, 0.6f, -0.5f, 0.5f};
   CHECK(params.extras == -1);

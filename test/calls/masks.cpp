@@ -107,8 +107,9 @@ struct paste_calls {
                                          4 * sizeof(float));
   }
 
-  paste_calls(operands& make, const problem& p)
-      : objects(objects_of(p)),
+  paste_calls(operands& make, const problem& p) : paste_calls(make, p, objects_of(p)) {}
+  paste_calls(operands& make, const problem& p, index_t count)
+      : objects(count),
         height(p.shape[1]),
         width(p.shape[2]),
         picture{p.shape[3], p.shape[4]},
@@ -121,10 +122,11 @@ struct paste_calls {
       boxes[i] *= static_cast<float>(i % 2 == 0 ? picture.width : picture.height) / 80;
   }
 
+  feature_view<const T> view() const {
+    return {maps.data(), objects, 1, height, width, feature_layout::nchw};
+  }
+
   void list(call_list& c) {
-    const auto view = [=] {
-      return feature_view<const T>(maps.data(), objects, 1, height, width, feature_layout::nchw);
-    };
     c.add("paste_masks/", reads(maps, boxes), [=](threading policy) {
       return parts(paste_masks(view(), boxes.in(), {}, one_size, {}, workspace, policy));
     });
@@ -139,6 +141,34 @@ struct paste_calls {
   }
 };
 
+/// The same shapes.
+template <class T>
+struct soft_paste_calls : paste_calls<T> {
+  placed<float> pictures;
+
+  static index_t objects_of(const problem& p) {
+    return p.exact_count(p.shape[0],
+                         static_cast<std::size_t>(p.shape[1] * p.shape[2]) * sizeof(T) +
+                             static_cast<std::size_t>(4 + p.shape[3] * p.shape[4]) * sizeof(float));
+  }
+
+  soft_paste_calls(operands& make, const problem& p)
+      : paste_calls<T>(make, p, objects_of(p)),
+        pictures(make.room<float>(this->objects * this->picture.height * this->picture.width)) {}
+
+  void list(call_list& c) {
+    c.add("paste_soft_masks/", reads(this->maps, this->boxes).writes(pictures),
+          [this](threading policy) {
+            paste_soft_masks(
+                this->view(), this->boxes.in(),
+                feature_view<float>(pictures.data(), this->objects, 1, this->picture.height,
+                                    this->picture.width, feature_layout::nchw),
+                this->workspace, policy);
+          });
+  }
+};
+
+const registered_family softly = calls_of<soft_paste_calls, float, bfloat16>("paste_soft_masks");
 const registered_family pasted = calls_of<paste_calls, float, bfloat16>("paste_masks");
 const registered_family registered = calls_of<masks_calls, float, bfloat16>("masks");
 

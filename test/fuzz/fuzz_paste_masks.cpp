@@ -43,6 +43,12 @@ void fuzz_type(fuzz::input& in) {
     fuzz::check_rectangles(bits, count);
     fuzz::check_rectangles(bytes, count);
     for (const std::uint8_t byte : bits.pixels) results.add(byte);
+    const grid_size own = sizes[0];
+    const fuzz::tensor<float> pictures(count * own.height * own.width);
+    paste_soft_masks(
+        view, corners,
+        feature_view<float>(pictures.data(), count, 1, own.height, own.width, feature_layout::nchw),
+        workspace, policy);
     for (index_t i = 0; i < count; ++i) {
       const std::size_t image = is_batch && i >= offsets[1] ? 1 : 0;
       const grid_size size = sizes[sizes.size() == 1 ? 0 : image];

@@ -127,6 +127,7 @@ def calls():
         "masks_from_prototypes": {"prototypes": maps[0], "coefficients": logits, "boxes": boxes,
                                   "size": (16, 16)},
         **run_length_calls(),
+        "paste_soft_masks": {"maps": np.full((8, 2, 2), 0.9), "boxes": boxes, "size": (16, 16)},
         "paste_masks": {"maps": np.full((8, 2, 2), 0.9), "boxes": boxes, "size": (16, 16)},
         "nms": {"boxes": boxes, "scores": scores, "iou_threshold": 0.5},
         "batched_nms": {"boxes": boxes, "scores": scores, "idxs": labels, "iou_threshold": 0.5},

@@ -286,6 +286,8 @@ def flat(result):
     """All numbers and texts of a result."""
     if isinstance(result, str):
         return [result]
+    if result is None:  # a field that the call does not fill
+        return []
     if isinstance(result, (tuple, list)):
         return [x for part in result for x in flat(part)]
     return np.asarray(result, np.float64).ravel().tolist()

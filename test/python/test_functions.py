@@ -810,6 +810,69 @@ class Losses(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, text):
                 vecdet.masks_from_prototypes(**arguments)
 
+    def test_postprocess_yolo_with_masks(self):
+        images, classes, prototypes, boxes = 2, 3, 6, 60
+        input_size, map_size = (96, 160), (24, 40)
+        pictures = [(60, 200), (177, 91)]
+        transforms = [vecdet.LetterboxTransform.centred(size, input_size) for size in pictures]
+        output = np.zeros((images, 4 + classes + prototypes, boxes), np.float32)
+        output[:, :2] = generator.uniform(10, 140, (images, 2, boxes))
+        output[:, 2:4] = generator.uniform(20, 90, (images, 2, boxes))
+        output[:, 4:7] = generator.random((images, classes, boxes)) ** 4
+        output[:, 7:] = generator.normal(size=(images, prototypes, boxes))
+        maps = generator.normal(size=(images, prototypes, *map_size)).astype(np.float32)
+        integers = np.round(output[:, 4:] * 40 + 128).clip(0, 255).astype(np.uint8)
+        quantised = vecdet.Quantised(integers, 1 / 40, 128)
+        cases = [(output, {}, pictures, transforms, {}),
+                 (quantised, {"boxes": output[:, :4]}, pictures, transforms, {}),
+                 (output, {"mask_pixels": "bytes"}, pictures, transforms, {"pixels": "bytes"})]
+        cases += [(output, {"mask_rule": rule, "input_size": input_size}, [input_size] * images,
+                   None, {"rule": rule}) for rule in ("native", "upsampled", "cropped")]
+        for given, options, sizes, moved, mask_options in cases:
+            with self.subTest(options=list(options), mask_options=mask_options):
+                found = vecdet.postprocess_yolo(given, "yolo11", moved, masks=maps, **options)
+                plain = vecdet.postprocess_yolo(given, "yolo11", moved, extras=prototypes,
+                                                boxes=options.get("boxes"))
+                self.assertEqual(len(found), images)
+                for image, expected, size, own in zip(found, plain, sizes, maps):
+                    for a, b in zip(image[:5], expected[:5]):
+                        np.testing.assert_array_equal(a, b)
+                    self.assertIsNone(expected.masks)
+                    self.assertGreater(len(image.boxes), 2)
+                    masks = vecdet.masks_from_prototypes(own, expected.extras, expected.boxes, size,
+                                                         **mask_options)
+                    self.assertGreater(masks.pixels.sum(), 0)
+                    for a, b in zip(image.masks, masks):
+                        np.testing.assert_array_equal(a, b)
+        none = vecdet.postprocess_yolo(output, "yolo11", transforms, masks=maps,
+                                       score_threshold=1)
+        self.assertEqual([len(image.masks.boxes) for image in none], [0, 0])
+        self.assertEqual(none[1].masks.offsets.tolist(), [0])
+        for changes, text in (
+                ({"masks": maps[0]}, r"masks.shape is \[6, 24, 40\], expected \[images, proto"),
+                ({"masks": maps[:1]}, r"masks.shape is \[1, 6, 24, 40\], expected \[2, 6, "),
+                ({"extras": 5}, "extras is 5, expected 6, the number of prototypes in masks"),
+                ({"result_format": "xywh"}, "result_format is 'xywh', expected 'xyxy' with masks"),
+                ({"keypoint_size": 2}, "keypoint_size is 2, expected 0"),
+                ({"mask_rule": "own"}, "mask_rule is 'own', expected"),
+                ({"mask_pixels": "own"}, "mask_pixels is 'own', expected"),
+                ({"mask_rule": "cropped"}, "mask_rule is 'cropped', expected native"),
+                ({"input_size": input_size}, "input_size is .96, 160., expected None with trans"),
+                ({"transforms": None}, "input_size is None, expected the .height, width. of the"),
+                ({"transforms": None, "input_size": (0, 5)}, "a side of input_size is 0, expec"),
+                ({"masks": None, "input_size": (5, 5)}, "input_size is .5, 5., expected None"),
+                ({"transforms": [vecdet.LetterboxTransform.top_left(size, input_size)
+                                 for size in pictures]},
+                 r"transforms\[0\].pad_y is 0, expected the padding of a centred"),
+                ({"transforms": [transform._replace(width=3e6) for transform in transforms]},
+                 r"transforms\[0\].width is 3000000, expected 1 to 2\^20 pixels"),
+                ({"model": "rt-detr", "output": output.transpose(0, 2, 1)},
+                 "model is 'rt-detr', expected")):
+            with self.subTest(text=text), self.assertRaisesRegex(
+                    ValueError, "vecdet.postprocess_yolo: " + text):
+                vecdet.postprocess_yolo(**{"output": output, "model": "yolo11", "masks": maps,
+                                           "transforms": transforms, **changes})
+
     def test_paste_masks(self):
         def pasted(probabilities, box, height, width):
             """torchvision's rule, in double."""
@@ -835,6 +898,9 @@ class Losses(unittest.TestCase):
         height, width = 80, 100
         exact = np.array([pasted(*pair, height, width) for pair in zip(maps, boxes)])
         for threshold, pixels in ((0.5, "bits"), (0.3, "bytes")):
+            soft = vecdet.paste_soft_masks(maps[:, None], boxes, (height, width))
+            np.testing.assert_allclose(soft, exact, atol=2.0 ** -20)
+            np.testing.assert_array_equal(soft == 0, exact == 0)
             masks = vecdet.paste_masks(maps[:, None], boxes, (height, width), threshold=threshold,
                                        pixels=pixels)
             differ = masks.full(height, width) != (exact > threshold)

@@ -86,8 +86,8 @@ struct prototype_masks_kernels {
 struct paste_plan {
   mask_span x, y;
   double left, top, width, height;  ///< whole pixels
-  index_t offset;                   ///< of its pixels
-  index_t row_bytes;                ///< from one row to the next
+  index_t offset;                   ///< of its pixels or numbers
+  index_t row_bytes;                ///< from one row of pixels, or of numbers, to the next
 };
 
 template <class T>
@@ -99,6 +99,7 @@ struct paste_masks_args {
   index_t most_columns, most_rows;  ///< of a mask's pixels
   mask_pixels kind;
   std::uint8_t* pixels;
+  float* numbers;  ///< written instead of pixels, unless null
 
   /// The distance of rows of the map, which has a border of one location.
   constexpr index_t map_stride() const { return width + 2 + 16; }

@@ -5,6 +5,7 @@
 // descending score. The caller's memory holds images x max_detections of them, and images + 1
 // offsets.
 #include <vecdet/box_head.hpp>
+#include <vecdet/c/detections.hpp>
 #include <vecdet/c/support.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/postprocess.hpp>
@@ -24,50 +25,6 @@ std::vector<image_size> sizes_of(const vecdet_image_size* sizes, int64_t count,
   for (int64_t i = 0; i < count; ++i)
     result.push_back(image_size::height_width(sizes[i].height, sizes[i].width));
   return result;
-}
-
-/// The memory that a function writes its detections to.
-struct detection_outputs {
-  float* boxes;
-  float* scores;
-  int64_t* labels;
-  int64_t* offsets;
-
-  void check(const char* function, int64_t images, int64_t max_detections) const {
-    const bool any = images > 0 && max_detections > 0;
-    check_pointer(boxes, function, "boxes", any);
-    check_pointer(scores, function, "scores", any);
-    check_pointer(labels, function, "labels", any);
-    check_pointer(offsets, function, "offsets");
-  }
-  template <class Detections>
-  void write(const Detections& found) const {
-    std::copy_n(found.boxes.data(), 4 * found.boxes.size(), boxes);
-    copy_view(found.scores, scores);
-    copy_view(found.labels, labels);
-    copy_view(found.offsets, offsets);
-  }
-};
-
-std::vector<letterbox_transform> transforms_of(const vecdet_letterbox_transform* transforms,
-                                               int64_t images) {
-  std::vector<letterbox_transform> undone;
-  for (int64_t i = 0; transforms != nullptr && i < images; ++i) {
-    const vecdet_letterbox_transform& t = transforms[i];
-    undone.push_back(
-        {t.scale_x, t.scale_y, t.pad_x, t.pad_y, image_size::height_width(t.height, t.width)});
-  }
-  return undone;
-}
-
-/// Writes the detections of a raw output. `sources` and `extras` may be null.
-void write_raw(const detections_view& found, const detection_outputs& out, int64_t* sources,
-               float* extras) {
-  out.write(found);
-  if (sources != nullptr) copy_view(found.sources, sources);
-  if (extras == nullptr) return;
-  for (index_t i = 0; i < found.extras.rows(); ++i)
-    extras = std::copy_n(found.extras.row(i), found.extras.cols(), extras);
 }
 
 /// Calls body() with the matrix_view or the quantised_matrix that a matrix is.
@@ -127,6 +84,49 @@ class any_matrix {
 };
 
 }  // namespace
+
+std::vector<letterbox_transform> transforms_of(const vecdet_letterbox_transform* transforms,
+                                               int64_t images) {
+  std::vector<letterbox_transform> undone;
+  for (int64_t i = 0; transforms != nullptr && i < images; ++i) {
+    const vecdet_letterbox_transform& t = transforms[i];
+    undone.push_back(
+        {t.scale_x, t.scale_y, t.pad_x, t.pad_y, image_size::height_width(t.height, t.width)});
+  }
+  return undone;
+}
+
+void write_raw(const detections_view& found, const detection_outputs& out, int64_t* sources,
+               float* extras) {
+  out.write(found);
+  if (sources != nullptr) copy_view(found.sources, sources);
+  if (extras == nullptr) return;
+  for (index_t i = 0; i < found.extras.rows(); ++i)
+    extras = std::copy_n(found.extras.row(i), found.extras.cols(), extras);
+}
+
+detections_view yolo_detections_of(const vecdet_matrix* coordinates, const vecdet_matrix* numbers,
+                                   index_t images,
+                                   const vector_view<const letterbox_transform>& transforms,
+                                   const postprocess_yolo_params& params,
+                                   postprocess_workspace& workspace, threading policy) {
+  constexpr const char* function = "postprocess_yolo";
+  check_pointer(numbers, function, "numbers");
+  detections_view found;
+  const auto run = [&](const auto* own_coordinates, const auto& matrix) {
+    found = detail::run_postprocess_yolo(own_coordinates, matrix, images, transforms, params,
+                                         detail::workspace_access::buffers(workspace), policy);
+  };
+  with_matrix(*numbers, function, "numbers", [&](const auto& matrix) {
+    if (coordinates == nullptr) return run(static_cast<const any_matrix*>(nullptr), matrix);
+    with_matrix(*coordinates, function, "coordinates", [&](const auto& own_coordinates) {
+      const any_matrix any(own_coordinates);
+      run(&any, matrix);
+    });
+  });
+  return found;
+}
+
 }  // namespace vecdet_c
 
 using namespace vecdet_c;
@@ -334,24 +334,13 @@ VECDET_C vecdet_status vecdet_postprocess_yolo_of_matrices(
     const auto p = params_of<postprocess_yolo_params>(params, function);
     const detection_outputs out{boxes, scores, labels, offsets};
     out.check(function, images, p.max_detections);
-    check_pointer(numbers, function, "numbers");
     const auto undone = transforms_of(transforms, images);
     scratch memory(workspace);
-    auto& buffers = detail::workspace_access::buffers(memory.get<postprocess_workspace>());
-    const auto run = [&](const auto* own_coordinates, const auto& matrix) {
-      on_threads([&](threading policy) {
-        write_raw(detail::run_postprocess_yolo(own_coordinates, matrix, images,
-                                               vector_view<const letterbox_transform>(undone), p,
-                                               buffers, policy),
-                  out, sources, extras);
-      });
-    };
-    with_matrix(*numbers, function, "numbers", [&](const auto& matrix) {
-      if (coordinates == nullptr) return run(static_cast<const any_matrix*>(nullptr), matrix);
-      with_matrix(*coordinates, function, "coordinates", [&](const auto& own_coordinates) {
-        const any_matrix any(own_coordinates);
-        run(&any, matrix);
-      });
+    on_threads([&](threading policy) {
+      write_raw(yolo_detections_of(coordinates, numbers, images,
+                                   vector_view<const letterbox_transform>(undone), p,
+                                   memory.get<postprocess_workspace>(), policy),
+                out, sources, extras);
     });
   });
 }

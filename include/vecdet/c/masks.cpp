@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masks of objects: rectangles of pixels, and COCO's run lengths.
+#include <vecdet/c/detections.hpp>
 #include <vecdet/c/support.hpp>
 #include <vecdet/impl/check_offsets.hpp>
 #include <vecdet/mask_bits.hpp>
@@ -8,6 +9,7 @@
 #include <vecdet/masks.hpp>
 #include <vecdet/paste_masks.hpp>
 #include <vecdet/run_lengths.hpp>
+#include <vecdet/yolo_masks.hpp>
 
 #include <cstdint>
 #include <string>
@@ -183,6 +185,73 @@ VECDET_C vecdet_status vecdet_paste_masks(vecdet_dtype type, const void* maps, i
         *masks = c_masks(paste_masks(
             view, boxes_view<const float>(boxes, count), optional_view(image_offsets, images + 1),
             vector_view<const grid_size>(all), p, workspace->get<masks_workspace>(), policy));
+      });
+    });
+  });
+}
+
+/// The numbers of pasted masks, without a threshold, into `pictures` (count x size.height x
+/// size.width), which must not overlap an input; 0 outside the masks. `workspace` may be null.
+VECDET_C vecdet_status vecdet_paste_soft_masks(vecdet_dtype type, const void* maps, int64_t height,
+                                               int64_t width, const float* boxes, int64_t count,
+                                               vecdet_grid_size size, vecdet_workspace* workspace,
+                                               float* pictures) {
+  constexpr const char* function = "paste_soft_masks";
+  return guarded([&] {
+    scratch memory(workspace);
+    with_type<float, bfloat16>(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const feature_view<const T> view(as<T>(maps), count, 1, height, width, feature_layout::nchw);
+      const feature_view<float> to(pictures, count, 1, size.height, size.width,
+                                   feature_layout::nchw);
+      on_threads([&](threading policy) {
+        paste_soft_masks(view, boxes_view<const float>(boxes, count), to,
+                         memory.get<masks_workspace>(), policy);
+      });
+    });
+  });
+}
+
+/// vecdet_postprocess_yolo_of_matrices() and, in the same call, the masks of the detections:
+/// vecdet_masks_from_prototypes() with the extras as coefficients. `prototypes` are images x
+/// channels x height x width of float or bfloat16. With `transforms`, boxes and masks are in the
+/// images' pixels, the rule is VECDET_MASK_RULE_NATIVE, and `input_size` is null. Without them,
+/// both are in the pixels of the network's input, whose size `input_size` is. `params`: null, or
+/// with extras of -1 or `channels`. `mask_params` null: the defaults. The memory of `masks` belongs
+/// to `workspace`, which must not be null, and is valid until its next use.
+VECDET_C vecdet_status vecdet_postprocess_yolo_masks(
+    const vecdet_matrix* coordinates, const vecdet_matrix* numbers, vecdet_dtype type,
+    const void* prototypes, int64_t images, int64_t channels, int64_t height, int64_t width,
+    const vecdet_letterbox_transform* transforms, const vecdet_grid_size* input_size,
+    const vecdet_postprocess_yolo_params* params, const vecdet_prototype_masks_params* mask_params,
+    vecdet_workspace* workspace, float* boxes, float* scores, int64_t* labels, int64_t* sources,
+    float* extras, int64_t* offsets, vecdet_masks* masks) {
+  constexpr const char* function = "postprocess_yolo";
+  return guarded([&] {
+    check_pointer(workspace, function, "workspace");
+    check_pointer(masks, function, "masks");
+    const auto p = params_of<postprocess_yolo_params>(params, function);
+    const auto m = params_of<prototype_masks_params>(mask_params, function);
+    const detection_outputs out{boxes, scores, labels, offsets};
+    out.check(function, images, p.max_detections);
+    const auto undone = transforms_of(transforms, images);
+    const vector_view<const letterbox_transform> all(undone);
+    const grid_size input =
+        input_size == nullptr ? grid_size{} : grid_size{input_size->height, input_size->width};
+    auto& buffers = detail::workspace_access::buffers(workspace->get<yolo_masks_workspace>());
+    with_type<float, bfloat16>(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const feature_view<const T> maps(as<T>(prototypes), images, channels, height, width,
+                                       feature_layout::nchw);
+      on_threads([&](threading policy) {
+        const yolo_masks_view found = detail::run_yolo_masks(
+            images, maps, all, p, m, input, buffers, policy,
+            [&](const postprocess_yolo_params& own, postprocess_workspace& own_workspace) {
+              return yolo_detections_of(coordinates, numbers, images, all, own, own_workspace,
+                                        policy);
+            });
+        write_raw(found.detections, out, sources, extras);
+        *masks = c_masks(found.masks);
       });
     });
   });

@@ -105,7 +105,8 @@ def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
     the convolutions' layout. FCOS has one call for matching and one for the levels of its classes.
 
     Faster R-CNN, and models derived from it, use vecdet for the matching, losses and postprocessing
-    of the RPN and the box head, and for RoIAlign, including that of ground-truth masks.
+    of the RPN and the box head, for RoIAlign, including that of ground-truth masks, and for the
+    masks that Mask R-CNN pastes into pictures. Their numbers are within 4e-6 of torchvision's.
     torchvision's sampler still draws the anchors and proposals from torch's generator, so a seeded
     step learns from the same ones.
 

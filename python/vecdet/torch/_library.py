@@ -128,6 +128,19 @@ def _tell_shapes_to_compilers() -> None:
     def _(logits, deltas, proposals, proposal_counts, image_sizes, *options, **more_options):
         return detections(logits, len(image_sizes) // 2)
 
+    def masks(boxes):
+        return (boxes.new_empty((boxes.shape[0], 4), dtype=torch.int64),
+                boxes.new_empty(boxes.shape[0] + 1, dtype=torch.int64),
+                boxes.new_empty(unknown(), dtype=torch.uint8))
+
+    @fake("masks_from_prototypes")
+    def _(prototypes, coefficients, boxes, *options, **more_options):
+        return masks(boxes)
+
+    @fake("paste_masks")
+    def _(maps, boxes, *options, **more_options):
+        return masks(boxes)
+
     @fake("sample_balanced")
     def _(labels, counts=(), *options, **more_options):
         images = max(1, len(counts))

@@ -27,6 +27,8 @@ DETECTORS = numbers(_c.dense_detector[:_c.RPN])  # the RPN has an operator of it
 FORMATS = numbers(_c.box_format)
 CLASS_COSTS = numbers(_c.query_class_cost)
 CLASS_LOSSES = numbers(_c.set_class_loss)
+MASK_PIXELS = numbers(_c.mask_pixels)
+MASK_RULES = numbers(_c.mask_rule)
 
 EPS = 1e-7  # torchvision's default of eps
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from . import ops
+from ._rcnn import PASTE_MASKS_IN_IMAGE, paste_masks_in_image
 from ._transforms import is_transformed
 
 # Functions differentiable in only the first argument, and functions without a gradient.
@@ -73,6 +74,7 @@ def _replace_all() -> None:
         theirs = getattr(torchvision.ops, name, None)
         if theirs is not None:
             replacements[theirs] = _guarded(getattr(ops, name), theirs, name in _OF_FIRST)
+    replacements[PASTE_MASKS_IN_IMAGE] = _guarded(paste_masks_in_image, PASTE_MASKS_IN_IMAGE, False)
     ctc_loss = functional.ctc_loss
     replacements[ctc_loss] = _guarded(ops.ctc_loss, ctc_loss, True)
     for module_name, module in list(sys.modules.items()):
@@ -88,12 +90,12 @@ def _replace_all() -> None:
 @contextlib.contextmanager
 def patched() -> Iterator[None]:
     """Inside the block, torchvision.ops' losses, overlaps, NMS and RoIAlign run on vecdet, in the
-    whole process and wherever torchvision uses them, and so does torch.nn.functional.ctc_loss,
-    which torch.nn.CTCLoss calls. Arguments that vecdet.torch.ops does not have, such as overlaps of
-    batches, tensors not on the CPU, quantized tensors, overlaps whose gradient is needed,
-    forward-mode differentiation and the transforms of torch.func go to the replaced functions.
-    Blocks may overlap, also on several threads; the end of the last one restores torchvision and
-    torch."""
+    whole process and wherever torchvision uses them, and so do paste_masks_in_image, which Mask
+    R-CNN calls, and torch.nn.functional.ctc_loss, which torch.nn.CTCLoss calls. Arguments that
+    vecdet.torch.ops does not have, such as overlaps of batches, tensors not on the CPU, quantized
+    tensors, overlaps whose gradient is needed, forward-mode differentiation and the transforms of
+    torch.func go to the replaced functions. Blocks may overlap, also on several threads; the end of
+    the last one restores torchvision and torch."""
     global _blocks
     with _lock:
         if _blocks == 0:

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import inspect
 import types
+from typing import Sequence
 
 import torch
+import torchvision
 from torch import Tensor
-from torchvision.models.detection import roi_heads, rpn
+from torchvision.models.detection import roi_heads, rpn, transform
 from torchvision.models.detection._utils import BoxCoder, Matcher
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.ops import boxes as box_ops
@@ -19,12 +21,15 @@ from . import ops
 from ._convolutions import has_replaced, over_levels
 from ._parts import (are_float32, boxes_of, coder_options, is_own, replaces,
                      rows_of)
+from ._transforms import is_transformed
 
 # torchvision's own: within patched(), the module's attribute is vecdet's wrapper.
 _BOX_IOU = inspect.unwrap(box_ops.box_iou)
 # Users replace these in the module to train with their own losses.
 _FASTRCNN_LOSS = roi_heads.fastrcnn_loss
 _MASKRCNN_LOSS = roi_heads.maskrcnn_loss
+_MASKRCNN_INFERENCE = roi_heads.maskrcnn_inference
+PASTE_MASKS_IN_IMAGE = inspect.unwrap(roi_heads.paste_masks_in_image)
 
 
 def _with(function, **replacements):
@@ -124,10 +129,43 @@ def _maskrcnn_loss(*arguments):
     return (_maskrcnn_loss_on_vecdet if is_torchvisions else roi_heads.maskrcnn_loss)(*arguments)
 
 
+def _maskrcnn_inference(x: Tensor, labels: list[Tensor]) -> Sequence[Tensor]:
+    """The probabilities of only the detected classes."""
+    if roi_heads.maskrcnn_inference is not _MASKRCNN_INFERENCE:
+        return roi_heads.maskrcnn_inference(x, labels)
+    chosen = x[torch.arange(len(x), device=x.device), torch.cat(labels)]
+    return chosen.sigmoid()[:, None].split([len(per_image) for per_image in labels])
+
+
+def paste_masks_in_image(masks: Tensor, boxes: Tensor, img_shape: Sequence[int]) -> Tensor:
+    """torchvision's function with its default padding. torchvision computes masks that are not
+    square or not of float32, masks with a gradient, and everything else that vecdet does not."""
+    is_known = (masks.dim() == 4 and masks.shape[1] == 1 and masks.shape[2] == masks.shape[3] > 0
+                and boxes.shape == (len(masks), 4) and are_float32([masks, boxes])
+                and masks.is_cpu and boxes.is_cpu and not torchvision._is_tracing()
+                and not (torch.is_grad_enabled() and (masks.requires_grad or boxes.requires_grad))
+                and not is_transformed(masks) and not is_transformed(boxes))
+    if not is_known:
+        return PASTE_MASKS_IN_IMAGE(masks, boxes, img_shape)
+    return ops.paste_soft_masks(masks, boxes, img_shape)
+
+
+def _paste_masks_in_image(masks: Tensor, boxes: Tensor, img_shape: tuple[int, int]) -> Tensor:
+    is_torchvisions = inspect.unwrap(transform.paste_masks_in_image) is PASTE_MASKS_IN_IMAGE
+    return (paste_masks_in_image if is_torchvisions else transform.paste_masks_in_image)(
+        masks, boxes, img_shape)
+
+
+@replaces(transform.GeneralizedRCNNTransform)
+class GeneralizedRCNNTransform(transform.GeneralizedRCNNTransform):
+    postprocess = _with(transform.GeneralizedRCNNTransform.postprocess,
+                        paste_masks_in_image=_paste_masks_in_image)
+
+
 @replaces(roi_heads.RoIHeads)
 class RoIHeads(roi_heads.RoIHeads):
     forward = _with(roi_heads.RoIHeads.forward, fastrcnn_loss=_fastrcnn_loss,
-                    maskrcnn_loss=_maskrcnn_loss)
+                    maskrcnn_loss=_maskrcnn_loss, maskrcnn_inference=_maskrcnn_inference)
 
     def assign_targets_to_proposals(self, proposals, gt_boxes, gt_labels):
         matcher = self.proposal_matcher

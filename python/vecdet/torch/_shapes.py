@@ -195,6 +195,8 @@ _SHAPES = {
     "assign_least_cost": lambda costs: costs.new_empty(costs.shape[0], dtype=torch.int64),
     "set_loss": _set_loss,
     "convert_rotated_boxes": _convert_rotated_boxes,
+    "paste_soft_masks": lambda maps, boxes, size: maps.new_empty(
+        (boxes.shape[0], 1, *size), dtype=torch.float32),
     "multiscale_roi_align": _multiscale_roi_align,
     "multiscale_roi_align_grad": _multiscale_roi_align_grad,
     "deformable_attention": _deformable_attention,

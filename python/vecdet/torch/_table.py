@@ -50,6 +50,9 @@ CAST = {
     "soft_nms": (),
     "filter_topk": (0,),
     "postprocess": (0, 1, 11),
+    "masks_from_prototypes": (0,),
+    "paste_masks": (0,),
+    "paste_soft_masks": (0,),
 }
 # Shape and type of results, as result_shapes.hpp names them; or "indices".
 RESULTS = {

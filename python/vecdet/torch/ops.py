@@ -5,12 +5,12 @@
 Tensors are on the CPU, of float32, float64, bfloat16 or float16. Losses are differentiable in their
 first argument, once; their other arguments must not require a gradient. deformable_attention is
 differentiable in value, points and weights, once, conv3x3 and batch_norm in input, weight and bias,
-and max_pool2d, any number of times. Overlaps have no gradient. Forward-mode derivatives and second
-ones raise where they are not supported. Invalid arguments raise RuntimeError, or ValueError as in
-torchvision, before anything is computed.
+and max_pool2d, any number of times. Overlaps and masks have no gradient. Forward-mode derivatives
+and second ones raise where they are not supported. Invalid arguments raise RuntimeError, or
+ValueError as in torchvision, before anything is computed.
 """
 
-from . import (_assignment, _attention, _boxes, _convolutions, _detections, _losses,
+from . import (_assignment, _attention, _boxes, _convolutions, _detections, _losses, _masks,
                _normalization, _pooling, _rotated, _sequences, _set_loss, _two_stage)
 from ._assignment import *
 from ._attention import *
@@ -18,6 +18,7 @@ from ._boxes import *
 from ._convolutions import *
 from ._detections import *
 from ._losses import *
+from ._masks import *
 from ._normalization import *
 from ._pooling import *
 from ._rotated import *
@@ -33,6 +34,7 @@ __all__ += _boxes.__all__
 __all__ += _convolutions.__all__
 __all__ += _detections.__all__
 __all__ += _losses.__all__
+__all__ += _masks.__all__
 __all__ += _normalization.__all__
 __all__ += _pooling.__all__
 __all__ += _rotated.__all__

@@ -52,6 +52,19 @@ typedef enum vecdet_rotated_format {
   VECDET_ROTATED_XYXY  ///< the enclosing upright box; as input, an upright box
 } vecdet_rotated_format;
 
+/// The order of an image's numbers in memory.
+typedef enum vecdet_yolo_layout {
+  VECDET_YOLO_CHANNELS,  ///< numbers x boxes: one plane per number
+  VECDET_YOLO_ROWS       ///< boxes x numbers
+} vecdet_yolo_layout;
+
+/// The scores that follow the four coordinates of a box.
+typedef enum vecdet_yolo_scores {
+  VECDET_YOLO_CLASSES,         ///< a score per class
+  VECDET_YOLO_OBJECTNESS,      ///< the objectness, then a score per class; rows only
+  VECDET_YOLO_SCORE_AND_CLASS  ///< one score, then the index of its class; rows only
+} vecdet_yolo_scores;
+
 /// The meaning of a box's four numbers.
 typedef enum vecdet_nms_format {
   VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered
@@ -114,19 +127,6 @@ typedef enum vecdet_dense_detector {
   VECDET_SSD,
   VECDET_RPN
 } vecdet_dense_detector;
-
-/// The order of an image's numbers in memory.
-typedef enum vecdet_yolo_layout {
-  VECDET_YOLO_CHANNELS,  ///< numbers x boxes: one plane per number
-  VECDET_YOLO_ROWS       ///< boxes x numbers
-} vecdet_yolo_layout;
-
-/// The scores that follow the four coordinates of a box.
-typedef enum vecdet_yolo_scores {
-  VECDET_YOLO_CLASSES,         ///< a score per class
-  VECDET_YOLO_OBJECTNESS,      ///< the objectness, then a score per class; rows only
-  VECDET_YOLO_SCORE_AND_CLASS  ///< one score, then the index of its class; rows only
-} vecdet_yolo_scores;
 
 /// The index of channel c of image n at (y, x).
 typedef enum vecdet_feature_layout {
@@ -221,6 +221,12 @@ template <>
 inline constexpr int enumerators<vecdet_rotated_format> = 4;
 
 template <>
+inline constexpr int enumerators<vecdet_yolo_layout> = 2;
+
+template <>
+inline constexpr int enumerators<vecdet_yolo_scores> = 3;
+
+template <>
 inline constexpr int enumerators<vecdet_nms_format> = 3;
 
 template <>
@@ -243,12 +249,6 @@ inline constexpr int enumerators<vecdet_score_kind> = 2;
 
 template <>
 inline constexpr int enumerators<vecdet_dense_detector> = 4;
-
-template <>
-inline constexpr int enumerators<vecdet_yolo_layout> = 2;
-
-template <>
-inline constexpr int enumerators<vecdet_yolo_scores> = 3;
 
 template <>
 inline constexpr int enumerators<vecdet_feature_layout> = 2;

@@ -29,6 +29,34 @@ struct fields_of<vecdet_coder_params> {
 };
 
 template <>
+struct fields_of<vecdet_postprocess_yolo_params> {
+  static constexpr bool has_arrays = false;
+  template <class Params, class C, class Copy>
+  static void each(Params& p, C& c, const Copy& copy) {
+    copy(p.layout, c.layout, "params.layout");
+    copy(p.scores, c.scores, "params.scores");
+    copy(p.model_format, c.model_format, "params.model_format");
+    copy(p.normalised, c.normalised, "params.normalised");
+    copy(p.result_format, c.result_format, "params.result_format");
+    copy(p.score_threshold, c.score_threshold, "params.score_threshold");
+    copy(p.multi_label, c.multi_label, "params.multi_label");
+    copy(p.suppress, c.suppress, "params.suppress");
+    copy(p.class_agnostic, c.class_agnostic, "params.class_agnostic");
+    copy(p.iou_threshold, c.iou_threshold, "params.iou_threshold");
+    copy(p.max_candidates, c.max_candidates, "params.max_candidates");
+    copy(p.max_detections, c.max_detections, "params.max_detections");
+    copy(p.extras, c.extras, "params.extras");
+    copy(p.class_count, c.class_count, "params.class_count");
+    copy(p.classes, c.classes, "params.classes");
+    copy(p.class_thresholds, c.class_thresholds, "params.class_thresholds");
+    copy(p.class_groups, c.class_groups, "params.class_groups");
+    copy(p.keypoint_size, c.keypoint_size, "params.keypoint_size");
+    copy(p.rotated, c.rotated, "params.rotated");
+    copy(p.rotated_result_format, c.rotated_result_format, "params.rotated_result_format");
+  }
+};
+
+template <>
 struct fields_of<vecdet_nms_params> {
   static constexpr bool has_arrays = false;
   template <class Params, class C, class Copy>
@@ -151,34 +179,6 @@ struct fields_of<vecdet_box_head_params> {
     copy(p.max_detections, c.max_detections, "params.max_detections");
     copy(p.coder, c.coder, "params.coder");
     copy(p.min_size, c.min_size, "params.min_size");
-  }
-};
-
-template <>
-struct fields_of<vecdet_postprocess_yolo_params> {
-  static constexpr bool has_arrays = false;
-  template <class Params, class C, class Copy>
-  static void each(Params& p, C& c, const Copy& copy) {
-    copy(p.layout, c.layout, "params.layout");
-    copy(p.scores, c.scores, "params.scores");
-    copy(p.model_format, c.model_format, "params.model_format");
-    copy(p.normalised, c.normalised, "params.normalised");
-    copy(p.result_format, c.result_format, "params.result_format");
-    copy(p.score_threshold, c.score_threshold, "params.score_threshold");
-    copy(p.multi_label, c.multi_label, "params.multi_label");
-    copy(p.suppress, c.suppress, "params.suppress");
-    copy(p.class_agnostic, c.class_agnostic, "params.class_agnostic");
-    copy(p.iou_threshold, c.iou_threshold, "params.iou_threshold");
-    copy(p.max_candidates, c.max_candidates, "params.max_candidates");
-    copy(p.max_detections, c.max_detections, "params.max_detections");
-    copy(p.extras, c.extras, "params.extras");
-    copy(p.class_count, c.class_count, "params.class_count");
-    copy(p.classes, c.classes, "params.classes");
-    copy(p.class_thresholds, c.class_thresholds, "params.class_thresholds");
-    copy(p.class_groups, c.class_groups, "params.class_groups");
-    copy(p.keypoint_size, c.keypoint_size, "params.keypoint_size");
-    copy(p.rotated, c.rotated, "params.rotated");
-    copy(p.rotated_result_format, c.rotated_result_format, "params.rotated_result_format");
   }
 };
 

@@ -23,6 +23,51 @@ typedef struct vecdet_coder_params {
   vecdet_box_format anchors;  ///< or VECDET_CXCYWH; default VECDET_XYXY
 } vecdet_coder_params;
 
+/// Parameters of vecdet_postprocess_yolo(), vecdet_postprocess_yolo_of_matrices() and
+/// vecdet_postprocess_yolo_masks().
+typedef struct vecdet_postprocess_yolo_params {
+  vecdet_yolo_layout layout;       ///< default VECDET_YOLO_CHANNELS
+  vecdet_yolo_scores scores;       ///< default VECDET_YOLO_CLASSES
+  vecdet_box_format model_format;  ///< format of the model's output; default VECDET_CXCYWH
+  /// Coordinates are fractions of the image's size, 0 to 1, because the image was resized without
+  /// keeping its aspect ratio. The transform's scale and padding are not used. Default 0.
+  int normalised;
+  vecdet_box_format result_format;  ///< format of the detections; default VECDET_XYXY
+  double score_threshold;           ///< in [0, 1]; scores above it count; default 0.25
+  /// One detection per class above the threshold, not only the best one. An error if a box has one
+  /// score and its class. Default 0.
+  int multi_label;
+  int suppress;        ///< applies NMS; default 1
+  int class_agnostic;  ///< boxes of different classes suppress each other, too; default 0
+  /// In [0, 1]. NMS removes a box if its IoU with a better one is above it. Default 0.7.
+  double iou_threshold;
+  int64_t max_candidates;  ///< per image: only the best go to NMS; default 30000
+  int64_t max_detections;  ///< per image; default 300
+  /// Number of values after the scores. Rotated boxes have 1 (the angle), masks 32, poses 51. With
+  /// -1 there are none, and scores outside [0, 1] are an error. At most 2^31 - 1. Default -1.
+  int64_t extras;
+  /// The number of classes that the model must have; 0: any. Not with VECDET_YOLO_SCORE_AND_CLASS.
+  /// Default 0.
+  int64_t class_count;
+  /// The wanted classes; empty: all. Without multi_label, a box whose best class of all is not
+  /// wanted gives no detection.
+  vecdet_integer_list classes;
+  /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. Without
+  /// multi_label, the best class of a box is chosen before its threshold is applied.
+  vecdet_number_list class_thresholds;
+  /// a group per class, any integer: boxes of classes with the same group suppress each other;
+  /// empty: each class is a group of its own
+  vecdet_integer_list class_groups;
+  /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
+  /// pixels. Default 0.
+  int64_t keypoint_size;
+  /// boxes are rotated: their last number is the angle, in radians and clockwise; default 0
+  int rotated;
+  /// format of rotated detections: VECDET_ROTATED_CXCYWHR or VECDET_ROTATED_XYXYXYXY; default
+  /// VECDET_ROTATED_CXCYWHR
+  vecdet_rotated_format rotated_result_format;
+} vecdet_postprocess_yolo_params;
+
 /// Parameters of vecdet_mask_nms(), vecdet_nms(), vecdet_batched_nms(), vecdet_rotated_nms() and
 /// vecdet_prob_iou_nms(). Going down the scores, a box is kept unless a kept box of its class and
 /// image overlaps it by more than the threshold. In vecdet_prob_iou_nms(), any better box
@@ -146,50 +191,6 @@ typedef struct vecdet_box_head_params {
   double min_size;  ///< boxes with a smaller side are removed; 0 removes none; default 1e-2
 } vecdet_box_head_params;
 
-/// Parameters of vecdet_postprocess_yolo() and vecdet_postprocess_yolo_of_matrices().
-typedef struct vecdet_postprocess_yolo_params {
-  vecdet_yolo_layout layout;       ///< default VECDET_YOLO_CHANNELS
-  vecdet_yolo_scores scores;       ///< default VECDET_YOLO_CLASSES
-  vecdet_box_format model_format;  ///< format of the model's output; default VECDET_CXCYWH
-  /// Coordinates are fractions of the image's size, 0 to 1, because the image was resized without
-  /// keeping its aspect ratio. The transform's scale and padding are not used. Default 0.
-  int normalised;
-  vecdet_box_format result_format;  ///< format of the detections; default VECDET_XYXY
-  double score_threshold;           ///< in [0, 1]; scores above it count; default 0.25
-  /// One detection per class above the threshold, not only the best one. An error if a box has one
-  /// score and its class. Default 0.
-  int multi_label;
-  int suppress;        ///< applies NMS; default 1
-  int class_agnostic;  ///< boxes of different classes suppress each other, too; default 0
-  /// In [0, 1]. NMS removes a box if its IoU with a better one is above it. Default 0.7.
-  double iou_threshold;
-  int64_t max_candidates;  ///< per image: only the best go to NMS; default 30000
-  int64_t max_detections;  ///< per image; default 300
-  /// Number of values after the scores. Rotated boxes have 1 (the angle), masks 32, poses 51. With
-  /// -1 there are none, and scores outside [0, 1] are an error. At most 2^31 - 1. Default -1.
-  int64_t extras;
-  /// The number of classes that the model must have; 0: any. Not with VECDET_YOLO_SCORE_AND_CLASS.
-  /// Default 0.
-  int64_t class_count;
-  /// The wanted classes; empty: all. Without multi_label, a box whose best class of all is not
-  /// wanted gives no detection.
-  vecdet_integer_list classes;
-  /// A threshold per class, in [0, 1], instead of score_threshold; empty: none. Without
-  /// multi_label, the best class of a box is chosen before its threshold is applied.
-  vecdet_number_list class_thresholds;
-  /// a group per class, any integer: boxes of classes with the same group suppress each other;
-  /// empty: each class is a group of its own
-  vecdet_integer_list class_groups;
-  /// 0: extras are copied. 2 or 3: they are key points, x y or x y visibility, in the input's
-  /// pixels. Default 0.
-  int64_t keypoint_size;
-  /// boxes are rotated: their last number is the angle, in radians and clockwise; default 0
-  int rotated;
-  /// format of rotated detections: VECDET_ROTATED_CXCYWHR or VECDET_ROTATED_XYXYXYXY; default
-  /// VECDET_ROTATED_CXCYWHR
-  vecdet_rotated_format rotated_result_format;
-} vecdet_postprocess_yolo_params;
-
 /// Parameters of vecdet_postprocess_detr() and vecdet_postprocess_detr_of_matrices().
 typedef struct vecdet_postprocess_detr_params {
   /// softmax, whose last column is "no object", instead of sigmoid; default 0
@@ -235,7 +236,7 @@ typedef struct vecdet_letterbox_params {
   double deviation[3];  ///< per channel of the input; default 1, 1, 1
 } vecdet_letterbox_params;
 
-/// Parameters of vecdet_masks_from_prototypes().
+/// Parameters of vecdet_masks_from_prototypes() and vecdet_postprocess_yolo_masks().
 typedef struct vecdet_prototype_masks_params {
   vecdet_mask_rule rule;      ///< the order of steps; default VECDET_MASK_RULE_NATIVE
   vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS

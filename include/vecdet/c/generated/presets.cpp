@@ -46,6 +46,39 @@ VECDET_C vecdet_coder_params vecdet_coder_params_ssd(double centre_variance, dou
   return c_params_of<vecdet_coder_params>(coder_params::ssd(centre_variance, size_variance));
 }
 
+/// YOLOv5 and YOLOX: rows of cx cy w h, objectness, and a score per class. YOLOX exports decode
+/// boxes only with --decode_in_inference.
+VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v5(void) {
+  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v5());
+}
+
+/// YOLOv8 to v12 with their anchor-free heads, as in ultralytics' predictor: channels first, cx cy
+/// w h and a score per class. These are the defaults.
+VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v8(void) {
+  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v8());
+}
+
+/// YOLOv10 and YOLO26, end to end: rows of x1 y1 x2 y2, score, class.
+VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v10(void) {
+  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v10());
+}
+
+/// RT-DETR as exported by ultralytics.
+VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_rt_detr(void) {
+  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::rt_detr());
+}
+
+/// YOLOv8, YOLO11 and YOLO12 with rotated boxes: channels first, cx cy w h, a score per class,
+/// angle.
+VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v8_obb(void) {
+  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v8_obb());
+}
+
+/// YOLO26 with rotated boxes, end to end: rows of cx cy w h, score, class, angle.
+VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v26_obb(void) {
+  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v26_obb());
+}
+
 /// The defaults of vecdet_nms_params.
 VECDET_C vecdet_nms_params vecdet_nms_params_default(void) {
   return c_params_of<vecdet_nms_params>(nms_params());
@@ -138,39 +171,6 @@ VECDET_C vecdet_postprocess_params vecdet_postprocess_params_rpn(void) {
 /// The defaults of vecdet_box_head_params.
 VECDET_C vecdet_box_head_params vecdet_box_head_params_default(void) {
   return c_params_of<vecdet_box_head_params>(box_head_params());
-}
-
-/// YOLOv5 and YOLOX: rows of cx cy w h, objectness, and a score per class. YOLOX exports decode
-/// boxes only with --decode_in_inference.
-VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v5(void) {
-  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v5());
-}
-
-/// YOLOv8 to v12 with their anchor-free heads, as in ultralytics' predictor: channels first, cx cy
-/// w h and a score per class. These are the defaults.
-VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v8(void) {
-  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v8());
-}
-
-/// YOLOv10 and YOLO26, end to end: rows of x1 y1 x2 y2, score, class.
-VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v10(void) {
-  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v10());
-}
-
-/// RT-DETR as exported by ultralytics.
-VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_rt_detr(void) {
-  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::rt_detr());
-}
-
-/// YOLOv8, YOLO11 and YOLO12 with rotated boxes: channels first, cx cy w h, a score per class,
-/// angle.
-VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v8_obb(void) {
-  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v8_obb());
-}
-
-/// YOLO26 with rotated boxes, end to end: rows of cx cy w h, score, class, angle.
-VECDET_C vecdet_postprocess_yolo_params vecdet_postprocess_yolo_params_v26_obb(void) {
-  return c_params_of<vecdet_postprocess_yolo_params>(postprocess_yolo_params::v26_obb());
 }
 
 /// DETR: softmax, 100 queries. Also for Conditional DETR without focal loss.

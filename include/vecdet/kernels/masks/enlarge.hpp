@@ -70,6 +70,29 @@ VECDET_INLINE void write_rows_between(const float* above, const float* below, co
   }
 }
 
+/// The same numbers themselves.
+VECDET_INLINE void write_numbers_between(const float* above, const float* below,
+                                         const float* weights, index_t count, index_t width,
+                                         float* to, index_t stride) {
+  constexpr int N = row_pack<float>::batches;
+  using row = row_pack<float>;
+  for (index_t i = 0; i < width; i += row_lanes) {
+    const row from = load_pack<N>(above + i), way = load_pack<N>(below + i) - from;
+    const index_t left = width - i;
+    float* at = to + i;
+    for (index_t k = 0; k < count; ++k, at += stride) {
+      const row numbers = fma(row(weights[k]), way, from);
+      if (left >= row_lanes) {
+        store_pack<N>(at, numbers);
+      } else {  // nothing is written beyond the row
+        float last[row_lanes];
+        store_pack<N>(last, numbers);
+        for (index_t j = 0; j < left; ++j) at[j] = last[j];
+      }
+    }
+  }
+}
+
 /// The pixels of a row of numbers.
 template <mask_pixels Kind>
 VECDET_INLINE void write_row(const float* from, index_t width, std::uint8_t* to) {

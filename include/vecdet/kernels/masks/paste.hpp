@@ -35,9 +35,11 @@ inline void paste_axis(detail::mask_span span, double begin, double pixels, inde
 }
 
 /// A mask. `map` has the map with its border, minus the threshold: linear interpolation keeps the
-/// difference.
-template <mask_pixels Kind, class T>
-void paste_mask(const detail::paste_masks_args<T>& a, const detail::paste_plan& plan, float* map) {
+/// difference. write(above, below, weights, count, row) writes `count` rows from the given one on,
+/// which lie between two enlarged rows of locations.
+template <class T, class Write>
+VECDET_INLINE void paste_mask(const detail::paste_masks_args<T>& a, const detail::paste_plan& plan,
+                              float* map, const Write& write) {
   const index_t height = a.height + 2, stride = a.map_stride();
   const index_t across = plan.x.size(), down = plan.y.size();
   float* const rows = map + a.map_size();
@@ -64,17 +66,40 @@ void paste_mask(const detail::paste_masks_args<T>& a, const detail::paste_plan& 
     while (end < down && y_location[end] == above) ++end;
     const float* const from = enlarged(above);
     const float* const to = above + 1 < height ? enlarged(above + 1) : from;
-    write_rows_between<Kind>(from, to, y_weight + at, end - at, across,
-                             a.pixels + plan.offset + at * plan.row_bytes, plan.row_bytes);
+    write(from, to, y_weight + at, end - at, at);
     at = end;
   }
+}
+
+template <mask_pixels Kind, class T>
+void paste_pixels(const detail::paste_masks_args<T>& a, const detail::paste_plan& plan,
+                  float* map) {
+  paste_mask(a, plan, map,
+             [&](const float* above, const float* below, const float* weights, index_t count,
+                 index_t row) {
+               write_rows_between<Kind>(above, below, weights, count, plan.x.size(),
+                                        a.pixels + plan.offset + row * plan.row_bytes,
+                                        plan.row_bytes);
+             });
+}
+
+template <class T>
+void paste_numbers(const detail::paste_masks_args<T>& a, const detail::paste_plan& plan,
+                   float* map) {
+  paste_mask(a, plan, map,
+             [&](const float* above, const float* below, const float* weights, index_t count,
+                 index_t row) {
+               write_numbers_between(above, below, weights, count, plan.x.size(),
+                                     a.numbers + plan.offset + row * plan.row_bytes,
+                                     plan.row_bytes);
+             });
 }
 
 template <class T>
 void paste_masks(const detail::paste_masks_args<T>& a, index_t first, index_t last,
                  float* scratch) {
   const index_t stride = a.map_stride();
-  for (index_t i = 0; i < a.map_size(); ++i) scratch[i] = -a.threshold;
+  for (index_t i = 0; i < a.map_size(); ++i) scratch[i] = 0 - a.threshold;
   for (index_t m = first; m < last; ++m) {
     if (a.masks[m].x.empty()) continue;
     for (index_t y = 0; y < a.height; ++y) {
@@ -82,10 +107,12 @@ void paste_masks(const detail::paste_masks_args<T>& a, index_t first, index_t la
       convert(a.maps + (m * a.height + y) * a.width, a.width, to);
       for (index_t x = 0; x < a.width; ++x) to[x] -= a.threshold;
     }
-    if (a.kind == mask_pixels::bits)
-      paste_mask<mask_pixels::bits>(a, a.masks[m], scratch);
+    if (a.numbers != nullptr)
+      paste_numbers(a, a.masks[m], scratch);
+    else if (a.kind == mask_pixels::bits)
+      paste_pixels<mask_pixels::bits>(a, a.masks[m], scratch);
     else
-      paste_mask<mask_pixels::bytes>(a, a.masks[m], scratch);
+      paste_pixels<mask_pixels::bytes>(a, a.masks[m], scratch);
   }
 }
 

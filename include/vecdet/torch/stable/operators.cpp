@@ -94,6 +94,7 @@ void define_all() {
   define_gradients(*registered);
   define_grouped_convolution(*registered);
   define_head_losses(*registered);
+  define_masks(*registered);
   define_normalization(*registered);
   define_pooling(*registered);
   define_queries(*registered);

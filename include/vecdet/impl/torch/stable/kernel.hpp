@@ -155,6 +155,7 @@ void define_convolutions(library&);
 void define_ctc_loss(library&);
 void define_detections(library&);
 void define_head_losses(library&);
+void define_masks(library&);
 void define_grouped_convolution(library&);
 void define_normalization(library&);
 void define_pooling(library&);
