@@ -137,7 +137,8 @@ class max_pool_call {
     if (maps == 0 || rows == 0 || windows_.channels == 0) return;
     constexpr index_t least_rows = 4, enough_rows = 16, least_cost = 1 << 18;
     const index_t cost = std::max(row_cost * windows_.channels, index_t{1});
-    const index_t half_of_thread = maps * rows / (2 * usable_threads(policy_));
+    const index_t pieces = 2 * usable_threads(policy_);
+    const index_t half_of_thread = (maps * rows + pieces - 1) / pieces;
     const index_t least = std::max(least_rows, std::min(enough_rows, half_of_thread));
     const chunking chunks(maps * rows, std::max(least, (least_cost + cost - 1) / cost));
     const index_t most_rows = std::min(rows, chunks.size);
