@@ -121,9 +121,8 @@ inline void run_assign_fcos(const char* function, const boxes_view<const float>&
   const fcos_assigner assigner(args, anchors, params.radius, grown(buffers.widest, levels.size()),
                                grown(buffers.ranks, matches.size()));
   const ignore_regions regions(truth, args, anchors, params.region_threshold, buffers.extents);
-  call.run(
-      args, matches, nullptr, regions, policy, [](index_t, index_t) {},
-      [&](const assigned_image& image) { assigner.match(image); });
+  call.run(args, matches, nullptr, regions, policy, nullptr,
+           [&](const assigned_image& image) { assigner.match(image); });
 }
 
 }  // namespace detail

@@ -18,8 +18,10 @@
 #include <vecdet/views.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/assigners/assigners.hpp>
 #endif
@@ -163,9 +165,9 @@ class assigner_call {
     return args;
   }
 
-  /// Calls choose(image, box) for all boxes, then match(assigned image) for all images. Before,
-  /// sets all matches to -1 and all targets, unless they are null, to 0. Afterwards, ignores
-  /// unmatched points in `regions`.
+  /// Calls choose(image, box) for all boxes, unless choose is null, then match(assigned image) for
+  /// all images. Before, sets all matches to -1 and all targets, unless they are null, to 0.
+  /// Afterwards, ignores unmatched points in `regions`.
   template <class Choose, class Match>
   void run(const assigner_args& common, const vector_view<index_t>& matches, float* targets,
            const ignore_regions& regions, threading policy, const Choose& choose,
@@ -173,7 +175,8 @@ class assigner_call {
     // One loop does both: the threads wait for each other once.
     constexpr index_t most_pieces = chunking::max_count / 2;
     constexpr index_t smallest_fill = 32768;
-    const chunking box_chunks(boxes_,
+    constexpr bool chooses = !std::is_same<Choose, std::nullptr_t>::value;
+    const chunking box_chunks(chooses ? boxes_ : 0,
                               std::max(index_t{1}, (boxes_ + most_pieces - 1) / most_pieces));
     const chunking fill_chunks(
         matches.size(), std::max(smallest_fill, (matches.size() + most_pieces - 1) / most_pieces));
@@ -186,15 +189,17 @@ class assigner_call {
         if (targets != nullptr) std::fill(targets + begin, targets + end, 0.0f);
         return;
       }
-      const index_t first = box_chunks.begin(piece), last = box_chunks.end(piece);
-      index_t image = 0;
-      if (!truth_.image_offsets.empty()) {
-        const index_t* const offsets = truth_.image_offsets.data();
-        image = std::upper_bound(offsets, offsets + images_ + 1, first) - offsets - 1;
-      }
-      for (index_t box = first; box < last; ++box) {
-        while (box >= first_box(image + 1)) ++image;
-        choose(image, box);
+      if constexpr (chooses) {
+        const index_t first = box_chunks.begin(piece), last = box_chunks.end(piece);
+        index_t image = 0;
+        if (!truth_.image_offsets.empty()) {
+          const index_t* const offsets = truth_.image_offsets.data();
+          image = std::upper_bound(offsets, offsets + images_ + 1, first) - offsets - 1;
+        }
+        for (index_t box = first; box < last; ++box) {
+          while (box >= first_box(image + 1)) ++image;
+          choose(image, box);
+        }
       }
     });
     for_each_chunk(policy, chunking(images_, 1), [&](index_t, index_t first, index_t last) {

@@ -150,9 +150,12 @@ struct conv3x3_blocks {
 /// The most source channels, panels of target channels and tiles in a block of the gradient of the
 /// weights.
 constexpr index_t weight_grad_sources = 256, weight_grad_panels = 8, weight_grad_tiles = 160;
-/// The transformed tiles of a block take about this many bytes per thread if there are more threads
-/// than weight_grad_tiles suffice for: threads wait for each other after each block.
-constexpr index_t weight_grad_bytes = index_t{256} * 1024;
+/// The transformed tiles of a block take about this many bytes if there are more threads than
+/// weight_grad_tiles suffice for: threads wait for each other after each block.
+constexpr index_t weight_grad_bytes(index_t threads) noexcept {
+  constexpr index_t kib = 1024;
+  return std::max(threads * 64 * kib, std::min(threads * 256 * kib, 8 * kib * kib));
+}
 
 /// The division of the gradient of the weights into blocks of nearly the same size.
 struct conv3x3_weight_grad_blocks {
@@ -173,8 +176,8 @@ struct conv3x3_weight_grad_blocks {
     index_t room =
         std::min(weight_grad_tiles, std::max(conv_least_block_tiles * threads, 3 * channels / 8));
     if (threads > 1)
-      room = std::max(room,
-                      threads * weight_grad_bytes / (points * channels * index_t{sizeof(float)}));
+      room =
+          std::max(room, weight_grad_bytes(threads) / (points * channels * index_t{sizeof(float)}));
     tile_parts = (tiles + room - 1) / room;
     most_tiles = tile_parts == 0 ? 0 : (tiles + tile_parts - 1) / tile_parts;
   }

@@ -158,7 +158,21 @@ inline void add_found(postprocess_buffers::candidates& out, index_t found) {
   std::copy_n(out.search.logits.data(), found, out.scores.data() + first);
 }
 
-/// The same, but at most `limit` elements of each class, the best ones.
+/// Keeps at most `limit` of the records of each class, the best ones. Returns how many are left.
+/// Records are in descending order; `counts` has an element for each class.
+inline index_t limit_classes(std::uint64_t* records, index_t count, index_t classes, index_t limit,
+                             index_t* counts) {
+  std::fill(counts, counts + classes, index_t{0});
+  index_t left = 0;
+  for (index_t i = 0; i < count; ++i) {
+    const std::uint64_t record = records[i];
+    records[left] = record;
+    left += counts[static_cast<index_t>(record & 0xffffffffu) % classes]++ < limit;
+  }
+  return left;
+}
+
+/// Adds at most `limit` of these elements of each class, the best ones.
 inline void add_best_of_classes(postprocess_buffers::candidates& out, index_t found,
                                 index_t classes, index_t limit, threading policy) {
   constexpr index_t smallest_chunk = 4096;
@@ -332,11 +346,17 @@ class image_postprocess {
         search_chunks(level_size, args.cols, policy, is_ssd ? smallest_softmax : smallest_centered);
     args.capacity = filter_topk_capacity(args.limit, chunks.size * args.cols) + args.cols;
     const auto search = kernels<filter_topk_kernels<T>>(target_).search_rows;
-    const index_t found =
-        append_best(target_, out.search, chunks, args.cols, args.capacity, args.limit, 0, 0, policy,
-                    [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
-                      return search(args, first_row + first, first_row + last, records, spare);
-                    });
+    // Each chunk drops what the limit per class drops in any case, so that less has to be merged.
+    const bool limits_chunks = is_ssd && chunks.count > 1 && chunks.size > params_.max_candidates;
+    index_t* const counts = grown(out.per_class, limits_chunks ? chunks.count * args.cols : 0);
+    const index_t found = append_best(
+        target_, out.search, chunks, args.cols, args.capacity, args.limit, 0, 0, policy,
+        [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+          const index_t count = search(args, first_row + first, first_row + last, records, spare);
+          return limits_chunks ? limit_classes(records, count, args.cols, params_.max_candidates,
+                                               counts + first / chunks.size * args.cols)
+                               : count;
+        });
     if (is_ssd && params_.max_candidates < level_size) {
       add_best_of_classes(out, found, args.cols, params_.max_candidates, policy);
     } else {
