@@ -95,7 +95,8 @@ def samples():
                                     points=points, classes=labels[:2], **grid),
         "assign_rotated_task_aligned": dict(
             scores=torch.rand(9, CLASSES), predicted=torch.rand(9, 5), points=points,
-            level_sizes=[3, 3], boxes=turned[:2], classes=labels[:2], box_counts=[], angles=3),
+            level_sizes=[3, 3], boxes=turned[:2], classes=labels[:2], box_counts=[], angles=3,
+            regions=boxes[2:3]),
         "assign_sim_ota": dict(logits=torch.rand(9, CLASSES), objectness=torch.rand(9),
                                predicted=some_boxes(9), points=points, strides=[8.0],
                                classes=labels[:2], **grid),
