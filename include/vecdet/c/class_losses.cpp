@@ -19,13 +19,29 @@ typedef struct vecdet_focal_targets {
 namespace vecdet_c {
 namespace {
 
-scored_labels scored_labels_of(const int64_t* labels, const float* scores, int64_t rows) {
-  return {labels_view(labels, rows), vector_view<const float>(scores, rows)};
+/// The logits of a call.
+struct given_logits {
+  vecdet_dtype type;
+  const void* data;
+  int64_t rows, classes, stride;
+};
+
+/// The targets of losses that have a label and a score per row.
+struct given_labels {
+  const int64_t* labels;
+  const float* scores;
+};
+
+template <class T>
+scored_labels targets_of(const given_labels& given, const matrix_view<const T>& logits,
+                         const char*) {
+  return {labels_view(given.labels, logits.rows()),
+          vector_view<const float>(given.scores, logits.rows())};
 }
 
 template <class T>
-focal_targets<T> focal_targets_of(const vecdet_focal_targets* targets,
-                                  const matrix_view<const T>& logits, const char* function) {
+focal_targets<T> targets_of(const vecdet_focal_targets* targets, const matrix_view<const T>& logits,
+                            const char* function) {
   check_pointer(targets, function, "targets");
   detail::check((targets->labels != nullptr) + (targets->dense != nullptr) < 2, function, "targets",
                 "labels and dense", "one of the two");
@@ -33,16 +49,7 @@ focal_targets<T> focal_targets_of(const vecdet_focal_targets* targets,
   if (targets->dense != nullptr)
     return focal_targets<T>(matrix_view<const T>(as<T>(targets->dense), rows, logits.cols()));
   if (targets->scores == nullptr) return focal_targets<T>(labels_view(targets->labels, rows));
-  return focal_targets<T>(scored_labels_of(targets->labels, targets->scores, rows));
-}
-
-/// Calls loss(logits, policy) with the logits in their type.
-template <class Loss>
-void on_logits(vecdet_dtype type, const void* logits, int64_t rows, int64_t classes, int64_t stride,
-               const char* function, const Loss& loss) {
-  on_type(type, function, [&](auto of, threading policy) {
-    loss(of.matrix(logits, rows, classes, stride), policy);
-  });
+  return targets_of(given_labels{targets->labels, targets->scores}, logits, function);
 }
 
 /// An array of the logits' type and shape, without gaps.
@@ -53,6 +60,25 @@ matrix_view<const T> like(const matrix_view<const T>& logits, const void* memory
 template <class T>
 matrix_view<T> like(const matrix_view<const T>& logits, void* memory) {
   return {as<T>(memory), logits.rows(), logits.cols()};
+}
+
+/// A function's body: compute(logits, targets, arrays..., parameters, policy) returns what is
+/// written to `loss`, unless that is nullptr_t. The arrays have the logits' shape.
+template <class Params, class CParams, class Targets, class Loss, class Compute, class... Arrays>
+vecdet_status loss_of(const char* function, const given_logits& logits, const Targets& targets,
+                      const CParams* params, Loss loss, const Compute& compute, Arrays*... arrays) {
+  return guarded([&] {
+    if constexpr (std::is_pointer<Loss>::value) check_pointer(loss, function, "loss");
+    const auto p = params_of<Params>(params, function, logits.rows);
+    on_type(logits.type, function, [&](auto of, threading policy) {
+      const auto in = of.matrix(logits.data, logits.rows, logits.classes, logits.stride);
+      const auto compared = targets_of(targets, in, function);
+      if constexpr (std::is_pointer<Loss>::value)
+        *loss = compute(in, compared, like(in, arrays)..., p, policy);
+      else
+        compute(in, compared, like(in, arrays)..., p, policy);
+    });
+  });
 }
 
 }  // namespace
@@ -77,28 +103,18 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss(vecdet_dtype type, const void* 
                                                  const vecdet_focal_targets* targets,
                                                  const vecdet_focal_loss_params* params,
                                                  double* loss) {
-  constexpr const char* function = "sigmoid_focal_loss";
-  return guarded([&] {
-    check_pointer(loss, function, "loss");
-    const auto p = params_of<focal_loss_params>(params, function, rows);
-    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
-      *loss = sigmoid_focal_loss(in, focal_targets_of(targets, in, function), p, policy);
-    });
-  });
+  return loss_of<focal_loss_params>("sigmoid_focal_loss", {type, logits, rows, classes, stride},
+                                    targets, params, loss,
+                                    [](const auto&... of) { return sigmoid_focal_loss(of...); });
 }
 
 /// Writes the loss of each element to `losses`.
 VECDET_C vecdet_status vecdet_sigmoid_focal_loss_unreduced(
     vecdet_dtype type, const void* logits, int64_t rows, int64_t classes, int64_t stride,
     const vecdet_focal_targets* targets, const vecdet_focal_loss_params* params, void* losses) {
-  constexpr const char* function = "sigmoid_focal_loss_unreduced";
-  return guarded([&] {
-    const auto p = params_of<focal_loss_params>(params, function, rows);
-    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
-      sigmoid_focal_loss_unreduced(in, focal_targets_of(targets, in, function), like(in, losses), p,
-                                   policy);
-    });
-  });
+  return loss_of<focal_loss_params>(
+      "sigmoid_focal_loss_unreduced", {type, logits, rows, classes, stride}, targets, params,
+      nullptr, [](const auto&... of) { return sigmoid_focal_loss_unreduced(of...); }, losses);
 }
 
 /// Writes the loss, and its gradient with respect to the logits, in one pass.
@@ -108,15 +124,9 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss_and_grad(vecdet_dtype type, con
                                                           const vecdet_focal_targets* targets,
                                                           const vecdet_focal_loss_params* params,
                                                           double* loss, void* grad) {
-  constexpr const char* function = "sigmoid_focal_loss_and_grad";
-  return guarded([&] {
-    check_pointer(loss, function, "loss");
-    const auto p = params_of<focal_loss_params>(params, function, rows);
-    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
-      *loss = sigmoid_focal_loss_and_grad(in, focal_targets_of(targets, in, function),
-                                          like(in, grad), p, policy);
-    });
-  });
+  return loss_of<focal_loss_params>(
+      "sigmoid_focal_loss_and_grad", {type, logits, rows, classes, stride}, targets, params, loss,
+      [](const auto&... of) { return sigmoid_focal_loss_and_grad(of...); }, grad);
 }
 
 /// Writes the gradients of the unreduced losses, multiplied element by element by `upstream`, which
@@ -127,14 +137,9 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss_grad(vecdet_dtype type, const v
                                                       const void* upstream,
                                                       const vecdet_focal_loss_params* params,
                                                       void* grad) {
-  constexpr const char* function = "sigmoid_focal_loss_grad";
-  return guarded([&] {
-    const auto p = params_of<focal_loss_params>(params, function, rows);
-    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
-      sigmoid_focal_loss_grad(in, focal_targets_of(targets, in, function), like(in, upstream),
-                              like(in, grad), p, policy);
-    });
-  });
+  return loss_of<focal_loss_params>(
+      "sigmoid_focal_loss_grad", {type, logits, rows, classes, stride}, targets, params, nullptr,
+      [](const auto&... of) { return sigmoid_focal_loss_grad(of...); }, upstream, grad);
 }
 
 /// Quality focal loss, arXiv 2006.04388. Each row has a label and a score, which is the target of
@@ -144,29 +149,19 @@ VECDET_C vecdet_status vecdet_quality_focal_loss(vecdet_dtype type, const void* 
                                                  const int64_t* labels, const float* scores,
                                                  const vecdet_quality_focal_params* params,
                                                  double* loss) {
-  constexpr const char* function = "quality_focal_loss";
-  return guarded([&] {
-    check_pointer(loss, function, "loss");
-    const auto p = params_of<quality_focal_params>(params, function, rows);
-    const auto targets = scored_labels_of(labels, scores, rows);
-    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
-      *loss = quality_focal_loss(in, targets, p, policy);
-    });
-  });
+  return loss_of<quality_focal_params>("quality_focal_loss", {type, logits, rows, classes, stride},
+                                       given_labels{labels, scores}, params, loss,
+                                       [](const auto&... of) { return quality_focal_loss(of...); });
 }
 /// Writes the loss of each element to `losses`.
 VECDET_C vecdet_status vecdet_quality_focal_loss_unreduced(
     vecdet_dtype type, const void* logits, int64_t rows, int64_t classes, int64_t stride,
     const int64_t* labels, const float* scores, const vecdet_quality_focal_params* params,
     void* losses) {
-  constexpr const char* function = "quality_focal_loss_unreduced";
-  return guarded([&] {
-    const auto p = params_of<quality_focal_params>(params, function, rows);
-    const auto targets = scored_labels_of(labels, scores, rows);
-    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
-      quality_focal_loss_unreduced(in, targets, like(in, losses), p, policy);
-    });
-  });
+  return loss_of<quality_focal_params>(
+      "quality_focal_loss_unreduced", {type, logits, rows, classes, stride},
+      given_labels{labels, scores}, params, nullptr,
+      [](const auto&... of) { return quality_focal_loss_unreduced(of...); }, losses);
 }
 /// Writes the loss, and its gradient with respect to the logits, in one pass.
 VECDET_C vecdet_status vecdet_quality_focal_loss_and_grad(vecdet_dtype type, const void* logits,
@@ -175,15 +170,10 @@ VECDET_C vecdet_status vecdet_quality_focal_loss_and_grad(vecdet_dtype type, con
                                                           const float* scores,
                                                           const vecdet_quality_focal_params* params,
                                                           double* loss, void* grad) {
-  constexpr const char* function = "quality_focal_loss_and_grad";
-  return guarded([&] {
-    check_pointer(loss, function, "loss");
-    const auto p = params_of<quality_focal_params>(params, function, rows);
-    const auto targets = scored_labels_of(labels, scores, rows);
-    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
-      *loss = quality_focal_loss_and_grad(in, targets, like(in, grad), p, policy);
-    });
-  });
+  return loss_of<quality_focal_params>(
+      "quality_focal_loss_and_grad", {type, logits, rows, classes, stride},
+      given_labels{labels, scores}, params, loss,
+      [](const auto&... of) { return quality_focal_loss_and_grad(of...); }, grad);
 }
 
 /// Varifocal loss, arXiv 2008.13367; otherwise as vecdet_quality_focal_loss().
@@ -191,15 +181,9 @@ VECDET_C vecdet_status vecdet_varifocal_loss(vecdet_dtype type, const void* logi
                                              int64_t classes, int64_t stride, const int64_t* labels,
                                              const float* scores,
                                              const vecdet_varifocal_params* params, double* loss) {
-  constexpr const char* function = "varifocal_loss";
-  return guarded([&] {
-    check_pointer(loss, function, "loss");
-    const auto p = params_of<varifocal_params>(params, function, rows);
-    const auto targets = scored_labels_of(labels, scores, rows);
-    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
-      *loss = varifocal_loss(in, targets, p, policy);
-    });
-  });
+  return loss_of<varifocal_params>("varifocal_loss", {type, logits, rows, classes, stride},
+                                   given_labels{labels, scores}, params, loss,
+                                   [](const auto&... of) { return varifocal_loss(of...); });
 }
 /// Writes the loss of each element to `losses`.
 VECDET_C vecdet_status vecdet_varifocal_loss_unreduced(vecdet_dtype type, const void* logits,
@@ -208,14 +192,10 @@ VECDET_C vecdet_status vecdet_varifocal_loss_unreduced(vecdet_dtype type, const 
                                                        const float* scores,
                                                        const vecdet_varifocal_params* params,
                                                        void* losses) {
-  constexpr const char* function = "varifocal_loss_unreduced";
-  return guarded([&] {
-    const auto p = params_of<varifocal_params>(params, function, rows);
-    const auto targets = scored_labels_of(labels, scores, rows);
-    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
-      varifocal_loss_unreduced(in, targets, like(in, losses), p, policy);
-    });
-  });
+  return loss_of<varifocal_params>(
+      "varifocal_loss_unreduced", {type, logits, rows, classes, stride},
+      given_labels{labels, scores}, params, nullptr,
+      [](const auto&... of) { return varifocal_loss_unreduced(of...); }, losses);
 }
 /// Writes the loss, and its gradient with respect to the logits, in one pass.
 VECDET_C vecdet_status vecdet_varifocal_loss_and_grad(vecdet_dtype type, const void* logits,
@@ -223,15 +203,10 @@ VECDET_C vecdet_status vecdet_varifocal_loss_and_grad(vecdet_dtype type, const v
                                                       const int64_t* labels, const float* scores,
                                                       const vecdet_varifocal_params* params,
                                                       double* loss, void* grad) {
-  constexpr const char* function = "varifocal_loss_and_grad";
-  return guarded([&] {
-    check_pointer(loss, function, "loss");
-    const auto p = params_of<varifocal_params>(params, function, rows);
-    const auto targets = scored_labels_of(labels, scores, rows);
-    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
-      *loss = varifocal_loss_and_grad(in, targets, like(in, grad), p, policy);
-    });
-  });
+  return loss_of<varifocal_params>(
+      "varifocal_loss_and_grad", {type, logits, rows, classes, stride},
+      given_labels{labels, scores}, params, loss,
+      [](const auto&... of) { return varifocal_loss_and_grad(of...); }, grad);
 }
 
 /// Binary cross entropy with logits; otherwise as vecdet_quality_focal_loss().
@@ -239,28 +214,18 @@ VECDET_C vecdet_status vecdet_bce_loss(vecdet_dtype type, const void* logits, in
                                        int64_t classes, int64_t stride, const int64_t* labels,
                                        const float* scores, const vecdet_bce_params* params,
                                        double* loss) {
-  constexpr const char* function = "bce_loss";
-  return guarded([&] {
-    check_pointer(loss, function, "loss");
-    const auto p = params_of<bce_params>(params, function, rows);
-    const auto targets = scored_labels_of(labels, scores, rows);
-    on_logits(type, logits, rows, classes, stride, function,
-              [&](const auto& in, threading policy) { *loss = bce_loss(in, targets, p, policy); });
-  });
+  return loss_of<bce_params>("bce_loss", {type, logits, rows, classes, stride},
+                             given_labels{labels, scores}, params, loss,
+                             [](const auto&... of) { return bce_loss(of...); });
 }
 /// Writes the loss of each element to `losses`.
 VECDET_C vecdet_status vecdet_bce_loss_unreduced(vecdet_dtype type, const void* logits,
                                                  int64_t rows, int64_t classes, int64_t stride,
                                                  const int64_t* labels, const float* scores,
                                                  const vecdet_bce_params* params, void* losses) {
-  constexpr const char* function = "bce_loss_unreduced";
-  return guarded([&] {
-    const auto p = params_of<bce_params>(params, function, rows);
-    const auto targets = scored_labels_of(labels, scores, rows);
-    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
-      bce_loss_unreduced(in, targets, like(in, losses), p, policy);
-    });
-  });
+  return loss_of<bce_params>(
+      "bce_loss_unreduced", {type, logits, rows, classes, stride}, given_labels{labels, scores},
+      params, nullptr, [](const auto&... of) { return bce_loss_unreduced(of...); }, losses);
 }
 /// Writes the loss, and its gradient with respect to the logits, in one pass.
 VECDET_C vecdet_status vecdet_bce_loss_and_grad(vecdet_dtype type, const void* logits, int64_t rows,
@@ -268,13 +233,7 @@ VECDET_C vecdet_status vecdet_bce_loss_and_grad(vecdet_dtype type, const void* l
                                                 const int64_t* labels, const float* scores,
                                                 const vecdet_bce_params* params, double* loss,
                                                 void* grad) {
-  constexpr const char* function = "bce_loss_and_grad";
-  return guarded([&] {
-    check_pointer(loss, function, "loss");
-    const auto p = params_of<bce_params>(params, function, rows);
-    const auto targets = scored_labels_of(labels, scores, rows);
-    on_logits(type, logits, rows, classes, stride, function, [&](const auto& in, threading policy) {
-      *loss = bce_loss_and_grad(in, targets, like(in, grad), p, policy);
-    });
-  });
+  return loss_of<bce_params>(
+      "bce_loss_and_grad", {type, logits, rows, classes, stride}, given_labels{labels, scores},
+      params, loss, [](const auto&... of) { return bce_loss_and_grad(of...); }, grad);
 }
