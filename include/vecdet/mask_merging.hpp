@@ -6,7 +6,7 @@
 // and image whose overlap with it is at least the threshold. Then the union of the group takes
 // masks in the same way, until none is left that matches. The overlap is that of mask_iou()
 // (mask_bits.hpp), compared in double. Ties of scores are broken by lower index. All pixels are
-// compared; supervision first reduces masks to 640 pixels.
+// compared; supervision first resizes masks to 640 pixels.
 //
 // Masks with NaN scores are left out. Scores are float, bfloat16 or double, at most 2^32 - 1 of
 // them. The result does not depend on the number of threads.

@@ -5,7 +5,7 @@
 // more than the threshold. The overlap is that of mask_iou() (mask_bits.hpp): the IoU, or the
 // intersection over the smaller area if params.overlap is smaller_area; 0 without common pixels. It
 // is compared with the threshold in double, as in supervision. All pixels are compared; supervision
-// first reduces masks to 640 pixels. The other options are those of nms(): ties of scores are
+// first resizes masks to 640 pixels. The other options are those of nms(): ties of scores are
 // broken by lower index, and masks with NaN scores come first. drop_degenerate drops masks without
 // pixels.
 //
