@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recognises what vecdet can replace in a trace: single operators, and chains of operators as
-// torchvision and Deformable DETR write them. A chain's backward is tied to it by sequence number.
+// networks, torchvision and Deformable DETR write them. A chain's backward is tied to it by
+// sequence number.
 #pragma once
 
+#include "torch_rules.hpp"
 #include "torch_trace.hpp"
 #include <vecdet/profile.hpp>
 
@@ -67,14 +69,15 @@ class replacement_finder {
   /// What was found, by observed time, largest first.
   std::vector<replaceable> take() {
     for (replaceable& each : found_) {
-      if (each.by == "deformable_attention") {
+      if (each.by == "deformable_attention" || each.by == "batch_norm" || each.by == "max_pool") {
         if (!each.problems.empty()) each.why_unknown.clear();
         if (!each.has_backward) continue;
-        each.by += ", deformable_attention_grad";
+        const std::string backward = each.by + "_grad";
+        each.by += ", " + backward;
         each.what += " and its backward";
         if (each.problems.empty()) continue;
         each.problems.push_back(each.problems[0]);
-        each.problems[1].function = "deformable_attention_grad";
+        each.problems[1].function = backward;
         continue;
       }
       if (each.by != "sigmoid_focal_loss" || !each.has_backward) continue;
@@ -146,13 +149,12 @@ class replacement_finder {
   void visit_single(const torch_operator& o, const entry& e, double ns) {
     const bool is_roi = o.name == "torchvision::roi_align",
                is_roi_backward = o.name == "torchvision::_roi_align_backward";
-    if (is_convolution(o)) {
-      if (!is_3x3(o, e)) return;
-    } else if (o.name != "torchvision::nms" && !is_roi && !is_roi_backward) {
-      return;
-    }
+    const vecdet_convolution convolution =
+        is_convolution(o) ? convolution_of(o, e) : vecdet_convolution();
+    const bool is_other = o.name == "torchvision::nms" || is_roi || is_roi_backward;
+    if (convolution.function.empty() && !is_other) return;
     add_call(e.name, ns, [&](replaceable& made) {
-      if (is_convolution(o)) return describe_convolution(o, e, made);
+      if (is_convolution(o)) return describe_convolution(o, e, convolution, made);
       if (is_roi || is_roi_backward) return describe_roi_align(o, e.type, is_roi, made);
       made.by = "nms";
       if (o.sizes(0).size() == 2)
@@ -160,35 +162,57 @@ class replacement_finder {
     });
   }
 
-  /// Stride 1, padding 1, one group, no dilation; with sizes.
-  static bool is_3x3(const torch_operator& o, const entry& e) {
-    const std::vector<std::string> shapes = split_text(e.implementation, ',');
-    const std::size_t first = is_forward_convolution(o) ? 0 : 1;
-    if (!starts_with(e.variant, "s1,p1,d1,g1") || shapes.size() < first + 2 || e.type != "f32" ||
-        e.variant.find("transposed") != e.variant.npos)
-      return false;
-    const tensor_sizes source = onednn_dimensions(shapes[first]),
-                       weights = onednn_dimensions(shapes[first + 1]);
-    return source.size() == 4 && weights.size() == 4 && weights[2] == 3 && weights[3] == 3 &&
-           weights[1] == source[1];
+  /// What computes a convolution in vecdet.
+  struct vecdet_convolution {
+    std::string function;  ///< of the output; empty: none
+    std::string variant;
+    tensor_sizes shape;
+  };
+
+  /// The sizes after `prefix` in the variant, up to the next comma.
+  static tensor_sizes sizes_after(const std::string& variant, char prefix) {
+    for (const std::string& word : split_text(variant, ','))
+      if (!word.empty() && word[0] == prefix) return onednn_dimensions(word.substr(1));
+    return {};
   }
 
-  static void describe_convolution(const torch_operator& o, const entry& e, replaceable& made) {
+  static vecdet_convolution convolution_of(const torch_operator& o, const entry& e) {
     const std::vector<std::string> shapes = split_text(e.implementation, ',');
-    const bool forward = is_forward_convolution(o);
-    const tensor_sizes source = onednn_dimensions(shapes[forward ? 0 : 1]),
-                       weights = onednn_dimensions(shapes[forward ? 1 : 2]);
+    const std::size_t first = is_forward_convolution(o) ? 0 : 1;
+    if (shapes.size() < first + 2 || e.type != "f32" ||
+        e.variant.find("transposed") != e.variant.npos)
+      return {};
+    const tensor_sizes source = onednn_dimensions(shapes[first]),
+                       weights = onednn_dimensions(shapes[first + 1]), one{1};
+    const tensor_sizes stride = sizes_after(e.variant, 's'), groups = sizes_after(e.variant, 'g');
+    if (source.size() != 4 || weights.size() != 4 || weights[2] != 3 || weights[3] != 3 ||
+        sizes_after(e.variant, 'p') != one || sizes_after(e.variant, 'd') != one ||
+        stride.size() != 1 || groups.size() != 1 || groups[0] < 1 ||
+        source[1] / groups[0] != weights[1] || source[1] % groups[0] != 0)
+      return {};
+    const conv_layer layer{source[1], weights[0], groups[0], stride[0],
+                           e.variant.find("channels_last") != e.variant.npos};
     const tensor_sizes shape{source[0], source[1], source[2], source[3], weights[0]};
-    const char* const layout = e.variant.find("channels_last") != e.variant.npos ? "nhwc" : "";
+    if (is_for_conv3x3(layer)) return {"conv3x3", layer.is_channels_last ? "nhwc" : "", shape};
+    if (!is_for_grouped_conv3x3(layer)) return {};
+    return {"grouped_conv3x3",
+            std::string(layer.is_channels_last ? "nhwc_" : "") +
+                (layer.stride == 2 ? "stride2_" : "") + "groups" + std::to_string(layer.groups),
+            shape};
+  }
+
+  static void describe_convolution(const torch_operator& o, const entry& e,
+                                   const vecdet_convolution& by, replaceable& made) {
     const std::size_t gradients = e.variant.find("grads");
-    const auto add = [&](const char* function) {
-      made.by += (made.by.empty() ? "" : ", ") + std::string(function);
-      made.problems.push_back(problem(function, layout, e.type, shape));
+    const auto add = [&](const char* suffix) {
+      const std::string function = by.function + suffix;
+      made.by += (made.by.empty() ? "" : ", ") + function;
+      made.problems.push_back(problem(function.c_str(), by.variant, e.type, by.shape));
     };
-    if (forward) return add("conv3x3");
+    if (is_forward_convolution(o)) return add("");
     if (gradients == e.variant.npos || gradients + 7 > e.variant.size()) return;
-    if (e.variant[gradients + 5] == '1') add("conv3x3_input_grad");
-    if (e.variant[gradients + 6] == '1') add("conv3x3_weight_grad");
+    if (e.variant[gradients + 5] == '1') add("_input_grad");
+    if (e.variant[gradients + 6] == '1') add("_weight_grad");
   }
 
   static void describe_roi_align(const torch_operator& o, const std::string& type, bool forward,
@@ -253,7 +277,11 @@ class replacement_finder {
                                                   "mul", "max", "min", "sub", "clamp",
                                                   "mul", "add", "sub", "div"};
     static const std::vector<const char*> attention_stack{"grid_sampler", "stack", "mul", "sum"},
-        attention_cat{"grid_sampler", "cat", "mul", "sum"};
+        attention_cat{"grid_sampler", "cat", "mul", "sum"}, max_pool{"max_pool2d"};
+    static const std::vector<std::vector<const char*>> normalisations{{"batch_norm", "silu"},
+                                                                      {"batch_norm", "silu_"},
+                                                                      {"batch_norm", "relu"},
+                                                                      {"batch_norm", "relu_"}};
     std::size_t first = 0;
     if (ends_in(focal_loss, first)) {
       const torch_operator& loss = at(first, 1);
@@ -281,7 +309,83 @@ class replacement_finder {
       });
     } else if (ends_in(attention_stack, first) || ends_in(attention_cat, first)) {
       visit_attention(first);
+    } else if (ends_in(max_pool, first)) {
+      visit_max_pool(first);
+    } else if (std::any_of(normalisations.begin(), normalisations.end(),
+                           [&](const auto& names) { return ends_in(names, first); })) {
+      visit_batch_norm(first);
     }
+  }
+
+  /// The shape of a map of images x channels x height x width, and whether it is channels_last.
+  /// Empty for other tensors, and for layouts that vecdet's functions do not read in place.
+  static tensor_sizes map_of(const torch_operator& o, bool& is_channels_last) {
+    const tensor_sizes& sizes = o.sizes(0);
+    if (sizes.size() != 4 || std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) {
+          return size < 1 || size > std::int64_t{1} << 15;
+        }))
+      return {};
+    const tensor_sizes none, &strides = o.inputs[0].strides.empty() ? none : o.inputs[0].strides[0];
+    is_channels_last = !are_dense(sizes, strides);
+    return !is_channels_last || are_dense(sizes, strides, true) ? sizes : tensor_sizes();
+  }
+
+  /// Training-mode batch normalisation and the activation that follows.
+  void visit_batch_norm(std::size_t first) {
+    const torch_operator &norm = at(first, 0), &after = at(first, 1);
+    bool is_channels_last = false;
+    const tensor_sizes map = map_of(norm, is_channels_last);
+    const std::string type = type_of(norm), name = after.name.substr(6, 4);  // without "aten::"
+    if (map.empty() || norm.concrete(5) == "False" || (type != "f32" && type != "bf16") ||
+        !is_for_batch_norm(map[0] * map[1] * map[2] * map[3], map[1], is_channels_last,
+                           type == "f32", name == "silu"))
+      return;
+    finish(first, std::string("batch_norm and ") + name + (is_channels_last ? "/nhwc" : ""), norm,
+           {&norm.sizes(0)}, [&](replaceable& made) {
+             made.by = "batch_norm";
+             if (norm.concrete(5).empty())
+               made.why_unknown = "its arguments were not recorded, which PyTorch does since 2.1";
+             else
+               made.problems.push_back(
+                   problem("batch_norm", (is_channels_last ? "nhwc_" : "") + name, type, map));
+           });
+  }
+
+  /// Max pooling of contiguous maps. Windows of the catalogue are square, with half of their side
+  /// as padding.
+  void visit_max_pool(std::size_t first) {
+    const torch_operator& pool = at(first, 0);
+    bool is_channels_last = false;
+    tensor_sizes map = map_of(pool, is_channels_last);
+    const std::string type = type_of(pool);
+    if (map.empty() || is_channels_last || (type != "f32" && type != "bf16")) return;
+    const tensor_sizes window = concrete_list(pool.concrete(1)),
+                       padding = concrete_list(pool.concrete(3));
+    tensor_sizes stride = concrete_list(pool.concrete(2));
+    if (stride.empty()) stride = window;
+    const auto is_square = [](const tensor_sizes& sizes) {
+      return !sizes.empty() && sizes.front() == sizes.back();
+    };
+    const auto is_one = [&](const tensor_sizes& sizes) {
+      return is_square(sizes) && sizes[0] == 1;
+    };
+    std::string name = "max_pool2d";
+    if (!window.empty())
+      name += "/" + pool.concrete(1) + "," + pool.concrete(2) + "," + pool.concrete(3);
+    finish(first, name, pool, {&pool.sizes(0)}, [&](replaceable& made) {
+      made.by = "max_pool";
+      if (window.empty()) {
+        made.why_unknown = "its arguments were not recorded, which PyTorch does since 2.1";
+      } else if (!is_square(window) || !is_square(stride) || !is_square(padding) ||
+                 padding[0] != window[0] / 2 || window[0] > 16 || stride[0] < 1 || stride[0] > 16 ||
+                 !is_one(concrete_list(pool.concrete(4))) || pool.concrete(5) != "False") {
+        made.why_unknown = "only square windows with half their side as padding are measured";
+      } else {
+        map.push_back(stride[0]);
+        made.problems.push_back(
+            problem("max_pool", "window" + std::to_string(window[0]), type, map));
+      }
+    });
   }
 
   /// Each level is sampled once; `last` is the sampling of the last one.

@@ -5,9 +5,9 @@
 
 #include "aten_convolutions.hpp"
 #include "import_onednn.hpp"
-#include "minimal_filtering.hpp"
 #include "primitives.hpp"
 #include "replay.hpp"
+#include "vecdet_convolutions.hpp"
 
 #include <cstddef>
 #include <stdexcept>
@@ -21,14 +21,14 @@ namespace vecdet::profile {
 
 /// Another way to run recorded problems. Empty strings and 0 mean as recorded.
 struct alternative {
-  std::string isa;                 ///< of vecdet's problems
-  int threads = 0;                 ///< of all
-  std::string layout, type;        ///< of the tensors around convolutions, as in surroundings
-  bool minimal_filtering = false;  ///< whether conv3x3() computes those for which it is faster
+  std::string isa;           ///< of vecdet's problems
+  int threads = 0;           ///< of all
+  std::string layout, type;  ///< of the tensors around convolutions, as in surroundings
+  bool by_vecdet = false;    ///< whether vecdet computes the convolutions for which it is faster
 
   bool within() const { return !layout.empty(); }
   std::string name() const {
-    if (within()) return layout + " " + type + (minimal_filtering ? " conv3x3" : "");
+    if (within()) return layout + " " + type + (by_vecdet ? " conv3x3" : "");
     return isa.empty() ? "threads:" + std::to_string(threads) : isa;
   }
 };
@@ -71,11 +71,11 @@ class replayer {
     if (threads > most_threads_replayed)
       throw std::runtime_error("on more than " + std::to_string(most_threads_replayed) +
                                " threads");
-    tbb::task_arena arena(set_primitive_threads(threads));  // conv3x3()'s; oneDNN has its own
+    tbb::task_arena arena(set_primitive_threads(threads));  // vecdet's; oneDNN has its own
     std::vector<runnable_primitive> runs;
     const auto add_convolution = [&](const onednn_problem& problem, const surroundings& around) {
       runnable_primitive made;
-      if (a.minimal_filtering) made = make_minimal_filtering(problem, around.layout);
+      if (a.by_vecdet) made = make_vecdet_convolution(problem, around.layout);
       runs.push_back(made.run ? made : make_convolution_within(problem, around));
     };
     if (e.source == "onednn") {

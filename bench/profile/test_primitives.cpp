@@ -2,6 +2,7 @@
 // Primitives of oneDNN are rebuilt only from the log, never from stale memory.
 #include "onednn_log.hpp"
 #include "primitives.hpp"
+#include "vecdet_convolutions.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -59,5 +60,42 @@ TEST_CASE("primitives: post-operations without an operand have no memory") {
     new_memory_is_filled = false;
     CHECK(error == "");
     if (made.run) made.run();
+  }
+}
+
+TEST_CASE("primitives: convolutions that vecdet computes, with their gradients") {
+  const auto made_of = [](const char* shapes, const char* layout, const char* propagation) {
+    onednn_problem problem;
+    problem.primitive = "convolution";
+    problem.propagation = propagation;
+    problem.shapes = shapes;
+    return make_vecdet_convolution(problem, layout);
+  };
+  constexpr const char* plain = "mb1_ic32oc32_ih40oh40kh3sh1dh0ph1_iw40ow40kw3sw1dw0pw1";
+  constexpr const char* in_fours = "g8mb1_ic32oc32_ih7oh7kh3sh1dh0ph1_iw9ow9kw3sw1dw0pw1";
+  constexpr const char* in_sixteens = "g2mb1_ic32oc32_ih7oh7kh3sh1dh0ph1_iw9ow9kw3sw1dw0pw1";
+  constexpr const char* strided = "mb2_ic32oc48_ih7oh4kh3sh2dh0ph1_iw8ow4kw3sw2dw0pw1";
+  for (const char* propagation : {"forward_training", "backward_data", "backward_weights"}) {
+    for (const char* layout : {"nchw", "channels_last"}) {
+      for (const char* shapes : {plain, in_fours, strided}) {
+        CAPTURE(shapes);
+        const runnable_primitive made = made_of(shapes, layout, propagation);
+        CHECK(made.implementation == (shapes == plain ? "conv3x3" : "grouped_conv3x3"));
+        REQUIRE(made.run);
+        made.run();
+        made.drop_output_pages();
+        made.run();
+      }
+    }
+    CHECK(!made_of(in_sixteens, "nchw", propagation).run);
+    CHECK(made_of(in_sixteens, "channels_last", propagation).run);
+  }
+  // Other sizes of outputs, strides that differ, dilation, 1x1, deconvolution.
+  for (const char* other : {"mb2_ic32oc48_ih8oh3kh3sh2dh0ph1_iw8ow4kw3sw2dw0pw1",
+                            "mb2_ic32oc48_ih7oh4kh3sh2dh0ph1_iw8ow8kw3sw1dw0pw1",
+                            "mb1_ic32oc32_ih40oh38kh3sh1dh1ph1_iw40ow38kw3sw1dw1pw1",
+                            "mb1_ic32oc32_ih40oh42kh1sh1dh0ph1_iw40ow42kw1sw1dw0pw1", ""}) {
+    CAPTURE(other);
+    CHECK(!made_of(other, "nchw", "forward_training").run);
   }
 }

@@ -66,10 +66,12 @@ if ! grep -qF "  3.00 ms  $transposed: transposed convolutions are replayed from
   echo "FAILED: a transposed convolution that cannot be rebuilt is not listed with its time"
   exit 1
 fi
-# A convolution that conv3x3 computes.
-sed -e 's/,transposed,o1//g; s/s2,p0/s1,p1/g; s/1x8x9x12,8x5x2x2/1x32x40x40,32x32x3x3/g' "$scratch/transposed.json" >"$scratch/fitting.json"
-"${replay[@]}" "$scratch/fitting.json" --conv3x3 2>/dev/null >"$scratch/output"
-for expected in "nchw f32  *nchw f32 conv3x3" "x1.00 .*nchw f32$" "x[0-9.]* .*nchw f32 conv3x3$"; do
-  grep -q -- "$expected" "$scratch/output" || { cat "$scratch/output"; echo "FAILED: no \"$expected\""; exit 1; }
+# Convolutions that conv3x3 and grouped_conv3x3 compute.
+for fitting in "s1,p1,d1,g1 1x32x40x40,32x32x3x3" "s2,p1,d1,g8 1x32x40x40,32x4x3x3"; do
+  sed -e "s/s2,p0,d1,g1,transposed,o1/${fitting% *}/g; s/1x8x9x12,8x5x2x2/${fitting#* }/g" "$scratch/transposed.json" >"$scratch/fitting.json"
+  "${replay[@]}" "$scratch/fitting.json" --conv3x3 2>/dev/null >"$scratch/output"
+  for expected in "nchw f32  *nchw f32 conv3x3" "x1.00 .*nchw f32$" "x[0-9.]* .*nchw f32 conv3x3$"; do
+    grep -q -- "$expected" "$scratch/output" || { cat "$scratch/output"; echo "FAILED: no \"$expected\""; exit 1; }
+  done
 done
 echo "what was recorded was replayed"

@@ -311,6 +311,86 @@ TEST_CASE("trace: a convolution with its arguments is the bridge's problem, whic
   CHECK(in.parts[0].problems[0].shape == std::vector<std::int64_t>{2, 8, 16, 16, 8});
 }
 
+TEST_CASE("trace: grouped and strided convolutions, where PyTorch's are slower") {
+  using sizes = std::vector<std::int64_t>;
+  const auto text = [](const sizes& numbers) {
+    std::string all;
+    for (const std::int64_t n : numbers) all += (all.empty() ? "[" : ",") + std::to_string(n);
+    return all + "]";
+  };
+  const auto parts_of = [&](const sizes& source, const sizes& weights, int stride, int groups,
+                            bool is_nhwc, bool backward, const std::string& wanted,
+                            const std::string& type = "float", int padding = 1) {
+    const std::string n = "[" + std::to_string(stride) + ", " + std::to_string(stride) + "]";
+    const std::string p = "[" + std::to_string(padding) + ", " + std::to_string(padding) + "]";
+    const sizes result{source[0], weights[0], (source[2] + stride - 1) / stride,
+                       (source[3] + stride - 1) / stride};
+    const sizes strides =
+        is_nhwc ? sizes{source[1] * source[2] * source[3], 1, source[1] * source[3], source[1]}
+                : sizes{source[1] * source[2] * source[3], source[2] * source[3], source[3], 1};
+    const std::string maps = text(source) + "," + text(weights);
+    const std::string window =
+        "\"" + n + "\",\"" + p + R"(","[1, 1]","False","[0, 0]",")" + std::to_string(groups) + "\"";
+    if (!backward)
+      return import(trace({op("aten::convolution", 0, 5,
+                              R"("Input Dims":[)" + maps + R"(,[]],"Input Strides":[)" +
+                                  text(strides) + R"(,[],[]],"Input type":[")" + type + R"(",")" +
+                                  type + R"(",""],"Concrete Inputs":["","","",)" + window + "]")}))
+          .parts;
+    return import(trace({op("aten::convolution_backward", 0, 5,
+                            R"("Input Dims":[)" + text(result) + "," + maps +
+                                R"(,[]],"Input Strides":[[],)" + text(strides) +
+                                R"(,[],[]],"Input type":[")" + type + R"(",")" + type + R"(",")" +
+                                type + R"(",""],"Concrete Inputs":["","","","",)" + window + ",\"" +
+                                wanted + "\"]")}))
+        .parts;
+  };
+  const auto check = [](const std::vector<profile::replaceable>& parts, const std::string& by,
+                        const std::string& variant, const sizes& shape) {
+    REQUIRE(parts.size() == 1);
+    CHECK(parts[0].by == by);
+    CHECK(parts[0].why_unknown.empty());
+    REQUIRE(!parts[0].problems.empty());
+    std::string functions;
+    for (const profile::entry& problem : parts[0].problems) {
+      functions += (functions.empty() ? "" : ", ") + problem.function;
+      CHECK(problem.variant == variant);
+      CHECK(problem.type == "f32");
+      CHECK(problem.shape == shape);
+    }
+    CHECK(functions == by);
+  };
+  const std::string all = "[True, True, False]";
+  check(parts_of({1, 128, 8, 9}, {128, 4, 3, 3}, 1, 32, false, false, ""), "grouped_conv3x3",
+        "groups32", {1, 128, 8, 9, 128});
+  check(parts_of({1, 256, 8, 9}, {256, 8, 3, 3}, 2, 32, false, true, all),
+        "grouped_conv3x3_input_grad, grouped_conv3x3_weight_grad", "stride2_groups32",
+        {1, 256, 8, 9, 256});
+  check(parts_of({1, 512, 8, 9}, {512, 16, 3, 3}, 1, 32, true, true, "[False, True, False]"),
+        "grouped_conv3x3_weight_grad", "nhwc_groups32", {1, 512, 8, 9, 512});
+  check(parts_of({2, 1024, 9, 8}, {1024, 32, 3, 3}, 2, 32, true, true, "[True, False, False]"),
+        "grouped_conv3x3_input_grad", "nhwc_stride2_groups32", {2, 1024, 9, 8, 1024});
+  check(parts_of({4, 64, 9, 8}, {128, 64, 3, 3}, 2, 1, false, false, ""), "grouped_conv3x3",
+        "stride2_groups1", {4, 64, 9, 8, 128});
+  // Those that PyTorch computes, and those that are no such convolutions.
+  const auto is_none = [&](const sizes& source, const sizes& weights, int stride, int groups,
+                           bool is_nhwc, const std::string& type = "float", int padding = 1) {
+    CHECK(parts_of(source, weights, stride, groups, is_nhwc, false, "", type, padding).empty());
+  };
+  is_none({1, 512, 8, 9}, {512, 16, 3, 3}, 1, 32, false);   // 16 channels in NCHW
+  is_none({1, 2048, 8, 9}, {2048, 64, 3, 3}, 1, 32, true);  // 64 channels
+  is_none({1, 96, 8, 9}, {96, 12, 3, 3}, 2, 8, true);       // 12 channels
+  is_none({1, 32, 8, 9}, {64, 4, 3, 3}, 1, 8, true);        // of 4, 8
+  is_none({4, 256, 9, 8}, {512, 256, 3, 3}, 2, 1, false);   // more than 128 channels
+  is_none({4, 3, 9, 8}, {32, 3, 3, 3}, 2, 1, false);        // fewer than 32
+  is_none({4, 64, 9, 8}, {512, 64, 3, 3}, 2, 1, false);     // more than 256 outputs
+  is_none({4, 64, 9, 8}, {64, 64, 3, 3}, 3, 1, false);      // stride 3
+  is_none({1, 128, 8, 9}, {128, 4, 3, 3}, 1, 32, false, "c10::BFloat16");
+  is_none({1, 128, 8, 9}, {128, 4, 3, 3}, 1, 32, false, "float", 0);  // without padding
+  is_none({1, 128, 8, 9}, {128, 5, 3, 3}, 1, 32, false);              // sizes that do not fit
+  is_none({1, 128, 8, 9}, {128, 4, 3, 3}, 1, 0, false);
+}
+
 TEST_CASE("trace: windows that were not recorded follow from the sizes") {
   using profile::assumed_window;
   CHECK(assumed_window({2, 8, 16, 16}, {4, 8, 3, 3}, {2, 4, 16, 16}) == "s1,p1,d1,g1");
@@ -456,6 +536,69 @@ TEST_CASE("trace: deformable attention with heads, levels of their own points an
         step("[24,20]", value, "aten::permute"), step(transposed, "[3,8,8,9]", "aten::permute"),
         step(transposed, "[6,8,4000000000,4000000000]", "aten::permute")}) {
     const auto found = import(unknown);
+    REQUIRE(found.parts.size() == 1);
+    CHECK(found.parts[0].problems.empty());
+    CHECK_FALSE(found.parts[0].why_unknown.empty());
+  }
+}
+
+TEST_CASE("trace: batch normalisation with its activation, max pooling, and their backward") {
+  const auto step = [](const std::string& sizes, const std::string& norm,
+                       const std::string& activation, const std::string& pool) {
+    const std::string map = R"("Input Dims":[)" + sizes + R"(],"Input type":["float"],)";
+    return import(trace({
+        op("aten::batch_norm", 0, 10,
+           map + R"("Concrete Inputs":["","","","","",")" + norm + R"("],"Sequence number":3)"),
+        op(activation, 20, 5, map + R"("Sequence number":4)"),
+        op("aten::max_pool2d", 40, 7,
+           map + R"("Sequence number":5,"Concrete Inputs":["",)" + pool + "]"),
+        op("autograd::engine::evaluate_function: MaxPool2DWithIndicesBackward0", 60, 1,
+           R"("Sequence number":5)"),
+        op("autograd::engine::evaluate_function: SiluBackward0", 70, 2, R"("Sequence number":4)"),
+        op("autograd::engine::evaluate_function: NativeBatchNormBackward0", 80, 4,
+           R"("Sequence number":3)"),
+    }));
+  };
+  const std::string five = R"("[5, 5]","[1, 1]","[2, 2]","[1, 1]","False")";
+  const auto in = step("[2,16,100,90]", "True", "aten::silu_", five);
+  REQUIRE(in.parts.size() == 2);
+  const profile::replaceable &norm = in.parts[0], &pool = in.parts[1];
+  CHECK(norm.what == "batch_norm and silu/f32/2x16x100x90 and its backward");
+  CHECK(norm.by == "batch_norm, batch_norm_grad");
+  CHECK(norm.observed_ns == 21000);
+  CHECK(pool.what == "max_pool2d/[5, 5],[1, 1],[2, 2]/f32/2x16x100x90 and its backward");
+  CHECK(pool.by == "max_pool, max_pool_grad");
+  CHECK(pool.observed_ns == 8000);
+  for (const profile::replaceable* part : {&norm, &pool}) {
+    CHECK(part->why_unknown.empty());
+    REQUIRE(part->problems.size() == 2);
+    CHECK(part->problems[0].function + ", " + part->problems[1].function == part->by);
+  }
+  CHECK(norm.problems[1].variant == "silu");
+  CHECK(norm.problems[1].shape == std::vector<std::int64_t>{2, 16, 100, 90});
+  CHECK(pool.problems[1].variant == "window5");
+  CHECK(pool.problems[1].shape == std::vector<std::int64_t>{2, 16, 100, 90, 1});
+
+  // A stride that was left out is the window's side.
+  const auto relu =
+      step("[2,16,100,90]", "True", "aten::relu", R"("[3, 3]","[]","[1, 1]","[1, 1]","False")");
+  REQUIRE(relu.parts.size() == 2);
+  CHECK(relu.parts[0].problems[0].variant == "relu");
+  CHECK(relu.parts[1].problems[0].shape == std::vector<std::int64_t>{2, 16, 100, 90, 3});
+  // In evaluation mode, on small maps, and with another operator, PyTorch computes it.
+  CHECK(step("[2,16,100,90]", "False", "aten::silu_", five).parts.size() == 1);
+  CHECK(step("[2,16,60,60]", "True", "aten::silu_", five).parts.size() == 1);
+  CHECK(step("[2,16,100,90]", "True", "aten::gelu", five).parts.size() == 1);
+  CHECK(step("[2,16,100]", "True", "aten::silu_", five).parts.empty());
+  CHECK(step("[2,-16,100,90]", "True", "aten::silu_", five).parts.empty());
+  // Arguments that are missing, or that the catalogue does not have.
+  for (const char* other : {R"("[5, 4]","[1, 1]","[2, 2]","[1, 1]","False")",
+                            R"("[5, 5]","[1, 2]","[2, 2]","[1, 1]","False")",
+                            R"("[5, 5]","[1, 1]","[0, 0]","[1, 1]","False")",
+                            R"("[5, 5]","[1, 1]","[2, 2]","[2, 2]","False")",
+                            R"("[5, 5]","[1, 1]","[2, 2]","[1, 1]","True")", R"("","","","","")"}) {
+    CAPTURE(other);
+    const auto found = step("[2,16,60,60]", "True", "aten::silu", other);
     REQUIRE(found.parts.size() == 1);
     CHECK(found.parts[0].problems.empty());
     CHECK_FALSE(found.parts[0].why_unknown.empty());

@@ -306,8 +306,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   replay_command->add_flag(
       "--conv3x3", o.conv3x3,
-      "Also project convolutions in f32 and these layouts (not blocked) to vecdet's conv3x3, where "
-      "it can compute them and is faster according to conv3x3_is_faster()");
+      "Also project convolutions in f32 and these layouts (not blocked) to vecdet's conv3x3 and "
+      "grouped_conv3x3, where vecdet.torch would compute them because they are faster");
   replay_command
       ->add_option("--seconds", o.replay.seconds, "Time for each repetition of each problem")
       ->check(CLI::Range(0.001, 60.0))

@@ -42,6 +42,12 @@ constexpr index_t conv_weight_grad_point(index_t tiles, index_t sources) noexcep
   return conv_point_size(tiles, conv_rounded(sources, conv_lanes));
 }
 
+/// The distance between points of the weight gradient's sums: an odd number of cache lines, so that
+/// the numbers of all points are spread over all sets of a cache.
+constexpr index_t conv_sums_point(index_t panels, index_t sources) noexcept {
+  return panels * sources * conv_panel + conv_lanes;
+}
+
 /// A map and its strides in elements. Rows have no gaps.
 template <class T>
 struct conv3x3_map {
@@ -115,7 +121,7 @@ struct conv3x3_weight_grad_block {
   index_t first_tile, last_tile;  ///< the tiles whose products are added next
   float* inputs;      ///< transformed: points x groups of conv_lanes sources x tiles x conv_lanes
   float* gradients;   ///< transformed: points x panels x tiles x conv_panel
-  float* sums;        ///< points x panels x sources x conv_panel
+  float* sums;        ///< points x panels x sources x conv_panel, sums_point() apart
   double* tile_sums;  ///< sums of the gradients of each tile: tiles x panels x conv_panel
   double* bias_sums;  ///< of all target channels, rounded up to conv_panel; null: not requested
 
@@ -128,6 +134,7 @@ struct conv3x3_weight_grad_block {
   }
   index_t input_group() const noexcept { return tiles() * conv_lanes; }
   index_t input_point() const noexcept { return conv_weight_grad_point(tiles(), sources()); }
+  index_t sums_point() const noexcept { return conv_sums_point(panels(), sources()); }
 };
 
 /// A part of a block's transformations: some tiles and some groups of conv_lanes channels.

@@ -255,7 +255,7 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<number>& gr
   const index_t lines[] = {
       lines_for<float>(points * conv_weight_grad_point(blocks.most_tiles, blocks.most_sources)),
       lines_for<float>(points * blocks.most_panels * blocks.most_tiles * conv_panel),
-      lines_for<float>(points * blocks.most_panels * blocks.most_sources * conv_panel),
+      lines_for<float>(points * conv_sums_point(blocks.most_panels, blocks.most_sources)),
       lines_for<double>(blocks.most_tiles * blocks.most_panels * conv_panel),
       lines_for<double>(channels)};
   cache_line* memory = grown_in_huge_pages(
@@ -301,9 +301,7 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<number>& gr
       block.last_source =
           std::min(sources, blocks.source_groups * (c + 1) / blocks.source_parts * conv_lanes);
       block.bias_sums = grad.bias != nullptr && c == 0 ? bias_sums : nullptr;
-      if (tiles_ == 0)
-        std::fill(block.sums, block.sums + points * block.panels() * block.sources() * conv_panel,
-                  0.0f);
+      if (tiles_ == 0) std::fill(block.sums, block.sums + points * block.sums_point(), 0.0f);
       for (index_t t = 0; t < blocks.tile_parts; ++t) {
         block.first_tile = tiles_ * t / blocks.tile_parts;
         block.last_tile = tiles_ * (t + 1) / blocks.tile_parts;

@@ -6,6 +6,7 @@
 #include <vecdet/args/conv3x3.hpp>
 #include <vecdet/kernels/conv3x3/minimal_filtering.hpp>
 #include <vecdet/kernels/conv3x3/products.hpp>
+#include <vecdet/kernels/conv3x3/taps.hpp>
 #include <vecdet/kernels/conv3x3/tiles.hpp>
 
 namespace vecdet {
@@ -33,19 +34,21 @@ void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, ind
     const index_t k = item / a.sources, begin = item % a.sources;
     const index_t end = last - item < a.sources - begin ? begin + last - item : a.sources;
     const index_t targets = a.targets - k * panel < panel ? a.targets - k * panel : panel;
-    alignas(64) float taps[9][panel] = {};
     item += end - begin;
+    tap_rows taps(a.target_step, a.source_step, a.tap_step);
     for (index_t c = begin; c < end; ++c) {
-      const float* const from = a.weights + k * panel * a.target_step + c * a.source_step;
-      for (index_t t = 0; t < targets; ++t)
-        for (int tap = 0; tap < 9; ++tap)
-          taps[a.turned ? 8 - tap : tap][t] = from[t * a.target_step + tap * a.tap_step];
+      const index_t in_group = (c - begin) % tap_rows::most_sources;
+      if (in_group == 0)
+        taps.gather(a.weights + k * panel * a.target_step + c * a.source_step,
+                    end - c < tap_rows::most_sources ? end - c : tap_rows::most_sources, targets);
       float* const to = a.transformed + (k * a.sources + c) * panel;
       VECDET_NO_UNROLL
       for (int lane = 0; lane < panel; lane += vector::lanes)
         times_both_sides<typename filtering::weights, vector>(
-            [&](int i, int j)
-                VECDET_INLINE_LAMBDA { return load_pack<vector::batches>(taps[3 * i + j] + lane); },
+            [&](int i, int j) VECDET_INLINE_LAMBDA {
+              const int tap = 3 * i + j;
+              return load_pack<vector::batches>(taps.at(in_group, a.turned ? 8 - tap : tap, lane));
+            },
             [&](int i, int j, const vector& x) VECDET_INLINE_LAMBDA {
               float* const line = to + (i * P + j) * point + lane;
               if (has_stores_past_cache && a.past_cache) {

@@ -8,6 +8,7 @@
 #include <vecdet/kernels/conv3x3/forward.hpp>
 #include <vecdet/kernels/conv3x3/minimal_filtering.hpp>
 #include <vecdet/kernels/conv3x3/products.hpp>
+#include <vecdet/kernels/conv3x3/taps.hpp>
 #include <vecdet/kernels/conv3x3/tiles.hpp>
 
 namespace vecdet {
@@ -132,7 +133,8 @@ inline void add_weight_grad_products(const detail::conv3x3_sizes& a,
     const index_t rows = rest < count * half ? rest : count * half;
     if (rows > 0) {
       const index_t group = c / detail::conv_lanes;
-      float* const sums = block.sums + (i * block.sources() + c) * panel;
+      float* const sums =
+          block.sums + point * block.sums_point() + (k * block.sources() + c) * panel;
       // A group's inputs are contiguous, so that the processor fetches them ahead.
       add_panel<rows_adjacent>({block.inputs + point * block.input_point() +
                                     group * block.input_group() + c % detail::conv_lanes,
@@ -153,7 +155,7 @@ void finish_weight_grad_of(const detail::conv3x3_sizes& a,
                            index_t last) {
   using filtering = minimal_filtering<Tile>;
   constexpr int panel = static_cast<int>(detail::conv_panel);
-  const index_t point = block.panels() * block.sources() * panel;
+  const index_t point = block.sums_point();
   for (index_t item = first; item < last;) {
     const index_t k = item / block.sources(), begin = item % block.sources();
     const index_t left_items = last - item, rest = block.sources() - begin;
@@ -161,22 +163,23 @@ void finish_weight_grad_of(const detail::conv3x3_sizes& a,
     item += end - begin;
     const index_t channel = (block.first_panel + k) * panel, left = a.target_channels - channel;
     const index_t targets = left < panel ? left : panel;
-    for (index_t c = begin; c < end; ++c) {
-      const float* const from = block.sums + (k * block.sources() + c) * panel;
-      alignas(64) float taps[9][panel];
-      for_each_vector<panel>([&](int lane) {
-        times_both_sides<transposed<typename filtering::weights>, conv_vector>(
-            [&](int i, int j) VECDET_INLINE_LAMBDA {
-              return load_pack<1>(from + (i * filtering::points + j) * point + lane);
-            },
-            [&](int i, int j, const conv_vector& x)
-                VECDET_INLINE_LAMBDA { store_pack<1>(taps[3 * i + j] + lane, x); });
-      });
-      float* const to =
-          out.data + channel * out.target_step + (block.first_source + c) * out.source_step;
-      for (index_t t = 0; t < targets; ++t)
-        for (int tap = 0; tap < 9; ++tap)
-          to[t * out.target_step + tap * out.tap_step] = taps[tap][t];
+    tap_rows taps(out.target_step, out.source_step, out.tap_step);
+    for (index_t c = begin; c < end; c += tap_rows::most_sources) {
+      const index_t sources = end - c < tap_rows::most_sources ? end - c : tap_rows::most_sources;
+      for (index_t s = 0; s < sources; ++s) {
+        const float* const from = block.sums + (k * block.sources() + c + s) * panel;
+        for_each_vector<panel>([&](int lane) {
+          times_both_sides<transposed<typename filtering::weights>, conv_vector>(
+              [&](int i, int j) VECDET_INLINE_LAMBDA {
+                return load_pack<1>(from + (i * filtering::points + j) * point + lane);
+              },
+              [&](int i, int j, const conv_vector& x)
+                  VECDET_INLINE_LAMBDA { store_pack<1>(taps.at(s, 3 * i + j, lane), x); });
+        });
+      }
+      taps.scatter(
+          out.data + channel * out.target_step + (block.first_source + c) * out.source_step,
+          sources, targets);
     }
   }
 }

@@ -117,29 +117,36 @@ inline void add_grouped_products(const detail::grouped_conv3x3_args& a,
   for (index_t tile = tiles * part / grad.parts; tile < tiles * (part + 1) / grad.parts; ++tile) {
     const grouped_area targets = tile_targets(a.tiles, grad.upstream, tile);
     const grouped_area reach = tile_sources(a.steps, a.tiles, targets);
-    for (index_t item = first; item < last; ++item) {
-      const index_t block = item / chunks, chunk = item % chunks;
-      if (item == first || chunk == 0) {
+    // Blocks are the inner loop: they share sources, whose copies take longer than those of the
+    // upstream gradient.
+    for (index_t chunk = 0; chunk < chunks; ++chunk) {
+      index_t gathered = -1;
+      const index_t first_block = (first - chunk + chunks - 1) / chunks;
+      for (index_t block = first_block; block * chunks + chunk < last; ++block) {
         const index_t channel = block * row_lanes, left = a.targets - channel;
         gather_area(grad.upstream, targets, channel, left < row_lanes ? left : row_lanes, upstream);
+        if (chunk == 0 && grad.bias_sums != nullptr) {
+          constexpr int N = row_pack<double>::batches;
+          row_pack<double> sum = load_pack<N>(bias_of(block));
+          for (index_t i = 0; i < targets.rows * targets.columns; ++i)
+            sum = sum + widen(load_pack<row_pack<float>::batches>(upstream + i * row_lanes));
+          store_pack<N>(bias_of(block), sum);
+        }
+        const index_t source = a.first_source(block) + chunk * row_lanes;
+        if (source != gathered) {
+          const index_t rest = a.block_sources(block) - chunk * row_lanes;
+          gather_area(a.source, reach, source, rest < row_lanes ? rest : row_lanes, scratch);
+          gathered = source;
+        }
+        product_tile at{scratch,      reach.columns * row_lanes,
+                        upstream,     targets.columns * row_lanes,
+                        targets.rows, targets.columns};
+        double* const to = sums + (block * chunks + chunk) * size;
+        for (int i = 0; i < 3; ++i, at.sources += at.source_row)
+          for (int c = 0; c < sources; c += product_sources)
+            for (int lane = 0; lane < row_lanes; lane += batch_lanes<float>)
+              add_row(at, c, lane, to + (c * 9 + 3 * i) * row_lanes);
       }
-      if (chunk == 0 && grad.bias_sums != nullptr) {
-        constexpr int N = row_pack<double>::batches;
-        row_pack<double> sum = load_pack<N>(bias_of(block));
-        for (index_t i = 0; i < targets.rows * targets.columns; ++i)
-          sum = sum + widen(load_pack<row_pack<float>::batches>(upstream + i * row_lanes));
-        store_pack<N>(bias_of(block), sum);
-      }
-      const index_t left = a.block_sources(block) - chunk * row_lanes;
-      gather_area(a.source, reach, a.first_source(block) + chunk * row_lanes,
-                  left < row_lanes ? left : row_lanes, scratch);
-      product_tile at{scratch,      reach.columns * row_lanes,
-                      upstream,     targets.columns * row_lanes,
-                      targets.rows, targets.columns};
-      for (int i = 0; i < 3; ++i, at.sources += at.source_row)
-        for (int c = 0; c < sources; c += product_sources)
-          for (int lane = 0; lane < row_lanes; lane += batch_lanes<float>)
-            add_row(at, c, lane, sums + item * size + (c * 9 + 3 * i) * row_lanes);
     }
   }
 }
