@@ -4,7 +4,7 @@ NonMaxSuppression, in alternating calls in one process. Writes a run file for be
 
     PYTHONPATH=<build tree>/python python3 bench/bench_peers.py [--json FILE] [--threads 1 2]
         [--allocator installed tuned] [--rounds N]
-        [--families operators queries attention convolutions sequences normalization]
+        [--families operators queries attention convolutions sequences normalization masks]
 
 Needs PyTorch, torchvision, onnx and onnxruntime (Debian's newest suite: python3-torchvision python3-onnx
 python3-onnxruntime); bench/peers.sh creates such a root directory, builds there, and runs this.
@@ -376,9 +376,58 @@ def normalization_problems(torch, threads):
         yield f"batch normalisation, {activation} and gradients, {' x '.join(map(str, shape))}", calls
 
 
+def mask_problems(torch, threads):
+    """Mask R-CNN's maps pasted into a picture, as numbers and as pixels above 0.5, and the masks of a YOLO model from
+    its prototypes, by the rule of ultralytics' process_mask_native."""
+    from torch.nn import functional
+    from torchvision.models.detection import roi_heads
+    from vecdet.torch import ops as ours
+
+    def boxes_in(count, height, width, least, most):
+        sides = least + (most - least) * torch.rand(count, 2)
+        corner = torch.rand(count, 2) * (torch.tensor([width, height]) - sides - 2) + 1
+        return torch.cat([corner, corner + sides], 1)
+
+    height, width = 800, 1066
+    boxes = boxes_in(100, height, width, 20, 250)
+    # Blobs, as heads give them.
+    x, y = torch.arange(28.0), torch.arange(28.0)[:, None]
+    centres, radius = 10 + 8 * torch.rand(2, 100, 1, 1), 8 + 5 * torch.rand(100, 1, 1)
+    maps = (radius - ((x - centres[0]) ** 2 + (y - centres[1]) ** 2).sqrt()).sigmoid()[:, None]
+
+    def numbers():
+        return roi_heads.paste_masks_in_image(maps, boxes, (height, width))
+
+    def pixels():
+        return ours.paste_masks(maps, boxes, (height, width))
+
+    check_same(torch, ours.paste_soft_masks(maps, boxes, (height, width)), numbers(), 1e-5, 1e-5)
+    check_same(torch, pixels().full(height, width)[:, None].float(), (numbers() > 0.5).float(), exceptions=100)
+    yield "pasting of 100 masks, 800 x 1066, as numbers", {
+        "vecdet": lambda: ours.paste_soft_masks(maps, boxes, (height, width)), "torchvision": numbers}
+    yield "pasting of 100 masks, 800 x 1066, above 0.5", {"vecdet": pixels, "torchvision": lambda: numbers() > 0.5}
+
+    side, objects = 640, 50
+    prototypes, coefficients = torch.randn(32, 160, 160), torch.randn(objects, 32)
+    boxes = boxes_in(objects, side, side, 30, 400)
+
+    def by_torch():
+        logits = (coefficients @ prototypes.reshape(32, -1)).reshape(objects, 160, 160)
+        logits = functional.interpolate(logits[None], (side, side), mode="bilinear", align_corners=False)[0]
+        x1, y1, x2, y2 = boxes[:, :, None, None].unbind(1)
+        x, y = torch.arange(side)[None, None], torch.arange(side)[None, :, None]
+        return (logits * ((x >= x1) & (x < x2) & (y >= y1) & (y < y2))) > 0
+
+    def by_vecdet():
+        return ours.masks_from_prototypes(prototypes[None], coefficients, boxes, (side, side))
+
+    check_same(torch, by_vecdet().full(side, side).float(), by_torch().float(), exceptions=100)
+    yield "masks of 50 objects from 32 prototypes, 640 x 640", {"vecdet": by_vecdet, "PyTorch": by_torch}
+
+
 FAMILIES = {"operators": operator_problems, "queries": query_problems, "attention": attention_problems,
             "convolutions": convolution_problems, "sequences": sequence_problems,
-            "normalization": normalization_problems}
+            "normalization": normalization_problems, "masks": mask_problems}
 
 
 def measure(threads, allocator, rounds, families):
