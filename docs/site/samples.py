@@ -86,7 +86,7 @@ def write_program(target, pages, opencv=False):
                 if "<!-- tested by " not in pathlib.Path(page).read_text():
                     sys.exit(f"{page}:{line}: no test runs this program")
                 continue
-            if bool(re.search(r"\bcv::", found["code"])) != opencv:
+            if bool(re.search(r"\b(cv|opencv)::", found["code"])) != opencv:
                 continue
             code = re.sub(r"^#include .*$", "", found["code"], flags=re.M)
             functions.append(f"{pathlib.Path(page).name}:{line}")
