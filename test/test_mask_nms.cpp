@@ -167,6 +167,8 @@ TEST_CASE("mask nms: errors") {
   params.overlap = nms_overlap::jaccard;
   fails("mask_nms: params.overlap is jaccard, expected plain, positive_area or smaller_area",
         [&] { run(params); });
+  params.overlap = static_cast<nms_overlap>(99);
+  fails("mask_nms: params.overlap is 99, expected an nms_overlap", [&] { run(params); });
   params = {};
   params.plus_one = true;
   fails("mask_nms: params.plus_one is true, expected false", [&] { run(params); });
