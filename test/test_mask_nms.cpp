@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NMS of masks against a loop over the reference's overlaps: random masks, scores with ties and
-// NaN, classes and images, every option, thresholds that are overlaps, and every documented error.
+// NaN, classes and images, thresholds that are overlaps, some of the options of NMS, and errors.
 #include "support/isa.hpp"
 #include "support/random_masks.hpp"
 #include "support/refusals.hpp"
