@@ -184,6 +184,23 @@ TEST_CASE("mask bits: masks far out") {
   check_overlaps(masks.view(), masks.view());
 }
 
+TEST_CASE("mask bits: rows without columns take no time") {
+  constexpr index_t end = (index_t{1} << 31) - 1;
+  const std::vector<index_t> offsets(1001, 0);
+  std::vector<index_t> corners;
+  for (index_t i = 0; i < 1000; ++i) corners.insert(corners.end(), {0, 0, 0, end});
+  for (const mask_pixels kind : {mask_pixels::bits, mask_pixels::bytes}) {
+    const masks_view masks{boxes_view<const index_t>(corners.data(), 1000), offsets, {}, kind};
+    for_each_isa([&](isa) {
+      std::vector<index_t> areas(1000, -1), boxes(4000, -1);
+      mask_areas(masks, areas);
+      mask_boxes(masks, boxes_view<index_t>(boxes.data(), 1000));
+      CHECK(areas == std::vector<index_t>(1000, 0));
+      CHECK(boxes == std::vector<index_t>(4000, 0));
+    });
+  }
+}
+
 TEST_CASE("mask bits: bits in the padding are ignored") {
   const std::vector<index_t> boxes{5, 0, 16, 3, 8, 1, 9, 3};
   const owned_masks clean =

@@ -141,6 +141,30 @@ TEST_CASE("mask merging: a union takes what no member would take") {
   CHECK(found.offsets.size() == 2);
 }
 
+TEST_CASE("mask merging: masks far apart and far from the origin") {
+  // Two touching masks of 2 pixels, far out, and one near the origin. The rectangle around all has
+  // almost 2^40 pixels; a union takes memory for its members only.
+  constexpr index_t far = (index_t{1} << 20) - 8;
+  const std::vector<index_t> boxes{far, far, far + 2, far + 1, 0,       0,
+                                   1,   1,   far,     far,     far + 3, far + 1};
+  const owned_masks masks =
+      make_masks(boxes, mask_pixels::bits, [](index_t, index_t, index_t) { return true; });
+  const std::vector<float> scores{0.9f, 0.8f, 0.7f};
+  mask_merging_workspace workspace;
+  const mask_groups found = group_masks(masks.view(), vector_view<const float>(scores), {},
+                                        mask_overlap::iou, 0.5, workspace);
+  CHECK((std::vector<index_t>(found.members.begin(), found.members.end()) ==
+         std::vector<index_t>{0, 2, 1}));
+  CHECK(found.offsets.size() == 3);
+  constexpr index_t end = (index_t{1} << 31) - 1;  // a small rectangle at the greatest coordinates
+  const std::vector<index_t> last{end - 3, end - 1, end - 1, end, end - 3, end - 1, end, end};
+  const owned_masks two =
+      make_masks(last, mask_pixels::bits, [](index_t, index_t, index_t) { return true; });
+  CHECK(group_masks(two.view(), vector_view<const float>(scores.data(), 2), {}, mask_overlap::iou,
+                    0.5, workspace)
+            .offsets.size() == 2);
+}
+
 TEST_CASE("mask merging: errors") {
   const owned_masks masks = make_masks({1, 2, 12, 4, 0, 0, 3, 3}, mask_pixels::bits,
                                        [](index_t, index_t, index_t) { return true; });
@@ -167,7 +191,7 @@ TEST_CASE("mask merging: errors") {
         [&] { run(wrong.view(), mask_overlap::iou, 0.5); });
   constexpr index_t far = index_t{1} << 30;
   wrong.boxes = {far, far, far + 11, far + 2, 0, 0, 3, 3};
-  fails("group_masks: the number of pixels up to the masks is",
+  fails("group_masks: the number of pixels in the rectangle around masks.boxes is",
         [&] { run(wrong.view(), mask_overlap::iou, 0.5); });
   const std::vector<index_t> classes(3);
   nms_groups groups;

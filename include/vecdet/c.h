@@ -91,8 +91,9 @@ typedef struct vecdet_box_selection {
   int64_t index_count;
 } vecdet_box_selection;
 
-/// The ground-truth boxes (x1 y1 x2 y2) of one image or a batch. Those of image k are
-/// [image_offsets[k], image_offsets[k + 1]).
+/// The ground-truth boxes (x1 y1 x2 y2; for vecdet_assign_rotated_task_aligned, five numbers each:
+/// centre, width, height, angle) of one image or a batch. Those of image k are [image_offsets[k],
+/// image_offsets[k + 1]).
 typedef struct vecdet_ground_truth {
   const float* boxes;
   int64_t box_count;
@@ -1313,8 +1314,8 @@ vecdet_nms_params vecdet_nms_params_opencv(double iou_threshold, double score_th
 /// NMS of masks of pixels by their overlap, per class and image: two masks suppress each other only
 /// if their elements in `classes` and `images` are equal, each of which may be null. Writes the
 /// indices of the kept masks to `kept`, which has memory for all, in descending score. Ties of
-/// scores are broken by lower index. `params` null: the IoU and a threshold of 0.5; overlap may be
-/// smaller_area. The type is that of the scores.
+/// scores are broken by lower index; masks with NaN scores come first. `params` null: the IoU and a
+/// threshold of 0.5; overlap may be smaller_area. The type is that of the scores.
 vecdet_status vecdet_mask_nms(const vecdet_masks* masks, vecdet_dtype type, const void* scores,
     const int64_t* classes, const int64_t* images, const vecdet_nms_params* params,
     vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count);

@@ -7,10 +7,11 @@
 // a row are ignored. Rectangles are in the picture's pixels, so the masks of a call may have
 // different rectangles. The size of the picture does not matter.
 //
-// Every function throws std::invalid_argument, and writes nothing, if a rectangle has x1 < 0,
-// x2 < x1, y1 < 0, y2 < y1, or a side above 2^31 - 1, the bytes of a mask are not those of its
-// rectangle, or an output shares memory with an input. Results are the same on any number of
-// threads.
+// Every function throws std::invalid_argument, and writes nothing, unless 0 <= x1 <= x2 <= 2^31 - 1
+// in each rectangle, likewise y; if offsets are not N + 1 that rise from 0 to the number of bytes,
+// the bytes of a mask are not those of its rectangle, kind or overlap is no enumerator, the size of
+// an output or of is_crowd does not fit, or an output shares memory with an input. Results are the
+// same on any number of threads.
 #pragma once
 
 #include <vecdet/impl/mask_bits_buffers.hpp>

@@ -6,14 +6,14 @@
 // and image whose overlap with it is at least the threshold. Then the union of the group takes
 // masks in the same way, until none is left that matches. The overlap is that of mask_iou()
 // (mask_bits.hpp), compared in double. Ties of scores are broken by lower index. All pixels are
-// compared; supervision first resizes masks to 640 pixels.
+// compared; supervision first scales masks, up or down, so that their longer side has 640 pixels.
 //
 // Masks with NaN scores are left out. Scores are float, bfloat16 or double, at most 2^32 - 1 of
 // them. The result does not depend on the number of threads.
 //
 // Throws std::invalid_argument, and changes nothing, if sizes differ, the threshold is outside
-// [0, 1], the overlap is not a mask_overlap, a picture that has all rectangles has 2^40 pixels or
-// more, or for the reasons that mask_bits.hpp lists.
+// [0, 1], the overlap is not a mask_overlap, the smallest rectangle around masks.boxes has 2^40
+// pixels or more, or for the reasons that mask_bits.hpp lists.
 #pragma once
 
 #include <vecdet/impl/mask_merging_buffers.hpp>

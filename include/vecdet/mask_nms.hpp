@@ -5,15 +5,17 @@
 // more than the threshold. The overlap is that of mask_iou() (mask_bits.hpp): the IoU, or the
 // intersection over the smaller area if params.overlap is smaller_area; 0 without common pixels. It
 // is compared with the threshold in double, as in supervision. All pixels are compared; supervision
-// first resizes masks to 640 pixels. The other options are those of nms(): ties of scores are
-// broken by lower index, and masks with NaN scores come first. drop_degenerate drops masks without
-// pixels.
+// first scales masks, up or down, so that their longer side has 640 pixels. The other options are
+// those of nms(): ties of scores are broken by lower index, and masks with NaN scores come first.
+// drop_degenerate drops masks without pixels. With smaller_area, suppress_equal decides whether an
+// overlap that equals the threshold suppresses, as with the IoU.
 //
 // Scores are float, bfloat16 or double, at most 2^32 - 1 of them. The result does not depend on the
 // number of threads.
 //
 // Throws std::invalid_argument, and changes nothing, for the reasons that nms.hpp and mask_bits.hpp
-// list, or if params.overlap is jaccard, or format or plus_one is not the default.
+// list, or if params.overlap is jaccard or no nms_overlap, or format or plus_one is not the
+// default.
 #pragma once
 
 #include <vecdet/impl/mask_bits_buffers.hpp>
@@ -30,10 +32,11 @@ inline namespace VECDET_ABI {
 /// largest call and is reused. Only one call at a time may use it.
 class mask_nms_workspace {
   friend detail::workspace_access;
-  struct {
+  struct buffers {
     detail::mask_bits_buffers masks;
     detail::nms_buffers nms;
-  } buffers_;
+  };
+  buffers buffers_;
 };
 
 /// NMS of masks and scores (N), of one class and image, or per class and image as `groups` says.

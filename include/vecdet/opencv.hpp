@@ -14,8 +14,8 @@
 //     rotated boxes           rotated_rectangles()   std::vector<cv::RotatedRect>
 //
 // NMSBoxes(), NMSBoxesBatched() and softNMSBoxes() have the arguments of the functions in cv::dnn
-// and return the same indices in the same order, for any rectangles: also empty or inverted ones,
-// with NaN or infinity, and where the area of an integer rectangle wraps around.
+// and return the same indices in the same order, for any cv::Rect and cv::Rect2d: also empty or
+// inverted ones, with NaN or infinity, and where the area of an integer rectangle wraps around.
 //
 // NMSBoxes() calls nms() with nms_params::opencv, which is sub-quadratic. In these cases it
 // compares every box with every kept one, as OpenCV does:
@@ -31,8 +31,8 @@
 // NMSBoxes() of rotated rectangles computes the exact IoU, within 1e-5 (rotated_boxes.hpp).
 // OpenCV's overlap is 1 for a rectangle inside another one, and may be wrong where sides or corners
 // touch. The indices are OpenCV's if none of its wrong overlaps and no overlap within 1e-5 and
-// OpenCV's own rounding of the threshold decides about a box. A rectangle with NaN, infinity or a
-// negative side suppresses nothing and is kept.
+// OpenCV's own rounding of the threshold decides about a box. A rectangle with NaN, infinity, a
+// negative side or an angle beyond 1e6 degrees in magnitude suppresses nothing and is kept.
 //
 // Functions throw std::invalid_argument, and change nothing, where OpenCV throws cv::Exception.
 // softNMSBoxes() also throws for scores that are NaN or infinite and for sigma = 0, because

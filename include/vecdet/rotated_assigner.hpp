@@ -44,8 +44,8 @@ struct rotated_ground_truth {
 
 /// The task-aligned assigner for rotated boxes. `points` is N x 2, x and y in the same pixels as
 /// the boxes. Writes matches and targets as assign_task_aligned() does. Throws
-/// std::invalid_argument, and writes nothing, for the reasons that assigners.hpp lists, or if boxes
-/// do not have five numbers.
+/// std::invalid_argument, and writes nothing, for the reasons that assigners.hpp lists, if boxes
+/// do not have five numbers, or if angles is no angle_convention.
 void assign_rotated_task_aligned(const rotated_task_aligned_predictions& predictions,
                                  matrix_view<const float> points,
                                  vector_view<const grid_size> levels,

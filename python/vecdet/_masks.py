@@ -107,14 +107,27 @@ def pixel_bytes(function: str, argument: str, value: Any) -> NDArray[np.uint8]:
     return array if array.dtype == uint8 else (array != 0).view(uint8)
 
 
+def packed_bytes(function: str, argument: str, value: Any) -> NDArray[np.uint8]:
+    """Bytes of 8 pixels each, given as integers of any type."""
+    array = as_array(function, argument, value)
+    if array.dtype == uint8:
+        return array
+    own = integers(function, argument, array)
+    if own.size and not 0 <= int(own.min()) <= int(own.max()) < 256:
+        wrong = own.min() if own.min() < 0 else own.max()
+        raise ValueError(f"vecdet.{function}: {argument} has {wrong}, expected bytes of 0 to 255")
+    return own.astype(uint8)
+
+
 def given_masks(function: str, argument: str, masks: Any) -> tuple[Any, Any]:
     """The struct of Masks, or of pictures [N, height, width], and what keeps its memory."""
     if isinstance(masks, Masks):
         boxes = box_rows(function, argument + ".boxes",
                          integers(function, argument + ".boxes", masks.boxes))
         offsets = integers(function, argument + ".offsets", masks.offsets, len(boxes) + 1)
-        pixels = np.ascontiguousarray(pixel_bytes(function, argument + ".pixels", masks.pixels))
         kind = choice(mask_pixels, function, argument + ".kind", masks.kind)
+        stored = packed_bytes if mask_pixels[kind] == "bits" else pixel_bytes
+        pixels = np.ascontiguousarray(stored(function, argument + ".pixels", masks.pixels))
         if offsets.item(len(boxes)) != pixels.size:
             raise ValueError(f"vecdet.{function}: {argument}.offsets[{len(boxes)}] is "
                              f"{offsets.item(len(boxes))}, expected {pixels.size}, the number of "

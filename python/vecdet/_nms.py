@@ -190,8 +190,9 @@ def mask_nms(
 
     Args:
         masks: N Masks, or pictures [N, height, width] of truth values or integers.
-        scores: [N]. Ties are broken by lower index.
-        iou_threshold: in [0, 1]. A mask is dropped if a better one overlaps it by more.
+        scores: [N]. Ties are broken by lower index; masks with NaN scores come first.
+        iou_threshold: in [0, 1]. A mask is dropped if a better one that is kept overlaps it by
+            more.
         idxs: [N]; only masks with equal ones suppress each other, as in batched_nms.
         overlap: ``"iou"``, or ``"ios"``, the intersection over the smaller area, which suppresses
             from the threshold on.

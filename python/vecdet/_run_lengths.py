@@ -62,13 +62,12 @@ def _copied(runs: Any) -> RunLengths:
                       copied(runs.counts, offsets.item(runs.count), _uint32))
 
 
-def _given(function: str, argument: str, runs: Any,
-           expected: str = "a RunLengths") -> tuple[Any, Any]:
+def _given(function: str, argument: str, runs: Any) -> tuple[Any, Any]:
     """The struct of run lengths, and what keeps its memory."""
     try:
         sizes, offsets, counts = runs
     except Exception as error:
-        raise TypeError(f"{found(function, argument, runs)}, expected {expected}") from error
+        raise TypeError(f"{found(function, argument, runs)}, expected a RunLengths") from error
     sizes = integers(function, argument + ".sizes", sizes)
     if sizes.ndim != 2 or sizes.shape[1] != 2:
         if sizes.size:
@@ -166,23 +165,21 @@ def decode_masks(runs: RunLengths, pixels: str = "bits") -> Masks:
 
 
 def _are_pixels(masks: Any) -> bool:
-    """Whether these are masks of pixels, not run lengths."""
-    return isinstance(masks, (Masks, np.ndarray))
+    """Whether these are masks of pixels, not run lengths, which may be any tuple of three."""
+    return isinstance(masks, Masks) or not (isinstance(masks, tuple) and len(masks) == 3)
 
 
 def _any_masks(function: str, argument: str, masks: Any) -> tuple[Any, Any]:
     """The struct of masks of pixels or of run lengths, and what keeps its memory."""
-    if _are_pixels(masks):
-        return given_masks(function, argument, masks)
-    return _given(function, argument, masks, "run lengths, Masks or an array of pictures")
+    return (given_masks if _are_pixels(masks) else _given)(function, argument, masks)
 
 
 def mask_areas(masks: RunLengths | Masks | ArrayLike) -> NDArray[np.int64]:
     """The number of pixels of each object: [N].
 
     Args:
-        masks: run lengths, Masks, or an array of pictures [N, height, width] of truth values or
-            integers.
+        masks: RunLengths or a tuple of its three arrays, Masks, or pictures [N, height, width] of
+            truth values or integers.
 
     >>> mask_areas(np.array([[[0, 1], [1, 1]]])).tolist()
     [3]
@@ -219,7 +216,7 @@ def mask_iou(a: RunLengths | Masks | ArrayLike, b: RunLengths | Masks | ArrayLik
 
     Args:
         a: N masks, as in mask_areas.
-        b: M masks of the same kind. Run lengths are in pictures of the same size. None: those of
+        b: M masks of the same kind. Run lengths and pictures have the same size. None: those of
             ``a``; each pair of masks of pixels is then counted once.
         is_crowd: [M]: truth values or integers. The overlap with a crowd is the share of the mask
             of ``a`` that lies in it. None: there are no crowds.
@@ -238,6 +235,11 @@ def mask_iou(a: RunLengths | Masks | ArrayLike, b: RunLengths | Masks | ArrayLik
         raise TypeError(found(function, "b", b) + ", expected masks of the same kind as a")
     own, memory = _any_masks(function, "a", a)
     other, others = (own, memory) if b is None else _any_masks(function, "b", b)
+    if are_pixels and b is not None and not isinstance(a, Masks) and not isinstance(b, Masks):
+        shapes = shape_of(a)[1:], shape_of(b)[1:]
+        if shapes[0] != shapes[1]:
+            raise ValueError(f"vecdet.{function}: b has pictures of {shapes[1][0]} x "
+                             f"{shapes[1][1]}, expected {shapes[0][0]} x {shapes[0][1]}, as in a")
     crowds = None
     if is_crowd is not None:
         crowds = pixel_bytes(function, "is_crowd", is_crowd)

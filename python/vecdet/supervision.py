@@ -24,14 +24,12 @@ import numpy as np
 from . import _nms
 from ._arrays import (category_numbers, check_scores, choice, float32, float64, floats, int64,
                       integers, wrong_shape)
-from ._masks import given_masks
+from ._masks import Masks, given_masks, pixel_bytes
 from ._messages import found
-from ._parameters import number
+from ._parameters import integer, number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-    from ._masks import Masks
 
 _METRICS = ("IOU", "IOS")
 
@@ -177,12 +175,30 @@ def box_non_max_merge(predictions: ArrayLike, iou_threshold: float = 0.5,
     return sorted(groups, key=lambda group: classes[group[0]])  # stable
 
 
+def _resized(function: str, masks: Any, mask_dimension: Any) -> Any:
+    """The pixels of pictures [N, height, width] that supervision compares: the longer side gets
+    mask_dimension pixels, fewer or more than it has."""
+    side = integer(function, "mask_dimension", mask_dimension)
+    if side < 1:
+        raise ValueError(f"vecdet.{function}: mask_dimension is {side}, expected 1 or more, or "
+                         "None")
+    pictures = pixel_bytes(function, "masks", masks)
+    if pictures.ndim != 3 or not pictures.size:
+        return pictures
+    height, width = pictures.shape[1:]
+    scale = min(side / height, side / width)
+    y, x = (np.linspace(0, old - 1, int(scale * old)).astype(np.intp) for old in (height, width))
+    return pictures[:, y[:, None], x]
+
+
 def _masks_of(function: str, predictions: Any, masks: Any, iou_threshold: Any,
-              overlap_metric: Any) -> tuple[Any, Any, float, bool]:
+              overlap_metric: Any, mask_dimension: Any) -> tuple[Any, Any, float, bool]:
     """The predictions, one mask for each, the threshold and whether the metric is IOS."""
     rows = _rows(function, predictions)
     threshold = _threshold(function, iou_threshold)
     smaller_area = _by_smaller_area(function, overlap_metric)
+    if mask_dimension is not None and not isinstance(masks, Masks):
+        masks = _resized(f"supervision.{function}", masks, mask_dimension)
     own = given_masks(f"supervision.{function}", "masks", masks)
     if own[0].count != len(rows):
         raise ValueError(f"vecdet.supervision.{function}: predictions has {len(rows)} rows, "
@@ -191,14 +207,15 @@ def _masks_of(function: str, predictions: Any, masks: Any, iou_threshold: Any,
 
 
 def mask_non_max_suppression(predictions: ArrayLike, masks: Masks | ArrayLike,
-                             iou_threshold: float = 0.5,
-                             overlap_metric: Any = "IOU") -> NDArray[np.bool_]:
+                             iou_threshold: float = 0.5, overlap_metric: Any = "IOU",
+                             mask_dimension: int | None = 640) -> NDArray[np.bool_]:
     """A mask of the predictions that NMS per category keeps, by the overlap of the pixels of
-    ``masks``, [N, height, width] or Masks. All pixels are compared; supervision first resizes the
-    masks to 640 pixels (``mask_dimension``)."""
+    ``masks``, [N, height, width] or Masks. As in supervision, pictures are first scaled, up or
+    down, so that the longer side has ``mask_dimension`` pixels. None compares all pixels as they
+    are, which is also done for Masks, because they have no picture's size."""
     function = "mask_non_max_suppression"
     rows, own, threshold, smaller_area = _masks_of(function, predictions, masks, iou_threshold,
-                                                   overlap_metric)
+                                                   overlap_metric, mask_dimension)
     _, scores, categories = _columns(rows)
     kept = _nms.nms_of_masks(f"supervision.{function}", own, scores, categories,
                              _nms.strict_params(function, threshold, smaller_area))
@@ -208,13 +225,14 @@ def mask_non_max_suppression(predictions: ArrayLike, masks: Masks | ArrayLike,
 
 
 def mask_non_max_merge(predictions: ArrayLike, masks: Masks | ArrayLike,
-                       iou_threshold: float = 0.5, overlap_metric: Any = "IOU") -> list[list[int]]:
+                       iou_threshold: float = 0.5, mask_dimension: int | None = 640,
+                       overlap_metric: Any = "IOU") -> list[list[int]]:
     """The groups of predictions to merge, the best of each first: per category, in descending
     score, by the overlap of the pixels of ``masks`` as in mask_non_max_suppression. The union of a
     group takes further masks. Predictions match from the threshold on."""
     function = "mask_non_max_merge"
     rows, own, threshold, smaller_area = _masks_of(function, predictions, masks, iou_threshold,
-                                                   overlap_metric)
+                                                   overlap_metric, mask_dimension)
     _, scores, categories = _columns(rows)
     groups = _nms.groups_of_masks(f"supervision.{function}", own, scores, categories, threshold,
                                   int(smaller_area))

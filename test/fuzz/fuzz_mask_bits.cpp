@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Areas, boxes, overlaps and NMS of any masks, as bits with any padding or as bytes: they equal the
-// reference on every instruction set. Masks whose rectangles, offsets or numbers of bytes lie are
-// refused, and nothing is read beyond their pixels.
+// Areas, boxes, overlaps, NMS and groups of any masks, as bits with any padding or as bytes: they
+// equal the reference on every instruction set. Masks whose rectangles, offsets or numbers of bytes
+// lie are refused, and nothing is read beyond their pixels.
 #include "fuzz_input.hpp"
 #include <vecdet/mask_bits.hpp>
+#include <vecdet/mask_merging.hpp>
 #include <vecdet/mask_nms.hpp>
 #include <vecdet/reference/mask_bits.hpp>
 
@@ -20,17 +21,22 @@ struct fuzzed_masks {
   std::vector<index_t> boxes, offsets{0};
   fuzz::tensor<std::uint8_t> pixels;
   mask_pixels kind;
+  bool is_valid = true;
 
   explicit fuzzed_masks(fuzz::input& in)
       : pixels(0), kind(in.flag() ? mask_pixels::bits : mask_pixels::bytes) {
     const index_t count = in.integer(0, 4);
-    const bool lies = in.byte() < 20;
+    const int form = in.byte();
+    const bool lies = form < 20, is_tall = form >= 20 && form < 30;
     for (index_t i = 0; i < count; ++i) {
       const index_t x1 = in.integer(0, 130), y1 = in.integer(0, 20);
-      const index_t width = in.integer(lies ? -1 : 0, 140), height = in.integer(0, 20);
+      const index_t width = in.integer(lies ? -1 : 0, is_tall ? 2 : 140);
+      const index_t height = in.integer(0, is_tall ? 3000 : 20);
       boxes.insert(boxes.end(), {x1, y1, x1 + width, y1 + height});
       const index_t row = kind == mask_pixels::bytes ? width : (width + 7) / 8;
-      offsets.push_back(offsets.back() + row * height + (lies && in.flag() ? 1 : 0));
+      const bool has_byte_more = lies && in.flag();
+      offsets.push_back(offsets.back() + row * height + (has_byte_more ? 1 : 0));
+      is_valid = is_valid && width >= 0 && !has_byte_more;
     }
     pixels = fuzz::tensor<std::uint8_t>(offsets.back() < 0 ? 0 : offsets.back());
     const int density = in.byte();
@@ -67,6 +73,40 @@ void check_nms(const masks_view& masks, const std::vector<float>& scores, mask_o
   }
 }
 
+/// Every mask is in one group.
+void check_groups(const masks_view& masks, const std::vector<float>& scores, mask_overlap overlap,
+                  threading policy, fuzz::results& results) {
+  mask_merging_workspace workspace;
+  const mask_groups found =
+      group_masks(masks, vector_view<const float>(scores), {}, overlap, 0.25, workspace, policy);
+  std::vector<int> times(static_cast<std::size_t>(masks.size()));
+  for (const index_t member : found.members) {
+    results.add(static_cast<double>(member));
+    ++times[static_cast<std::size_t>(member)];
+  }
+  for (const index_t begin : found.offsets) results.add(static_cast<double>(begin));
+  for (const int own : times)
+    if (own != 1) fuzz::fail("a mask is not in one group");
+}
+
+/// Calls a function, which must throw for masks that lie, and only for these.
+template <class Call>
+void check_refusal(bool is_valid, const Call& call) {
+  bool throws = false;
+  try {
+    call();
+  } catch (const std::invalid_argument&) {
+    throws = true;
+  }
+  if (throws == is_valid) fuzz::fail("valid masks are refused, or others are not");
+}
+
+template <class T>
+void check_untouched(bool is_valid, const std::vector<T>& output) {
+  for (const T& number : output)
+    if (!is_valid && !(number == -1)) fuzz::fail("a call that throws writes");
+}
+
 }  // namespace
 
 void fuzz::target(input& in) {
@@ -81,36 +121,44 @@ void fuzz::target(input& in) {
   for (index_t i = 0; i < rows; ++i) scores.push_back(static_cast<float>(in.integer(0, 3)));
   mask_bits_workspace workspace;
   fuzz::on_every_isa("mask_iou", [&](fuzz::results& results) {
-    try {
-      const masks_view a = first.view(), b = second.view();
-      std::vector<index_t> areas(static_cast<std::size_t>(rows), -1);
-      std::vector<index_t> boxes(static_cast<std::size_t>(4 * rows), -1);
-      std::vector<double> pairs(static_cast<std::size_t>(rows * cols), -1);
-      std::vector<double> own(static_cast<std::size_t>(rows * rows), -1);
-      mask_areas(a, areas, policy);
-      mask_boxes(a, boxes, policy);
+    const masks_view a = first.view(), b = second.view();
+    const bool is_valid = first.is_valid, are_valid = is_valid && second.is_valid;
+    std::vector<index_t> areas(static_cast<std::size_t>(rows), -1);
+    std::vector<index_t> boxes(static_cast<std::size_t>(4 * rows), -1);
+    std::vector<double> pairs(static_cast<std::size_t>(rows * cols), -1);
+    std::vector<double> own(static_cast<std::size_t>(rows * rows), -1);
+    check_refusal(is_valid, [&] { mask_areas(a, areas, policy); });
+    check_refusal(is_valid, [&] { mask_boxes(a, boxes, policy); });
+    check_refusal(are_valid, [&] {
       mask_iou(a, b, overlap, crowds, {pairs.data(), rows, cols}, workspace, policy);
+    });
+    check_refusal(is_valid, [&] {
       mask_iou(a, a, overlap, {}, {own.data(), rows, rows}, workspace, policy);
-      for (index_t i = 0; i < rows; ++i) {
-        if (areas[static_cast<std::size_t>(i)] != reference::mask_area(a, i))
-          fuzz::fail("an area differs");
-        const auto box = reference::mask_box(a, i);
-        for (std::size_t k = 0; k < 4; ++k)
-          if (boxes[4 * static_cast<std::size_t>(i) + k] != box[k]) fuzz::fail("a box differs");
-        for (index_t k = 0; k < cols; ++k) {
-          const bool is_crowd = !crowds.empty() && crowds[static_cast<std::size_t>(k)] != 0;
-          const double found = pairs[static_cast<std::size_t>(i * cols + k)];
-          results.add(found);
-          if (!(found == reference::mask_overlap_of(a, i, b, k, overlap, is_crowd)))
-            fuzz::fail("an overlap differs");
-        }
-        for (index_t k = 0; k < rows; ++k)
-          if (!(own[static_cast<std::size_t>(i * rows + k)] ==
-                reference::mask_overlap_of(a, i, a, k, overlap, false)))
-            fuzz::fail("an overlap of a mask of the same list differs");
+    });
+    check_refusal(is_valid, [&] { check_nms(a, scores, overlap, policy); });
+    check_refusal(is_valid, [&] { check_groups(a, scores, overlap, policy, results); });
+    check_untouched(is_valid, areas);
+    check_untouched(is_valid, boxes);
+    check_untouched(are_valid, pairs);
+    check_untouched(is_valid, own);
+    if (!is_valid) return;
+    for (index_t i = 0; i < rows; ++i) {
+      if (areas[static_cast<std::size_t>(i)] != reference::mask_area(a, i))
+        fuzz::fail("an area differs");
+      const auto box = reference::mask_box(a, i);
+      for (std::size_t k = 0; k < 4; ++k)
+        if (boxes[4 * static_cast<std::size_t>(i) + k] != box[k]) fuzz::fail("a box differs");
+      for (index_t k = 0; are_valid && k < cols; ++k) {
+        const bool is_crowd = !crowds.empty() && crowds[static_cast<std::size_t>(k)] != 0;
+        const double found = pairs[static_cast<std::size_t>(i * cols + k)];
+        results.add(found);
+        if (!(found == reference::mask_overlap_of(a, i, b, k, overlap, is_crowd)))
+          fuzz::fail("an overlap differs");
       }
-      check_nms(a, scores, overlap, policy);
-    } catch (const std::invalid_argument&) {
+      for (index_t k = 0; k < rows; ++k)
+        if (!(own[static_cast<std::size_t>(i * rows + k)] ==
+              reference::mask_overlap_of(a, i, a, k, overlap, false)))
+          fuzz::fail("an overlap of a mask of the same list differs");
     }
   });
 }

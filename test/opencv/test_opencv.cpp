@@ -651,6 +651,8 @@ TEST_CASE("rotated rectangles as rows and back") {
     CHECK(found.size() == 1);
     CHECK((found[0].center == cv::Point2f(10, 20) && found[0].size == cv::Size2f(30, 40)));
     CHECK(found[0].angle == doctest::Approx(turn.degrees).epsilon(1e-6));
+    const float upright[] = {10, 20, 30, 40, 0};
+    CHECK(!std::signbit(opencv::rotated_rectangles({upright, 1, 5}, turn.angles)[0].angle));
   }
   CHECK(message_of([] {
           const float box[4] = {};

@@ -135,14 +135,14 @@ class MaskBits(unittest.TestCase):
                                                         overlap), expected)
                     rows = np.zeros((count, 6))
                     rows[:, 4], rows[:, 5] = scores, classes
-                    self.assertEqual(sv.mask_non_max_merge(rows[:, :5], pictures, threshold,
+                    self.assertEqual(sv.mask_non_max_merge(rows[:, :5], pictures, threshold, None,
                                                            overlap.upper()), expected)
                     expected = []
                     for own in np.unique(classes):
                         chosen = np.nonzero(classes == own)[0]
                         expected += [chosen[group].tolist() for group in groups_of(
                             pictures[chosen], scores[chosen], threshold, overlap)]
-                    self.assertEqual(sv.mask_non_max_merge(rows, pictures, threshold,
+                    self.assertEqual(sv.mask_non_max_merge(rows, pictures, threshold, None,
                                                            overlap.upper()), expected)
 
     def test_supervision_nms(self):
@@ -156,13 +156,47 @@ class MaskBits(unittest.TestCase):
                 for threshold in (0.0, 0.3, 1.0):
                     for columns in (5, 6):
                         mask = sv.mask_non_max_suppression(rows[:, :columns], pictures, threshold,
-                                                           metric)
+                                                           metric, None)
                         self.assertEqual(mask.dtype, np.bool_)
                         classes = rows[:, 5] if columns == 6 else np.zeros(count)
                         self.assertEqual(
                             np.nonzero(mask)[0].tolist(),
                             sorted(kept_of(overlaps, rows[:, 4], classes,
                                            lambda x: x > threshold)))
+
+    def test_supervision_resizes(self):
+        for height, width in ((30, 50), (9, 4), (700, 20), (1, 3), (64, 64)):
+            pictures = some_pictures(8, height, width)
+            rows = np.zeros((8, 5))
+            rows[:, 4] = generator.permutation(8) / 8
+            for side, more in ((640, {}), (16, {"mask_dimension": 16})):
+                scale = min(side / height, side / width)
+                x = np.linspace(0, width - 1, int(scale * width)).astype(int)
+                y = np.linspace(0, height - 1, int(scale * height)).astype(int)
+                resized = pictures[:, np.meshgrid(x, y)[1], np.meshgrid(x, y)[0]]
+                for given in (pictures, pictures.astype(np.int64), pictures.tolist()):
+                    np.testing.assert_array_equal(
+                        sv.mask_non_max_suppression(rows, given, 0.3, **more),
+                        sv.mask_non_max_suppression(rows, resized, 0.3, mask_dimension=None))
+                    self.assertEqual(
+                        sv.mask_non_max_merge(rows, given, 0.3, **more),
+                        sv.mask_non_max_merge(rows, resized, 0.3, mask_dimension=None))
+
+    def test_types_of_pixels(self):
+        for dtype in (np.uint8, np.int64, np.uint16, np.int8):
+            bits = vecdet.Masks([[0, 0, 8, 1]], [0, 1], np.array([107], dtype), "bits")
+            self.assertEqual(vecdet.mask_areas(bits).tolist(), [5])
+            self.assertEqual(vecdet.encode_masks(bits, (1, 8)).counts.tolist(),
+                             [0, 2, 1, 1, 1, 2, 1])
+            many = vecdet.Masks([[0, 0, 3, 1]], [0, 3], np.array([107, 0, 1], dtype), "bytes")
+            self.assertEqual(vecdet.mask_areas(many).tolist(), [2])
+        pictures = [[[0, 1], [1, 1]], [[1, 0], [1, 0]], [[0, 0], [0, 7]]]
+        self.assertEqual(vecdet.mask_areas(pictures).tolist(), [3, 2, 1])
+        self.assertEqual(vecdet.mask_boxes(pictures)[1].tolist(), [0, 0, 1, 2])
+        self.assertEqual(vecdet.mask_iou(pictures, np.array(pictures)).tolist(),
+                         vecdet.mask_iou(pictures).tolist())
+        runs = vecdet.encode_masks(pictures)
+        self.assertEqual(vecdet.mask_areas(tuple(runs)).tolist(), [3, 2, 1])
 
     def test_errors(self):
         masks, pictures = some_masks(2, 9, 9, "bits"), some_pictures(2, 4, 5)
@@ -182,6 +216,16 @@ class MaskBits(unittest.TestCase):
              lambda: vecdet.mask_iou(masks, masks._replace(pixels=np.zeros(1, np.uint8)))),
             (ValueError, "overlap is 'union', expected 'iou', 'ios'",
              lambda: vecdet.mask_iou(masks, overlap="union")),
+            (ValueError, "mask_iou: b has pictures of 4 x 6, expected 4 x 5, as in a",
+             lambda: vecdet.mask_iou(pictures, np.zeros((2, 4, 6), bool))),
+            (ValueError, "masks.pixels has 256, expected bytes of 0 to 255",
+             lambda: vecdet.mask_areas(vecdet.Masks([[0, 0, 8, 1]], [0, 1], [256], "bits"))),
+            (ValueError, "masks.pixels has -1, expected bytes of 0 to 255",
+             lambda: vecdet.mask_areas(vecdet.Masks([[0, 0, 8, 1]], [0, 1], [-1], "bits"))),
+            (TypeError, "masks.pixels.dtype is bool, expected integers",
+             lambda: vecdet.mask_areas(vecdet.Masks([[0, 0, 8, 1]], [0, 1], [True], "bits"))),
+            (ValueError, "mask_dimension is 0, expected 1 or more, or None",
+             lambda: sv.mask_non_max_merge(np.zeros((2, 5)), pictures, mask_dimension=0)),
             (TypeError, "b is RunLengths.*, expected masks of the same kind as a",
              lambda: vecdet.mask_iou(masks, runs)),
             (ValueError, r"mask_nms: scores.shape is \[3\], expected \[2\]",

@@ -105,13 +105,6 @@ masks_view masks_in(const char* function, const char* what, const vecdet_masks* 
           enum_of<mask_pixels>(masks->kind, function, (own + ".kind").c_str())};
 }
 
-nms_groups groups_of(const int64_t* classes, const int64_t* images, int64_t count) {
-  nms_groups groups;
-  groups.classes = optional_labels(classes, count);
-  groups.images = optional_labels(images, count);
-  return groups;
-}
-
 template <class T>
 byte_pictures<T> pictures_in(const char* function, const vecdet_byte_pictures* pictures,
                              T* pixels) {
@@ -405,8 +398,8 @@ VECDET_C vecdet_status vecdet_pixel_mask_iou(const vecdet_masks* a, const vecdet
 /// NMS of masks of pixels by their overlap, per class and image: two masks suppress each other only
 /// if their elements in `classes` and `images` are equal, each of which may be null. Writes the
 /// indices of the kept masks to `kept`, which has memory for all, in descending score. Ties of
-/// scores are broken by lower index. `params` null: the IoU and a threshold of 0.5; overlap may be
-/// smaller_area. The type is that of the scores.
+/// scores are broken by lower index; masks with NaN scores come first. `params` null: the IoU and a
+/// threshold of 0.5; overlap may be smaller_area. The type is that of the scores.
 VECDET_C vecdet_status vecdet_mask_nms(const vecdet_masks* masks, vecdet_dtype type,
                                        const void* scores, const int64_t* classes,
                                        const int64_t* images, const vecdet_nms_params* params,

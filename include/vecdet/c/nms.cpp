@@ -11,13 +11,6 @@
 namespace vecdet_c {
 namespace {
 
-nms_groups groups_of(const int64_t* classes, const int64_t* images, int64_t count) {
-  nms_groups groups;
-  groups.classes = optional_labels(classes, count);
-  groups.images = optional_labels(images, count);
-  return groups;
-}
-
 /// NMS of rotated boxes by `find`, which has the arguments and the result of rotated_nms().
 template <class Find>
 vecdet_status keep_rotated(const char* function, vecdet_dtype type, const void* boxes,

@@ -13,6 +13,7 @@
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/ground_truth.hpp>
 #include <vecdet/iou_kind.hpp>
+#include <vecdet/nms_params.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
@@ -193,6 +194,13 @@ vector_view<T> optional_view(T* pointer, index_t count) {
 }
 inline labels_view optional_labels(const int64_t* pointer, index_t count) {
   return pointer == nullptr ? labels_view() : labels_view(pointer, count);
+}
+/// The classes and images of `count` boxes or masks; each may be null.
+inline nms_groups groups_of(const int64_t* classes, const int64_t* images, int64_t count) {
+  nms_groups groups;
+  groups.classes = optional_labels(classes, count);
+  groups.images = optional_labels(images, count);
+  return groups;
 }
 
 template <class From, class To>

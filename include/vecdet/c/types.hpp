@@ -77,8 +77,9 @@ typedef struct vecdet_box_selection {
   int64_t index_count;
 } vecdet_box_selection;
 
-/// The ground-truth boxes (x1 y1 x2 y2) of one image or a batch. Those of image k are
-/// [image_offsets[k], image_offsets[k + 1]).
+/// The ground-truth boxes (x1 y1 x2 y2; for vecdet_assign_rotated_task_aligned, five numbers each:
+/// centre, width, height, angle) of one image or a batch. Those of image k are [image_offsets[k],
+/// image_offsets[k + 1]).
 typedef struct vecdet_ground_truth {
   const float* boxes;
   int64_t box_count;

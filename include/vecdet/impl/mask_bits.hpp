@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/mask_bits/mask_bits.hpp>
 #endif

@@ -37,9 +37,7 @@ inline void check_pictures(const char* function, const vector_view<const index_t
 }
 
 /// Checks masks that are read.
-/// @param sizes of the pictures in which the rectangles must lie, one per mask or one for all;
-/// null:
-///   they may lie anywhere
+/// @param sizes of the pictures in which rectangles must lie, one or one per mask; null: anywhere
 inline void check_masks(const char* function, const char* name, const masks_view& masks,
                         const vector_view<const grid_size>* sizes = nullptr) {
   constexpr index_t longest = (index_t{1} << 31) - 1;
@@ -63,11 +61,11 @@ inline void check_masks(const char* function, const char* name, const masks_view
     if (!is_side(box[0], box[2], most.width) || !is_side(box[1], box[3], most.height)) {
       std::string text;
       for (int k = 0; k < 4; ++k) text += (k > 0 ? " " : "") + std::to_string(box[k]);
-      throw_invalid_argument(function, element((own + ".boxes").c_str(), i), text,
-                             "a rectangle of whole pixels in the picture" +
-                                 (sizes == nullptr ? std::string()
-                                                   : " of " + std::to_string(most.height) + " x " +
-                                                         std::to_string(most.width)));
+      throw_invalid_argument(
+          function, element((own + ".boxes").c_str(), i), text,
+          sizes == nullptr ? "a rectangle of whole pixels: 0 <= x1 <= x2 <= 2^31 - 1, likewise y"
+                           : "a rectangle of whole pixels in the picture of " +
+                                 std::to_string(most.height) + " x " + std::to_string(most.width));
     }
     const index_t bytes = (box[3] - box[1]) * masks.row_bytes(i);
     if (masks.offsets[i + 1] - masks.offsets[i] != bytes)

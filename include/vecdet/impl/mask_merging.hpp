@@ -25,6 +25,17 @@ inline void widen_strips(mask_strips& to, const mask_strips& other) {
   to.y2 = is_first ? other.y2 : std::max(to.y2, other.y2);
 }
 
+/// The number of pixels of the smallest rectangle around all rectangles that are not empty.
+inline index_t pixels_around(const masks_view& masks) {
+  mask_strips all{};
+  for (index_t i = 0; i < masks.size(); ++i) {
+    const index_t* const box = masks.boxes[i];
+    widen_strips(all,
+                 {box[0], box[1], box[2], box[3], (box[2] - box[0]) * (box[3] - box[1]), nullptr});
+  }
+  return (all.x2 - all.x1) * (all.y2 - all.y1);
+}
+
 /// A call of group_masks whose arguments have been checked. S is the stored type of scores.
 template <class S>
 class group_masks_call {
@@ -53,13 +64,12 @@ class group_masks_call {
     grown(buffers_.first_member, size);
     grown(buffers_.sizes, size);
     std::fill_n(grown(own.owners, count), count, 0u);
-    mask_strips all{};
-    for (index_t i = 0; i < size; ++i) widen_strips(all, strips_[i]);
-    const index_t bytes = all.size() * index_t{sizeof(std::uint64_t)};
+    grown(buffers_.unions, usable_threads(policy));
     suppress_groups(
-        own, policy, [&](index_t) { return bytes; },
-        [&](index_t begin, index_t end, cache_line* scratch) {
-          return group(begin, end, reinterpret_cast<std::uint64_t*>(scratch));
+        own, policy, [](index_t) { return index_t{sizeof(cache_line)}; },
+        [&](index_t begin, index_t end, cache_line* scratch) {  // one line per concurrent task
+          return group(begin, end,
+                       buffers_.unions[static_cast<std::size_t>(scratch - own.scratch.data())]);
         });
     const index_t found = gather_kept(own);
     scores_kernels_.sort_any(scores_.data(), own.records.data(), own.spare.data(), found);
@@ -85,23 +95,20 @@ class group_masks_call {
 
   /// Groups the records [begin, end) of a class and image. Writes those that begin groups to kept,
   /// and the members to sequence. Returns the number of groups.
-  index_t group(index_t begin, index_t end, std::uint64_t* words) {
+  index_t group(index_t begin, index_t end, aligned_vector<cache_line>& memory) {
     nms_buffers& own = buffers_.groups;
     nms_record* const order = own.records.data() + begin;
     const index_t count = end - begin;
     scores_kernels_.sort(scores_.data(), order, own.spare.data() + begin, count);
     std::uint32_t* const is_taken = own.owners.data() + begin;
     index_t* const sequence = buffers_.sequence.data() + begin;
-    mask_strips around{};
-    for (index_t i = 0; i < count; ++i) widen_strips(around, strips_[index_of(order[i])]);
-    around.words = words;
     index_t taken = 0, groups = 0;
     for (index_t i = 0; i < count; ++i) {
       if (is_taken[i] != 0) continue;
       const index_t first = taken;
       sequence[taken++] = index_of(order[i]);
       mask_strips whole = strips_[sequence[first]];
-      for (index_t united = first;;) {
+      for (;;) {
         const index_t before = taken;
         for (index_t j = i + 1; j < count; ++j) {
           const mask_strips& other = strips_[index_of(order[j])];
@@ -112,13 +119,16 @@ class group_masks_call {
           sequence[taken++] = index_of(order[j]);
         }
         if (taken == before) break;
-        if (united == first) {
-          whole = around;
-          std::fill_n(words, whole.size(), std::uint64_t{0});
-        }
-        for (; united < taken; ++united)
-          if (strips_[sequence[united]].area > 0)
-            masks_kernels_.unite(strips_[sequence[united]], whole);
+        // The union's rectangle is that around its members, not around all masks, which may be far
+        // apart.
+        mask_strips around{};
+        for (index_t m = first; m < taken; ++m) widen_strips(around, strips_[sequence[m]]);
+        around.words = reinterpret_cast<std::uint64_t*>(
+            grown_scratch(memory, lines_for<std::uint64_t>(around.size())));
+        std::fill_n(around.words, around.size(), std::uint64_t{0});
+        for (index_t m = first; m < taken; ++m)
+          if (strips_[sequence[m]].area > 0) masks_kernels_.unite(strips_[sequence[m]], around);
+        whole = around;
         whole.area = common(whole, whole);
       }
       own.kept.data()[begin + groups++] = order[i];
@@ -155,13 +165,10 @@ mask_groups group_masks(const masks_view& masks, vector_view<T> given_scores,
   detail::check(detail::is_within(match_threshold, 0, 1), function, "match_threshold",
                 match_threshold, "a number in [0, 1]");
   detail::check_groups(function, groups, count);
-  index_t right = 0, bottom = 0;
-  for (index_t i = 0; i < count; ++i) {
-    right = std::max(right, masks.boxes(i, 2));
-    bottom = std::max(bottom, masks.boxes(i, 3));
-  }
-  detail::check(right * bottom < index_t{1} << 40, function, "the number of pixels up to the masks",
-                right * bottom, "less than 2^40");
+  const index_t pixels = detail::pixels_around(masks);
+  detail::check(pixels < index_t{1} << 40, function,
+                "the number of pixels in the rectangle around masks.boxes", pixels,
+                "less than 2^40");
   detail::look_at_scores(function, "scores", scores, [](index_t) { return true; });
   const isa target = active_isa();
   const profile::scope timing([&] {

@@ -18,7 +18,7 @@ struct mask_merging_buffers {
   std::vector<index_t> first_member;  ///< per mask that begins a group: its place in the sequence
   std::vector<index_t> sizes;         ///< likewise: the number of members
   std::vector<index_t> members, offsets;
-  aligned_vector<cache_line> joined;
+  std::vector<aligned_vector<cache_line>> unions;  ///< per concurrent task: of one group's masks
 };
 
 }  // namespace detail

@@ -90,6 +90,10 @@ vector_view<const index_t> mask_nms(const masks_view& masks, vector_view<T> give
                 static_cast<int>(params.format), "the default: masks have no format");
   detail::check(params.overlap != nms_overlap::jaccard, function, "params.overlap", "jaccard",
                 "plain, positive_area or smaller_area");
+  detail::check(params.overlap == nms_overlap::plain ||
+                    params.overlap == nms_overlap::positive_area ||
+                    params.overlap == nms_overlap::smaller_area,
+                function, "params.overlap", static_cast<int>(params.overlap), "an nms_overlap");
   detail::check(!params.plus_one, function, "params.plus_one", "true", "false");
   detail::check_nms(function, count, scores.size(), params);
   detail::check_groups(function, groups, count);

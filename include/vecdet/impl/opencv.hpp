@@ -130,7 +130,8 @@ inline std::vector<cv::RotatedRect> rotated_rectangles(matrix_view<const float> 
   for (index_t i = 0; i < boxes.rows(); ++i)
     rectangles.emplace_back(cv::Point2f(boxes(i, 0), boxes(i, 1)),
                             cv::Size2f(boxes(i, 2), boxes(i, 3)),
-                            static_cast<float>(factor * static_cast<double>(boxes(i, 4))));
+                            // + 0: an angle of 0 does not become -0.
+                            static_cast<float>(factor * static_cast<double>(boxes(i, 4)) + 0.0));
   return rectangles;
 }
 

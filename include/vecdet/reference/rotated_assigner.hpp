@@ -24,6 +24,7 @@ inline bool is_in_rotated_box(double x, double y, const rotated_box& own,
     return length < static_cast<double>(params.least_side) ? static_cast<double>(params.grown_side)
                                                            : length;
   };
+  if (!(own.w >= 0 && own.h >= 0)) return false;  // also where a side would grow
   const double dx = x - own.x, dy = y - own.y;
   const double along = dx * own.cosine + dy * own.sine, across = dy * own.cosine - dx * own.sine;
   return std::abs(along) <= side(own.w) / 2 && std::abs(across) <= side(own.h) / 2;

@@ -82,9 +82,10 @@ struct rotated_boxes {
     const double w = half_side(numbers[2]), h = half_side(numbers[3]), c = cosines[0], s = sines[0];
     const auto absolute = [](double number) { return number < 0 ? -number : number; };
     const double angle = absolute(static_cast<double>(numbers[4]));
-    // Boxes that are not numbers contain nothing.
-    const bool is_box = w >= 0 && h >= 0 && angle <= greatest_angle && detail::is_finite(x) &&
-                        detail::is_finite(y) && detail::is_finite(w) && detail::is_finite(h);
+    // Boxes that are not numbers contain nothing, also where a side would grow.
+    const bool is_box = numbers[2] >= 0 && numbers[3] >= 0 && angle <= greatest_angle &&
+                        detail::is_finite(x) && detail::is_finite(y) && detail::is_finite(w) &&
+                        detail::is_finite(h);
     const double kept[6] = {x, y, w, h, c, s}, nothing[6] = {0, 0, -1, -1, 1, 0};
     for (int k = 0; k < 6; ++k) args.turned[k][box] = is_box ? kept[k] : nothing[k];
     if (!is_box) return;

@@ -52,6 +52,7 @@ VECDET_INLINE void with_rows(const stored_mask& m, const Use& use) {
 }
 
 inline index_t area_of_mask(const stored_mask& m) {
+  if (m.width == 0) return 0;  // its rows, which have no bytes, may be 2^31
   index_t area = 0;
   if (m.kind == mask_pixels::bytes) {
     for (index_t y = 0; y < m.height; ++y)
@@ -75,6 +76,7 @@ inline index_t area_of_mask(const stored_mask& m) {
 
 inline void box_of_mask(const stored_mask& m, index_t* box) {
   for (int k = 0; k < 4; ++k) box[k] = 0;
+  if (m.width == 0) return;
   const index_t per_row = (m.width + 63) / 64;
   with_rows(m, [&](auto rows) VECDET_INLINE_LAMBDA {
     const auto has_pixels = [&](index_t y) VECDET_INLINE_LAMBDA {
