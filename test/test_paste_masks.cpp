@@ -244,7 +244,7 @@ TEST_CASE("paste_soft_masks: documented errors") {
   fails("pictures.images() is 1, expected 2, the number of boxes", 2, 1, 1, 1, 4, 100);
   fails("pictures.channels() is 3, expected 1, one picture per object", 2, 1, 2, 3, 4, 100);
   fails("a side of the pictures is 1048577, expected at most 2^20", 2, 1, 2, 1, (1 << 20) + 1, 100);
-  fails("pictures", 2, 1, 2, 1, 4, 17);
+  fails("pictures is in the memory of maps, expected separate memory", 2, 1, 2, 1, 4, 17);
 }
 
 TEST_CASE("paste_masks: golden vectors") {

@@ -96,6 +96,8 @@ void check_calls(const Outputs& outputs, const model<T>& of, const postprocess_y
       CHECK(all.detections.scores[i] == found.scores[i]);
       CHECK(all.detections.labels[i] == found.labels[i]);
       CHECK(all.detections.sources[i] == found.sources[i]);
+      for (index_t k = 0; k < channels; ++k)
+        CHECK(all.detections.extras(i, k) == found.extras(i, k));
     }
     for (index_t k = 0; k <= images; ++k) CHECK(all.detections.offsets[k] == found.offsets[k]);
   }
@@ -204,15 +206,15 @@ TEST_CASE("yolo masks: errors") {
   says(refused([](of_model& m, prototype_masks_params&, grid_size&, index_t&) {
          m.params.result_format = box_format::xywh;
        }),
-       "params.result_format is 1, expected xyxy");
+       "params.result_format is xywh, expected xyxy");
   says(refused([](of_model&, prototype_masks_params& p, grid_size&, index_t&) {
          p.rule = static_cast<mask_rule>(7);
        }),
-       "params.rule is 7, expected a mask_rule");
+       "mask_params.rule is 7, expected a mask_rule");
   says(refused([](of_model&, prototype_masks_params& p, grid_size&, index_t&) {
          p.pixels = static_cast<mask_pixels>(7);
        }),
-       "params.pixels is 7, expected a mask_pixels");
+       "mask_params.pixels is 7, expected a mask_pixels");
   says(refused([](of_model&, prototype_masks_params& p, grid_size&, index_t&) {
          p.rule = mask_rule::cropped;
        }),
@@ -220,7 +222,11 @@ TEST_CASE("yolo masks: errors") {
   says(refused([](of_model&, prototype_masks_params&, grid_size& size, index_t&) {
          size = {96, 160};
        }),
-       "input_size.height is 96, expected no size");
+       "input_size.height is 96, expected 0");
+  says(refused([](of_model&, prototype_masks_params&, grid_size& size, index_t&) {
+         size = {0, 160};
+       }),
+       "input_size.width is 160, expected 0");
   says(refused([](of_model& m, prototype_masks_params&, grid_size&, index_t&) {
          m.transforms.clear();
        }),

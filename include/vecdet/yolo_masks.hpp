@@ -14,7 +14,8 @@
 // params.keypoint_size, rotated or normalised is set; if params.result_format is not xyxy; if there
 // are transforms and another rule than native; if a transform is not that of a centred letterbox,
 // by more than half a location and two pixels of the input; or if input_size is given with
-// transforms, or not given without them.
+// transforms, or not given without them. That margin is of the extent that the image covers, not of
+// its place: other padding within it is accepted, and masks are then shifted by up to half of it.
 #pragma once
 
 #include <vecdet/feature_view.hpp>

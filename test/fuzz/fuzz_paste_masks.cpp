@@ -16,6 +16,19 @@ using namespace vecdet;
 
 namespace {
 
+/// Adds the numbers of a mask to the results, if the map is finite. Other pixels must be 0.
+void check_soft(fuzz::results& results, const fuzz::tensor<float>& pictures, index_t i,
+                const grid_size& size, const masks_view& masks, bool is_tame) {
+  for (index_t y = 0; y < size.height; ++y)
+    for (index_t x = 0; x < size.width; ++x) {
+      const float number = pictures.data()[(i * size.height + y) * size.width + x];
+      const bool is_inside = x >= masks.boxes(i, 0) && x < masks.boxes(i, 2) &&
+                             y >= masks.boxes(i, 1) && y < masks.boxes(i, 3);
+      if (!is_inside && !(number == 0)) fuzz::fail("a soft pixel outside its rectangle is not 0");
+      if (is_inside && is_tame) results.add(static_cast<double>(number));
+    }
+}
+
 template <class T>
 void fuzz_type(fuzz::input& in) {
   const index_t height = in.integer(0, 20), width = in.integer(0, 40), count = in.integer(0, 4);
@@ -45,6 +58,7 @@ void fuzz_type(fuzz::input& in) {
     for (const std::uint8_t byte : bits.pixels) results.add(byte);
     const grid_size own = sizes[0];
     const fuzz::tensor<float> pictures(count * own.height * own.width);
+    for (float& number : pictures) number = 7;
     paste_soft_masks(
         view, corners,
         feature_view<float>(pictures.data(), count, 1, own.height, own.width, feature_layout::nchw),
@@ -62,6 +76,7 @@ void fuzz_type(fuzz::input& in) {
         is_tame = is_tame && number < 1e37;  // false for NaN
         most = std::max(most, number);
       }
+      if (image == 0 || sizes.size() == 1) check_soft(results, pictures, i, own, bits, is_tame);
       for (index_t y = 0; y < size.height; ++y)
         for (index_t x = 0; x < size.width; ++x) {
           const bool has = bits.has(i, x, y);

@@ -15,9 +15,11 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-inline void check_mask_pixels(const char* function, mask_pixels kind) {
-  check_member(kind == mask_pixels::bits || kind == mask_pixels::bytes, function, "params",
-               "pixels", static_cast<int>(kind), "a mask_pixels");
+/// @param params the argument's name in messages
+inline void check_mask_pixels(const char* function, mask_pixels kind,
+                              const char* params = "params") {
+  check_member(kind == mask_pixels::bits || kind == mask_pixels::bytes, function, params, "pixels",
+               static_cast<int>(kind), "a mask_pixels");
 }
 
 constexpr index_t longest_mask_side = 1 << 20;

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/masks/masks.hpp>
 #endif
@@ -27,7 +28,9 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 /// The name of a rule, for the profiler.
-inline const char* mask_rule_name(const char* function, mask_rule rule) {
+/// @param params the argument's name in messages
+inline const char* mask_rule_name(const char* function, mask_rule rule,
+                                  const char* params = "params") {
   switch (rule) {
     case mask_rule::native:
       return "native";
@@ -36,7 +39,8 @@ inline const char* mask_rule_name(const char* function, mask_rule rule) {
     case mask_rule::cropped:
       return "cropped";
   }
-  throw_invalid_argument(function, "params.rule", static_cast<int>(rule), "a mask_rule");
+  throw_invalid_argument(function, std::string(params) + ".rule", static_cast<int>(rule),
+                         "a mask_rule");
 }
 
 /// The whole numbers i with begin <= i and i < end, of those in [0, size). In double, which holds

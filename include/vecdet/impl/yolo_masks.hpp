@@ -31,15 +31,21 @@ inline void check_yolo_masks(index_t images, index_t prototype_images, index_t p
   check_member(!params.normalised, function, "params", "normalised", "true",
                "false: masks are those of images that keep their aspect ratio");
   check_member(params.result_format == box_format::xyxy, function, "params", "result_format",
-               static_cast<int>(params.result_format), "xyxy, in which boxes have masks");
-  mask_rule_name(function, mask_params.rule);
-  check_mask_pixels(function, mask_params.pixels);
+               params.result_format == box_format::xywh     ? "xywh"
+               : params.result_format == box_format::cxcywh ? "cxcywh"
+                                                            : "unknown",
+               "xyxy, in which boxes have masks");
+  mask_rule_name(function, mask_params.rule, "mask_params");
+  check_mask_pixels(function, mask_params.pixels, "mask_params");
   if (transforms > 0) {
     check(mask_params.rule == mask_rule::native, function, "mask_params.rule",
           mask_rule_name(function, mask_params.rule),
           "native, because the boxes are in the images' pixels");
-    check(input_size.height == 0 && input_size.width == 0, function, "input_size.height",
-          input_size.height, "no size: the transforms have those of the pictures");
+    constexpr const char* expected = "0: the transforms have the sizes of the pictures";
+    check_member(input_size.height == 0, function, "input_size", "height", input_size.height,
+                 expected);
+    check_member(input_size.width == 0, function, "input_size", "width", input_size.width,
+                 expected);
     return;
   }
   for (const index_t side : {input_size.height, input_size.width})

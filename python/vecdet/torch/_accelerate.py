@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Iterable, Mapping, TypeVar
 
 from torch import nn
-from torchvision.models.detection import fcos, retinanet, roi_heads, rpn, ssd
+from torchvision.models.detection import (fcos, retinanet, roi_heads, rpn, ssd,
+                                          transform)
 
 from . import _fcos, _rcnn, _retinanet, _ssd  # noqa: F401 (fills ORIGINALS)
 from ._convolutions import (SEQUENCES, Conv2d, DirectConv2d, free_transformed_weights,
@@ -106,7 +107,8 @@ def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
 
     Faster R-CNN, and models derived from it, use vecdet for the matching, losses and postprocessing
     of the RPN and the box head, for RoIAlign, including that of ground-truth masks, and for the
-    masks that Mask R-CNN pastes into pictures. Their numbers are within 4e-6 of torchvision's.
+    masks that Mask R-CNN pastes into pictures. Pasted numbers differ from torchvision's by
+    rounding: docs/semantics.md says how much.
     torchvision's sampler still draws the anchors and proposals from torch's generator, so a seeded
     step learns from the same ones.
 
@@ -142,7 +144,10 @@ def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
         raise TypeError(f"vecdet.torch.accelerate: a {type(model).__name__}, expected one of "
                         f"torchvision.models.detection's {', '.join(_KNOWN)}, a DETR with "
                         "deformable attention in a known form, or a model that contains one")
-    _replace(modules, _REPLACEMENTS)
+    has_masks = any(isinstance(module, roi_heads.RoIHeads) and module.has_mask()
+                    for module in modules)
+    _replace(modules, {theirs: ours for theirs, ours in _REPLACEMENTS.items()
+                       if has_masks or theirs is not transform.GeneralizedRCNNTransform})
     return accelerate_convolutions(model) if convolutions else model
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from .. import _masks as _arrays
 from ._library import ops as _ops
 from ._names import MASK_PIXELS, MASK_RULES, PerImage, joined, number
 
@@ -30,29 +32,29 @@ class Masks(NamedTuple):
 
     def rectangle(self, index: int) -> Tensor:
         """The pixels [y2 - y1, x2 - x1] of one mask, of type bool."""
-        x1, y1, x2, y2 = self.boxes[index].tolist()
-        first, last = self.offsets[:-1][index], self.offsets[1:][index]
-        width = x2 - x1
-        own = self.pixels[first:last]
-        if self.kind == "bytes":
-            return own.reshape(y2 - y1, width).bool()
-        bits = own.reshape(y2 - y1, (width + 7) // 8, 1) >> torch.arange(8, dtype=torch.uint8)
-        return (bits & 1).reshape(y2 - y1, (width + 7) // 8 * 8)[:, :width].bool()
+        return torch.from_numpy(self._as_arrays().rectangle(index))
 
     def full(self, height: int, width: int) -> Tensor:
         """All masks in pictures of this size: [N, height, width], of type bool."""
-        pictures = torch.zeros((len(self.boxes), height, width), dtype=torch.bool)
-        for index, (x1, y1, x2, y2) in enumerate(self.boxes.tolist()):
-            pictures[index, y1:y2, x1:x2] = self.rectangle(index)[:max(height - y1, 0),
-                                                                  :max(width - x1, 0)]
-        return pictures
+        return torch.from_numpy(self._as_arrays().full(height, width))
+
+    def _as_arrays(self) -> _arrays.Masks:
+        """vecdet.Masks in the same memory."""
+        return _arrays.Masks(self.boxes.numpy(), self.offsets.numpy(), self.pixels.numpy(),
+                             self.kind)
 
 
 def _sides_of(size: Sequence[Any]) -> list[int]:
     """Heights and widths of one picture or several."""
+    if isinstance(size, (Tensor, np.ndarray)):
+        size = size.tolist()
     if len(size) and isinstance(size[0], (tuple, list)):
         return [side for each in size for side in each]
     return list(size)
+
+
+def _with_channel(maps: Tensor) -> Tensor:
+    return maps[:, None] if maps.dim() == 3 else maps
 
 
 # Keywords of prototype_masks_params
@@ -84,8 +86,14 @@ def masks_from_prototypes(
     Returns:
         The masks of all images, in the order of the boxes.
     """
-    factors, _ = joined("masks_from_prototypes", "coefficients", coefficients)
+    factors, rows = joined("masks_from_prototypes", "coefficients", coefficients)
     all_boxes, counts = joined("masks_from_prototypes", "boxes", boxes)
+    if rows and counts and rows != counts:
+        raise RuntimeError("vecdet::masks_from_prototypes: the lengths of coefficients are "
+                           f"{rows}, expected {counts}, those of boxes")
+    if not counts and prototypes.dim() == 4 and len(prototypes) != 1:
+        raise RuntimeError("vecdet::masks_from_prototypes: boxes is one tensor, expected a list of "
+                           f"{len(prototypes)} tensors, one per image of prototypes")
     own, offsets, data = _ops.masks_from_prototypes(
         prototypes, factors, all_boxes, _sides_of(size), counts, number(MASK_RULES, "rule", rule),
         number(MASK_PIXELS, "pixels", pixels))
@@ -106,7 +114,8 @@ def paste_masks(
     have no gradient.
 
     Args:
-        maps: [N, 1, height, width]: probabilities; float32, bfloat16 or float16.
+        maps: [N, 1, height, width], or [N, height, width]: probabilities; float32, bfloat16 or
+            float16.
         boxes: [N, 4], x1, y1, x2, y2 in pixels of the picture, or a list with those of each image.
         size: (height, width) of the picture, or a list with one for each image.
         threshold: a pixel belongs to the object if its number is above this. Default 0.5.
@@ -114,8 +123,8 @@ def paste_masks(
             padded with zeros to whole bytes) or "bytes" (one byte each, 1 or 0). Default "bits".
     """
     all_boxes, counts = joined("paste_masks", "boxes", boxes)
-    own, offsets, data = _ops.paste_masks(maps, all_boxes, _sides_of(size), counts, threshold,
-                                          number(MASK_PIXELS, "pixels", pixels))
+    own, offsets, data = _ops.paste_masks(_with_channel(maps), all_boxes, _sides_of(size), counts,
+                                          threshold, number(MASK_PIXELS, "pixels", pixels))
     return Masks(own, offsets, data, pixels)
 
 
@@ -124,8 +133,12 @@ def paste_soft_masks(maps: Tensor, boxes: Tensor, size: Sequence[int]) -> Tensor
     the masks, as torchvision's ``paste_masks_in_image`` returns. They have no gradient.
 
     Args:
-        maps: [N, 1, height, width]: probabilities; float32, bfloat16 or float16.
+        maps: [N, 1, height, width], or [N, height, width]: probabilities; float32, bfloat16 or
+            float16.
         boxes: [N, 4], x1, y1, x2, y2 in pixels of the picture.
         size: (height, width) of the picture.
     """
-    return _ops.paste_soft_masks(maps, boxes, list(size))
+    if not isinstance(boxes, Tensor):
+        raise RuntimeError(f"vecdet::paste_soft_masks: boxes is a {type(boxes).__name__}, expected "
+                           "a tensor: all objects are of one picture")
+    return _ops.paste_soft_masks(_with_channel(maps), boxes, list(size))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from typing import Any, Callable, TypeVar, Union
 
 import torch
@@ -18,6 +19,20 @@ _Class = TypeVar("_Class", bound=type)
 
 # The replacements of torchvision's classes, and the classes that they replace.
 ORIGINALS: dict[type, type] = {}
+
+_patches: weakref.WeakKeyDictionary[Callable, Callable] = weakref.WeakKeyDictionary()
+
+
+def register_patch(ours: Callable, theirs: Callable) -> None:
+    """Registers a function that patched() installs in place of ``theirs``."""
+    _patches[ours] = theirs
+
+
+def is_function(function: Callable, theirs: Callable) -> bool:
+    """Whether ``function`` is torchvision's, or what patched() installed in its place. Users'
+    wrappers are neither, although functools.wraps() copies all attributes to them."""
+    return function is theirs or (inspect.isfunction(function)
+                                  and _patches.get(function) is theirs)
 
 
 def _refuse_scripting(self: nn.Module) -> nn.Module:

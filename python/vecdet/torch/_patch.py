@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from . import ops
 from ._rcnn import PASTE_MASKS_IN_IMAGE, paste_masks_in_image
+from ._parts import register_patch
 from ._transforms import is_transformed
 
 # Functions differentiable in only the first argument, and functions without a gradient.
@@ -65,6 +66,7 @@ def _guarded(ours: Callable, theirs: Callable, is_of_first: bool) -> Callable:
         bound.apply_defaults()
         return ours(**{name: value for name, value in bound.arguments.items() if name in known})
 
+    register_patch(function, theirs)
     return function
 
 

@@ -19,11 +19,11 @@ from torchvision.ops import poolers
 
 from . import ops
 from ._convolutions import has_replaced, over_levels
-from ._parts import (are_float32, boxes_of, coder_options, is_own, replaces,
-                     rows_of)
+from ._parts import (are_float32, boxes_of, coder_options, is_function, is_own,
+                     replaces, rows_of)
 from ._transforms import is_transformed
 
-# torchvision's own: within patched(), the module's attribute is vecdet's wrapper.
+# torchvision's own, even if users wrapped them before.
 _BOX_IOU = inspect.unwrap(box_ops.box_iou)
 # Users replace these in the module to train with their own losses.
 _FASTRCNN_LOSS = roi_heads.fastrcnn_loss
@@ -78,7 +78,7 @@ class RegionProposalNetwork(rpn.RegionProposalNetwork):
         return (is_own(self, rpn.RegionProposalNetwork)
                 and is_own(self.anchor_generator, AnchorGenerator)
                 and is_own(self.box_coder, BoxCoder) and is_own(self.proposal_matcher, Matcher)
-                and inspect.unwrap(self.box_similarity) is _BOX_IOU and self.score_thresh <= 0
+                and is_function(self.box_similarity, _BOX_IOU) and self.score_thresh <= 0
                 and all(f.is_cpu and f.dtype != torch.float64 for f in features.values())
                 and (not self.training or targets is not None and are_float32(
                     boxes_of(targets))))
@@ -150,16 +150,18 @@ def paste_masks_in_image(masks: Tensor, boxes: Tensor, img_shape: Sequence[int])
     return ops.paste_soft_masks(masks, boxes, img_shape)
 
 
-def _paste_masks_in_image(masks: Tensor, boxes: Tensor, img_shape: tuple[int, int]) -> Tensor:
-    is_torchvisions = inspect.unwrap(transform.paste_masks_in_image) is PASTE_MASKS_IN_IMAGE
-    return (paste_masks_in_image if is_torchvisions else transform.paste_masks_in_image)(
-        masks, boxes, img_shape)
-
-
 @replaces(transform.GeneralizedRCNNTransform)
 class GeneralizedRCNNTransform(transform.GeneralizedRCNNTransform):
-    postprocess = _with(transform.GeneralizedRCNNTransform.postprocess,
-                        paste_masks_in_image=_paste_masks_in_image)
+    def postprocess(self, result, image_shapes, original_image_sizes):
+        if (self.training or not any("masks" in each for each in result)
+                or not is_function(transform.paste_masks_in_image, PASTE_MASKS_IN_IMAGE)):
+            return super().postprocess(result, image_shapes, original_image_sizes)
+        masks = [each.pop("masks", None) for each in result]
+        result = super().postprocess(result, image_shapes, original_image_sizes)
+        for each, own, size in zip(result, masks, original_image_sizes):
+            if own is not None:
+                each["masks"] = paste_masks_in_image(own, each["boxes"], size)
+        return result
 
 
 @replaces(roi_heads.RoIHeads)
