@@ -86,6 +86,7 @@ class Keywords:
                 if own or "_" in name:
                     text = re.sub(rf"\b{name}\b", f'"{name}"', text)
         text = re.sub(r"; see \w+\.hpp[^.]*", "", text)
+        text = re.sub(r"; 1 / .* gives the mean", "", text)  # Python's functions have a reduction
         text = re.sub(r"\b(\w+)_params\b", r"\1", text)
         text = re.sub(r"`(\w+)`", r"``\1``", text).replace("If false", "If False")
         text = re.sub(r"^[A-Z](?=[a-z]*\b)", lambda found: found[0].lower(), text).removesuffix(".")

@@ -62,7 +62,8 @@ inline namespace VECDET_ABI {
 ///   threads share a copy of one image's value.
 /// - For the value's gradient, each thread has locations x channels of one head, with the channels
 ///   rounded up to a multiple of 16. If images x heads do not keep all threads busy, it has only a
-///   part of the locations. All threads then share 4 bytes per location and four records per point,
+///   part of the channels (encoders, all gradients in one call) or of the locations. For parts of
+///   the locations, all threads share 4 bytes per location and four records per point,
 ///   of 32 bytes each (48 in double), of which most are not used: those of as many heads as fit
 ///   into 4 MiB per thread, but at least of one, and as many once more for sorting.
 ///

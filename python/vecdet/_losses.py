@@ -569,7 +569,7 @@ def smooth_l1_loss(
         beta: where the parabola meets the line; 0 is the absolute difference.
         labels: one integer per box; only boxes whose label is neither ``background`` nor ``ignore``
             count, and the mean is over these.
-        scale: factor on losses, sum and gradient; 1 / (4 N) gives the mean. Default 1.
+        scale: factor on losses, sum and gradient. Default 1.
         box_weights: an additional factor per box; None: all 1.
 
     >>> smooth_l1_loss([[0, 0, 10.0, 10]], [[0, 0, 12.0, 10]], reduction="sum")
@@ -714,7 +714,7 @@ def prob_iou_loss(
     rotated_box_iou. https://arxiv.org/abs/2106.06072
 
     Args:
-        scale: factor on losses, sum and gradient; 1 / N gives the mean. Default 1.
+        scale: factor on losses, sum and gradient. Default 1.
         box_weights: an additional factor per box; None: all 1.
 
     >>> round(prob_iou_loss([[5, 5, 8, 4, 0]], [[9, 5, 8, 4, 0]], "ultralytics", "sum"), 4)

@@ -281,7 +281,7 @@ def smooth_l1_loss(
         beta: where the parabola meets the line; 0 is the absolute difference.
         labels: one integer per box; only boxes whose label is neither ``background`` nor ``ignore``
             count, and the mean is over these.
-        scale: factor on losses, sum and gradient; 1 / (4 N) gives the mean. Default 1.
+        scale: factor on losses, sum and gradient. Default 1.
         box_weights: a further factor for each box.
 
     Raises:
@@ -319,7 +319,7 @@ def prob_iou_loss(
     and ``angles`` as in rotated_box_iou. https://arxiv.org/abs/2106.06072
 
     Args:
-        scale: factor on losses, sum and gradient; 1 / N gives the mean. Default 1.
+        scale: factor on losses, sum and gradient. Default 1.
         box_weights: a further factor for each box.
 
     Raises:
