@@ -27,8 +27,8 @@ struct detections_view {
   /// [0, 2^24].
   vector_view<const index_t> labels;
   vector_view<const index_t> offsets;
-  /// postprocess_yolo(), postprocess_detr(): indices of the boxes in their image's output. The lower
-  /// index comes first of equal scores, of equal logits if postprocess_detr() takes sigmoids.
+  /// postprocess_yolo(), postprocess_detr(): indices of the boxes in their image's output. The
+  /// lower index comes first of equal scores, of equal logits if postprocess_detr() takes sigmoids.
   /// Otherwise empty.
   vector_view<const index_t> sources{};
   /// postprocess_yolo(): detections x params.extras; of rotated boxes, detections x 5 or 8: they
