@@ -129,8 +129,8 @@ class max_pool_call {
  private:
   /// Calls work(map, first, last, scratch) for bands of the `rows` of each map: an image in NHWC, a
   /// plane in NCHW. Neighbouring bands both read the rows at their border, so bands have at least
-  /// 16 rows, or half of a thread's share if that is less, but 4. They also have at least as many as
-  /// take some ten microseconds.
+  /// 16 rows, or half of a thread's share if that is less, but 4. They also have at least as many
+  /// as take some ten microseconds.
   /// @param row_cost of one channel, in comparisons
   template <class Size, class Work>
   void by_rows(index_t rows, index_t row_cost, const Size& scratch_size, const Work& work) {
