@@ -13,9 +13,9 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// Calls work(begin, end, memory) for every chunk, with `lines` cache lines that no other chunk uses
-/// meanwhile. `buffer` holds as many of them as chunks run at the same time. `work` must not throw,
-/// because it would keep its lines.
+/// Calls work(begin, end, memory) for every chunk, with `lines` cache lines that no other chunk
+/// uses meanwhile. `buffer` holds as many of them as chunks run at the same time. `work` must not
+/// throw, because it would keep its lines.
 template <class Work>
 void for_each_chunk_with_memory(threading policy, const chunking& chunks,
                                 aligned_vector<cache_line>& buffer, index_t lines,
