@@ -179,8 +179,8 @@ def _resized(function: str, masks: Any, mask_dimension: Any) -> Any:
     """The pixels of pictures [N, height, width] that supervision compares: the longer side gets
     mask_dimension pixels, fewer or more than it has."""
     side = integer(function, "mask_dimension", mask_dimension)
-    if side < 1:
-        raise ValueError(f"vecdet.{function}: mask_dimension is {side}, expected 1 or more, or "
+    if not 1 <= side <= 16384:
+        raise ValueError(f"vecdet.{function}: mask_dimension is {side}, expected 1 to 16384, or "
                          "None")
     pictures = pixel_bytes(function, "masks", masks)
     if pictures.ndim != 3 or not pictures.size:
@@ -211,8 +211,8 @@ def mask_non_max_suppression(predictions: ArrayLike, masks: Masks | ArrayLike,
                              mask_dimension: int | None = 640) -> NDArray[np.bool_]:
     """A mask of the predictions that NMS per category keeps, by the overlap of the pixels of
     ``masks``, [N, height, width] or Masks. As in supervision, pictures are first scaled, up or
-    down, so that the longer side has ``mask_dimension`` pixels. None compares all pixels as they
-    are, which is also done for Masks, because they have no picture's size."""
+    down, so that the longer side has ``mask_dimension`` pixels, at most 16384. None compares all
+    pixels as they are, which is also done for Masks, because they have no picture's size."""
     function = "mask_non_max_suppression"
     rows, own, threshold, smaller_area = _masks_of(function, predictions, masks, iou_threshold,
                                                    overlap_metric, mask_dimension)

@@ -224,7 +224,7 @@ class MaskBits(unittest.TestCase):
              lambda: vecdet.mask_areas(vecdet.Masks([[0, 0, 8, 1]], [0, 1], [-1], "bits"))),
             (TypeError, "masks.pixels.dtype is bool, expected integers",
              lambda: vecdet.mask_areas(vecdet.Masks([[0, 0, 8, 1]], [0, 1], [True], "bits"))),
-            (ValueError, "mask_dimension is 0, expected 1 or more, or None",
+            (ValueError, "mask_dimension is 0, expected 1 to 16384, or None",
              lambda: sv.mask_non_max_merge(np.zeros((2, 5)), pictures, mask_dimension=0)),
             (TypeError, "b is RunLengths.*, expected masks of the same kind as a",
              lambda: vecdet.mask_iou(masks, runs)),
