@@ -15,14 +15,12 @@ from torchvision.models.detection import roi_heads, transform
 from torchvision.ops import boxes as box_ops
 from vecdet.torch import ops
 
-# PyTorch 1.13 rounds the scale of positions between locations to float, newer versions do not. In
-# each direction, three roundings then change a position in a map of `side` locations by up to
-# (side + 2) * 2^-24 each. In a checkerboard, numbers change as much as positions.
-ROUNDS_SCALE = int(torch.__version__.split(".")[0]) < 2
-
 
 def tolerance(side):
-    return 2.0**-19 + (6 * (side + 2) * 2.0**-24 if ROUNDS_SCALE else 0)
+    """PyTorch computes positions between locations in float. In each direction, up to three
+    roundings change a position in a map of `side` locations by (side + 2) * 2^-24 each. In a
+    checkerboard, numbers change as much as positions."""
+    return 2.0**-19 + 6 * (side + 2) * 2.0**-24
 
 
 def some_boxes(count, height, width):
