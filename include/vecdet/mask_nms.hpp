@@ -18,8 +18,7 @@
 // default.
 #pragma once
 
-#include <vecdet/impl/mask_bits_buffers.hpp>
-#include <vecdet/impl/nms_buffers.hpp>
+#include <vecdet/impl/mask_nms_buffers.hpp>
 #include <vecdet/masks_view.hpp>
 #include <vecdet/nms_params.hpp>
 #include <vecdet/parallel.hpp>
@@ -32,11 +31,7 @@ inline namespace VECDET_ABI {
 /// largest call and is reused. Only one call at a time may use it.
 class mask_nms_workspace {
   friend detail::workspace_access;
-  struct buffers {
-    detail::mask_bits_buffers masks;
-    detail::nms_buffers nms;
-  };
-  buffers buffers_;
+  detail::mask_nms_buffers buffers_;
 };
 
 /// NMS of masks and scores (N), of one class and image, or per class and image as `groups` says.
