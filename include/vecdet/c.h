@@ -81,6 +81,24 @@ typedef struct vecdet_grid_size {
   int64_t width;
 } vecdet_grid_size;
 
+/// How the pixels of a mask are stored: row by row, from the rectangle's left side on.
+typedef enum vecdet_mask_pixels {
+  /// one bit each, the lowest of a byte first; rows are padded with zeros to whole bytes
+  VECDET_MASK_PIXELS_BITS,
+  VECDET_MASK_PIXELS_BYTES  ///< one byte each, 1 or 0
+} vecdet_mask_pixels;
+
+/// Masks: rectangles of a picture's pixels, and which of them belong to the object. Pixels outside
+/// the rectangle do not. A mask has the pixels in columns [x1, x2) and rows [y1, y2), row by row; a
+/// row of bits, the lowest bit of a byte first, is padded with zeros to whole bytes.
+typedef struct vecdet_masks {
+  int64_t count;
+  const int64_t* boxes;    ///< count x 4: x1 y1 x2 y2
+  const int64_t* offsets;  ///< count + 1: where the pixels of each mask begin
+  const uint8_t* pixels;   ///< of all masks
+  vecdet_mask_pixels kind;
+} vecdet_masks;
+
 /// Selects the boxes that count in a loss: those whose label is neither `background` nor `ignore`,
 /// or those in a list of indices. A null pointer instead of a selection selects all boxes.
 typedef struct vecdet_box_selection {
@@ -1108,46 +1126,7 @@ vecdet_status vecdet_letterbox(const vecdet_byte_image* images, int64_t count, v
     vecdet_letterbox_transform* transforms);
 
 // ------------------------------------------------------------------------------------------------
-// Masks of objects: rectangles of pixels, and COCO's run lengths.
-
-/// How the pixels of a mask are stored: row by row, from the rectangle's left side on.
-typedef enum vecdet_mask_pixels {
-  /// one bit each, the lowest of a byte first; rows are padded with zeros to whole bytes
-  VECDET_MASK_PIXELS_BITS,
-  VECDET_MASK_PIXELS_BYTES  ///< one byte each, 1 or 0
-} vecdet_mask_pixels;
-
-/// Masks: rectangles of a picture's pixels, and which of them belong to the object. Pixels outside
-/// the rectangle do not. A mask has the pixels in columns [x1, x2) and rows [y1, y2), row by row; a
-/// row of bits, the lowest bit of a byte first, is padded with zeros to whole bytes.
-typedef struct vecdet_masks {
-  int64_t count;
-  const int64_t* boxes;    ///< count x 4: x1 y1 x2 y2
-  const int64_t* offsets;  ///< count + 1: where the pixels of each mask begin
-  const uint8_t* pixels;   ///< of all masks
-  vecdet_mask_pixels kind;
-} vecdet_masks;
-
-/// Masks as COCO's run lengths: the pixels of a picture are counted column by column, from the top
-/// of each, those that do not belong to the object first. The counts of a mask add up to the pixels
-/// of its picture, which are less than 2^32.
-typedef struct vecdet_run_lengths {
-  int64_t count;
-  const vecdet_grid_size* sizes;  ///< count: of the pictures
-  const int64_t* offsets;         ///< count + 1: where the counts of each mask begin
-  const uint32_t* counts;         ///< of all masks
-} vecdet_run_lengths;
-
-/// `count` pictures of one size with one byte per pixel: that of column x and row y of picture i is
-/// i * stride + y * row_stride + x * column_stride bytes after the first. Strides have any sign.
-typedef struct vecdet_byte_pictures {
-  int64_t count;
-  int64_t height;
-  int64_t width;
-  int64_t stride;
-  int64_t row_stride;
-  int64_t column_stride;
-} vecdet_byte_pictures;
+// Masks of objects: rectangles of pixels.
 
 /// Which comes first: the cropping of logits to the object's box, or their enlargement. The names
 /// in parentheses are ultralytics' functions.
@@ -1177,12 +1156,6 @@ typedef enum vecdet_mask_overlap {
   VECDET_MASK_OVERLAP_IOU,          ///< the number of pixels of their union
   VECDET_MASK_OVERLAP_SMALLER_AREA  ///< that of the mask with fewer pixels
 } vecdet_mask_overlap;
-
-/// Which pixels merged masks have.
-typedef enum vecdet_mask_merging {
-  VECDET_MASK_MERGING_ANY,   ///< those of any mask: the union
-  VECDET_MASK_MERGING_EVERY  ///< those of every mask: the intersection
-} vecdet_mask_merging;
 
 /// The defaults of vecdet_prototype_masks_params.
 vecdet_prototype_masks_params vecdet_prototype_masks_params_default(void);
@@ -1233,40 +1206,6 @@ vecdet_status vecdet_postprocess_yolo_masks(const vecdet_matrix* coordinates, co
     input_size, const vecdet_postprocess_yolo_params* params, const vecdet_prototype_masks_params*
     mask_params, vecdet_workspace* workspace, float* boxes, float* scores, int64_t* labels, int64_t*
     sources, float* extras, int64_t* offsets, vecdet_masks* masks);
-
-/// The run lengths of masks. `sizes` are those of the pictures, one per mask, or one for all
-/// (`size_count` 1). The memory of `runs` belongs to `workspace`, which must not be null, and is
-/// valid until the workspace is used for other run lengths.
-vecdet_status vecdet_encode_masks(const vecdet_masks* masks, const vecdet_grid_size* sizes, int64_t
-    size_count, vecdet_workspace* workspace, vecdet_run_lengths* runs);
-
-/// The same for whole pictures: a byte other than 0 is a pixel of the object. `pixels` points to
-/// column 0 and row 0 of the first picture.
-vecdet_status vecdet_encode_pictures(const vecdet_byte_pictures* pictures, const uint8_t* pixels,
-    vecdet_workspace* workspace, vecdet_run_lengths* runs);
-
-/// The masks as rectangles that are whole pictures. Their memory belongs to `workspace`, which must
-/// not be null, and is valid until the workspace is used for other masks.
-vecdet_status vecdet_decode_masks(const vecdet_run_lengths* runs, vecdet_mask_pixels pixels,
-    vecdet_workspace* workspace, vecdet_masks* masks);
-
-/// Writes the masks into pictures of their size: 1 for pixels of the object, else 0. `pixels`
-/// points to column 0 and row 0 of the first picture. Pixels must not share bytes.
-vecdet_status vecdet_decode_pictures(const vecdet_run_lengths* runs, const vecdet_byte_pictures*
-    pictures, uint8_t* pixels);
-
-/// The number of pixels of each object, into `areas` (runs.count).
-vecdet_status vecdet_mask_areas(const vecdet_run_lengths* runs, int64_t* areas);
-
-/// The smallest rectangle of whole pixels that contains each object, into `boxes` (runs.count x 4):
-/// x1 y1 x2 y2; 0 0 0 0 if the object has no pixels.
-vecdet_status vecdet_mask_boxes(const vecdet_run_lengths* runs, int64_t* boxes);
-
-/// The IoU of each mask of `a` and each of `b`, into `ious` (a.count x b.count), 0 if there are no
-/// common pixels. All pictures have the same size. `is_crowd`: one byte per mask of `b`, not 0 for
-/// COCO's crowds, for which the divisor is the area of the mask of `a`; null: there are none.
-vecdet_status vecdet_mask_iou(const vecdet_run_lengths* a, const vecdet_run_lengths* b, const
-    uint8_t* is_crowd, vecdet_workspace* workspace, double* ious);
 
 /// The number of pixels of each mask of pixels, into `areas` (masks.count).
 vecdet_status vecdet_pixel_mask_areas(const vecdet_masks* masks, int64_t* areas);
@@ -1331,41 +1270,6 @@ vecdet_status vecdet_group_masks(const vecdet_masks* masks, vecdet_dtype type, c
     const int64_t* classes, const int64_t* images, vecdet_mask_overlap overlap, double
     match_threshold, vecdet_workspace* workspace, int64_t* members, int64_t* offsets, int64_t*
     group_count);
-
-/// The union or intersection of all masks, of which there is one or more, as one mask. All pictures
-/// have the same size. The memory of `merged` belongs to `workspace`, which must not be null, and
-/// is valid until the workspace is used for other run lengths. `runs` must not be in it.
-vecdet_status vecdet_merge_masks(const vecdet_run_lengths* runs, vecdet_mask_merging merging,
-    vecdet_workspace* workspace, vecdet_run_lengths* merged);
-
-/// COCO's compressed strings, one after the other: string i is [offsets[i], offsets[i + 1]) of
-/// `text`, without a zero at its end. They belong to `workspace`, which must not be null, and are
-/// valid until it is used for other strings.
-vecdet_status vecdet_run_lengths_to_strings(const vecdet_run_lengths* runs, vecdet_workspace*
-    workspace, const char** text, const int64_t** offsets);
-
-/// The run lengths of `count` compressed strings: string i is [offsets[i], offsets[i + 1]) of
-/// `text`. `sizes` are those of the pictures. The memory of `runs` belongs to `workspace`, which
-/// must not be null, and is valid until the workspace is used for other run lengths.
-vecdet_status vecdet_run_lengths_from_strings(const char* text, const int64_t* offsets, const
-    vecdet_grid_size* sizes, int64_t count, vecdet_workspace* workspace, vecdet_run_lengths* runs);
-
-/// The masks of `count` polygons, exactly as COCO's mask API draws them. `points` are x y in
-/// pixels, at most 2^27 in magnitude; polygon i has [offsets[i], offsets[i + 1]), 3 or more.
-/// `sizes` are those of the pictures, one per polygon, or one for all (`size_count` 1). The memory
-/// of `runs` belongs to `workspace`, which must not be null, and is valid until the workspace is
-/// used for other run lengths.
-vecdet_status vecdet_run_lengths_from_polygons(const double* points, const int64_t* offsets, int64_t
-    count, const vecdet_grid_size* sizes, int64_t size_count, vecdet_workspace* workspace,
-    vecdet_run_lengths* runs);
-
-/// The masks of `count` boxes: those of the polygons of their corners. `boxes` (count x 4) are x1
-/// y1 x2 y2 in pixels, at most 2^27 in magnitude. `sizes` are those of the pictures, one per box,
-/// or one for all (`size_count` 1). The memory of `runs` belongs to `workspace`, which must not be
-/// null, and is valid until the workspace is used for other run lengths.
-vecdet_status vecdet_run_lengths_from_boxes(const double* boxes, int64_t count, const
-    vecdet_grid_size* sizes, int64_t size_count, vecdet_workspace* workspace, vecdet_run_lengths*
-    runs);
 
 // ------------------------------------------------------------------------------------------------
 // Non-maximum suppression, soft-NMS and merging. Boxes are count x 4, scores have one number per
@@ -1608,6 +1512,105 @@ vecdet_set_loss_params vecdet_set_loss_params_detr(void);
 vecdet_status vecdet_set_loss_and_grad(vecdet_dtype type, const vecdet_set_loss_layer* layers,
     int64_t layer_count, const vecdet_ground_truth* truth, const vecdet_set_loss_params* params,
     vecdet_workspace* workspace, vecdet_set_losses* losses);
+
+// ------------------------------------------------------------------------------------------------
+// Masks of objects as COCO's run lengths.
+
+/// Masks as COCO's run lengths: the pixels of a picture are counted column by column, from the top
+/// of each, those that do not belong to the object first. The counts of a mask add up to the pixels
+/// of its picture, which are less than 2^32.
+typedef struct vecdet_run_lengths {
+  int64_t count;
+  const vecdet_grid_size* sizes;  ///< count: of the pictures
+  const int64_t* offsets;         ///< count + 1: where the counts of each mask begin
+  const uint32_t* counts;         ///< of all masks
+} vecdet_run_lengths;
+
+/// `count` pictures of one size with one byte per pixel: that of column x and row y of picture i is
+/// i * stride + y * row_stride + x * column_stride bytes after the first. Strides have any sign.
+typedef struct vecdet_byte_pictures {
+  int64_t count;
+  int64_t height;
+  int64_t width;
+  int64_t stride;
+  int64_t row_stride;
+  int64_t column_stride;
+} vecdet_byte_pictures;
+
+/// Which pixels merged masks have.
+typedef enum vecdet_mask_merging {
+  VECDET_MASK_MERGING_ANY,   ///< those of any mask: the union
+  VECDET_MASK_MERGING_EVERY  ///< those of every mask: the intersection
+} vecdet_mask_merging;
+
+/// The run lengths of masks. `sizes` are those of the pictures, one per mask, or one for all
+/// (`size_count` 1). The memory of `runs` belongs to `workspace`, which must not be null, and is
+/// valid until the workspace is used for other run lengths.
+vecdet_status vecdet_encode_masks(const vecdet_masks* masks, const vecdet_grid_size* sizes, int64_t
+    size_count, vecdet_workspace* workspace, vecdet_run_lengths* runs);
+
+/// The same for whole pictures: a byte other than 0 is a pixel of the object. `pixels` points to
+/// column 0 and row 0 of the first picture.
+vecdet_status vecdet_encode_pictures(const vecdet_byte_pictures* pictures, const uint8_t* pixels,
+    vecdet_workspace* workspace, vecdet_run_lengths* runs);
+
+/// The masks as rectangles that are whole pictures. Their memory belongs to `workspace`, which must
+/// not be null, and is valid until the workspace is used for other masks.
+vecdet_status vecdet_decode_masks(const vecdet_run_lengths* runs, vecdet_mask_pixels pixels,
+    vecdet_workspace* workspace, vecdet_masks* masks);
+
+/// Writes the masks into pictures of their size: 1 for pixels of the object, else 0. `pixels`
+/// points to column 0 and row 0 of the first picture. Pixels must not share bytes.
+vecdet_status vecdet_decode_pictures(const vecdet_run_lengths* runs, const vecdet_byte_pictures*
+    pictures, uint8_t* pixels);
+
+/// The number of pixels of each object, into `areas` (runs.count).
+vecdet_status vecdet_mask_areas(const vecdet_run_lengths* runs, int64_t* areas);
+
+/// The smallest rectangle of whole pixels that contains each object, into `boxes` (runs.count x 4):
+/// x1 y1 x2 y2; 0 0 0 0 if the object has no pixels.
+vecdet_status vecdet_mask_boxes(const vecdet_run_lengths* runs, int64_t* boxes);
+
+/// The IoU of each mask of `a` and each of `b`, into `ious` (a.count x b.count), 0 if there are no
+/// common pixels. All pictures have the same size. `is_crowd`: one byte per mask of `b`, not 0 for
+/// COCO's crowds, for which the divisor is the area of the mask of `a`; null: there are none.
+vecdet_status vecdet_mask_iou(const vecdet_run_lengths* a, const vecdet_run_lengths* b, const
+    uint8_t* is_crowd, vecdet_workspace* workspace, double* ious);
+
+/// The union or intersection of all masks, of which there is one or more, as one mask. All pictures
+/// have the same size. The memory of `merged` belongs to `workspace`, which must not be null, and
+/// is valid until the workspace is used for other run lengths. `runs` must not be in it.
+vecdet_status vecdet_merge_masks(const vecdet_run_lengths* runs, vecdet_mask_merging merging,
+    vecdet_workspace* workspace, vecdet_run_lengths* merged);
+
+/// COCO's compressed strings, one after the other: string i is [offsets[i], offsets[i + 1]) of
+/// `text`, without a zero at its end. They belong to `workspace`, which must not be null, and are
+/// valid until it is used for other strings.
+vecdet_status vecdet_run_lengths_to_strings(const vecdet_run_lengths* runs, vecdet_workspace*
+    workspace, const char** text, const int64_t** offsets);
+
+/// The run lengths of `count` compressed strings: string i is [offsets[i], offsets[i + 1]) of
+/// `text`. `sizes` are those of the pictures. The memory of `runs` belongs to `workspace`, which
+/// must not be null, and is valid until the workspace is used for other run lengths.
+vecdet_status vecdet_run_lengths_from_strings(const char* text, const int64_t* offsets, const
+    vecdet_grid_size* sizes, int64_t count, vecdet_workspace* workspace, vecdet_run_lengths* runs);
+
+/// The masks of `count` polygons, exactly as COCO's mask API draws them. `points` are x y in
+/// pixels, at most 2^27 in magnitude; polygon i has [offsets[i], offsets[i + 1]), 3 or more.
+/// `sizes` are those of the pictures, one per polygon, or one for all (`size_count` 1). The memory
+/// of `runs` belongs to `workspace`, which must not be null, and is valid until the workspace is
+/// used for other run lengths.
+vecdet_status vecdet_run_lengths_from_polygons(const double* points, const int64_t* offsets, int64_t
+    count, const vecdet_grid_size* sizes, int64_t size_count, vecdet_workspace* workspace,
+    vecdet_run_lengths* runs);
+
+/// The masks of `count` boxes: those of the polygons of their corners. `boxes` (count x 4) are x1
+/// y1 x2 y2 in pixels, at most 2^27 in magnitude. `sizes` are those of the pictures, one per box,
+/// or one for all (`size_count` 1). The memory of `runs` belongs to `workspace`, which must not be
+/// null, and is valid until the workspace is used for other run lengths.
+vecdet_status vecdet_run_lengths_from_boxes(const double* boxes, int64_t count, const
+    vecdet_grid_size* sizes, int64_t size_count, vecdet_workspace* workspace, vecdet_run_lengths*
+    runs);
 
 // ------------------------------------------------------------------------------------------------
 // CTC, the loss of text and speech recognisers, and decoding. Logits are steps x samples x classes:

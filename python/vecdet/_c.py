@@ -7,6 +7,7 @@ from ctypes import Structure, c_char_p, c_double, c_int, c_int64, c_uint64, c_vo
 
 OK, INVALID_ARGUMENT, OUT_OF_MEMORY, FAILED = range(4)
 FLOAT32, FLOAT64, BFLOAT16, INT8, UINT8 = range(5)
+MASK_PIXELS_BITS, MASK_PIXELS_BYTES = range(2)
 IOU, GIOU, DIOU, CIOU = range(4)
 (
     ANGLES_TORCHVISION, ANGLES_DETECTRON2, ANGLES_OPENCV, ANGLES_ULTRALYTICS, ANGLES_MMCV,
@@ -29,15 +30,15 @@ RETINANET, FCOS, SSD, RPN = range(4)
 NCHW, NHWC = range(2)
 CONV3X3_FORWARD, CONV3X3_INPUT_GRAD = range(2)
 F4X4, F2X2 = range(2)
-MASK_PIXELS_BITS, MASK_PIXELS_BYTES = range(2)
 MASK_RULE_NATIVE, MASK_RULE_UPSAMPLED, MASK_RULE_CROPPED = range(3)
 MASK_OVERLAP_IOU, MASK_OVERLAP_SMALLER_AREA = range(2)
-MASK_MERGING_ANY, MASK_MERGING_EVERY = range(2)
 SOFT_NMS_HARD, SOFT_NMS_LINEAR, SOFT_NMS_GAUSSIAN = range(3)
 QUERY_COST_FOCAL, QUERY_COST_SOFTMAX = range(2)
 SET_LOSS_FOCAL, SET_LOSS_VARIFOCAL, SET_LOSS_CROSS_ENTROPY = range(3)
+MASK_MERGING_ANY, MASK_MERGING_EVERY = range(2)
 
 # The names of enumerators.
+mask_pixels = ("bits", "bytes")
 isa = ("baseline", "avx2", "avx512")
 iou_kind = ("iou", "giou", "diou", "ciou")
 angle_convention = (
@@ -56,16 +57,15 @@ yolo_scores = ("classes", "objectness", "score_and_class")
 feature_layout = ("nchw", "nhwc")
 conv3x3_use = ("forward", "input_grad")
 conv3x3_tile = ("f4x4", "f2x2")
-mask_pixels = ("bits", "bytes")
 mask_rule = ("native", "upsampled", "cropped")
 mask_overlap = ("iou", "smaller_area")
 nms_format = ("corners", "any_corners", "centre")
 nms_overlap = ("plain", "positive_area", "smaller_area", "jaccard")
 nms_order = ("score", "index", "image_score", "image_class_score")
-mask_merging = ("any", "every")
 soft_nms_method = ("hard", "linear", "gaussian")
 query_class_cost = ("focal", "softmax")
 set_class_loss = ("focal", "varifocal", "cross_entropy")
+mask_merging = ("any", "every")
 
 
 class matrix(Structure):
@@ -105,6 +105,16 @@ class grid_size(Structure):
     _fields_ = [
         ("height", c_int64),
         ("width", c_int64),
+    ]
+
+
+class masks(Structure):
+    _fields_ = [
+        ("count", c_int64),
+        ("boxes", c_void_p),
+        ("offsets", c_void_p),
+        ("pixels", c_void_p),
+        ("kind", c_int),
     ]
 
 
@@ -375,36 +385,6 @@ class letterbox_params(Structure):
     ]
 
 
-class masks(Structure):
-    _fields_ = [
-        ("count", c_int64),
-        ("boxes", c_void_p),
-        ("offsets", c_void_p),
-        ("pixels", c_void_p),
-        ("kind", c_int),
-    ]
-
-
-class run_lengths(Structure):
-    _fields_ = [
-        ("count", c_int64),
-        ("sizes", c_void_p),
-        ("offsets", c_void_p),
-        ("counts", c_void_p),
-    ]
-
-
-class byte_pictures(Structure):
-    _fields_ = [
-        ("count", c_int64),
-        ("height", c_int64),
-        ("width", c_int64),
-        ("stride", c_int64),
-        ("row_stride", c_int64),
-        ("column_stride", c_int64),
-    ]
-
-
 class prototype_masks_params(Structure):
     _fields_ = [
         ("rule", c_int),
@@ -489,6 +469,26 @@ class set_loss_params(Structure):
         ("giou_weight", c_double),
         ("boxes", c_double),
         ("scale", c_double),
+    ]
+
+
+class run_lengths(Structure):
+    _fields_ = [
+        ("count", c_int64),
+        ("sizes", c_void_p),
+        ("offsets", c_void_p),
+        ("counts", c_void_p),
+    ]
+
+
+class byte_pictures(Structure):
+    _fields_ = [
+        ("count", c_int64),
+        ("height", c_int64),
+        ("width", c_int64),
+        ("stride", c_int64),
+        ("row_stride", c_int64),
+        ("column_stride", c_int64),
     ]
 
 
@@ -839,20 +839,6 @@ FUNCTIONS = {
         c_void_p, c_void_p, c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p,
         c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
         c_void_p, c_void_p, c_void_p]),
-    "vecdet_encode_masks": (c_int, [
-        c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
-    "vecdet_encode_pictures": (c_int, [
-        c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_decode_masks": (c_int, [
-        c_void_p, c_int, c_void_p, c_void_p]),
-    "vecdet_decode_pictures": (c_int, [
-        c_void_p, c_void_p, c_void_p]),
-    "vecdet_mask_areas": (c_int, [
-        c_void_p, c_void_p]),
-    "vecdet_mask_boxes": (c_int, [
-        c_void_p, c_void_p]),
-    "vecdet_mask_iou": (c_int, [
-        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_pixel_mask_areas": (c_int, [
         c_void_p, c_void_p]),
     "vecdet_pixel_mask_boxes": (c_int, [
@@ -879,16 +865,6 @@ FUNCTIONS = {
     "vecdet_group_masks": (c_int, [
         c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int, c_double, c_void_p, c_void_p,
         c_void_p, c_void_p]),
-    "vecdet_merge_masks": (c_int, [
-        c_void_p, c_int, c_void_p, c_void_p]),
-    "vecdet_run_lengths_to_strings": (c_int, [
-        c_void_p, c_void_p, c_void_p, c_void_p]),
-    "vecdet_run_lengths_from_strings": (c_int, [
-        c_char_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
-    "vecdet_run_lengths_from_polygons": (c_int, [
-        c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
-    "vecdet_run_lengths_from_boxes": (c_int, [
-        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
     "vecdet_nms": (c_int, [
         c_int, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_batched_nms": (c_int, [
@@ -937,6 +913,30 @@ FUNCTIONS = {
     "vecdet_set_loss_params_detr": (set_loss_params, []),
     "vecdet_set_loss_and_grad": (c_int, [
         c_int, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_encode_masks": (c_int, [
+        c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
+    "vecdet_encode_pictures": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_decode_masks": (c_int, [
+        c_void_p, c_int, c_void_p, c_void_p]),
+    "vecdet_decode_pictures": (c_int, [
+        c_void_p, c_void_p, c_void_p]),
+    "vecdet_mask_areas": (c_int, [
+        c_void_p, c_void_p]),
+    "vecdet_mask_boxes": (c_int, [
+        c_void_p, c_void_p]),
+    "vecdet_mask_iou": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_merge_masks": (c_int, [
+        c_void_p, c_int, c_void_p, c_void_p]),
+    "vecdet_run_lengths_to_strings": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_run_lengths_from_strings": (c_int, [
+        c_char_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
+    "vecdet_run_lengths_from_polygons": (c_int, [
+        c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+    "vecdet_run_lengths_from_boxes": (c_int, [
+        c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
     "vecdet_ctc_params_default": (ctc_params, []),
     "vecdet_ctc_loss": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p,

@@ -6,6 +6,8 @@
 // headers it takes each enumeration and struct of parameters X that a function names: vecdet_X.
 #pragma once
 
+#include <vecdet/c/generated/enumerations.hpp>
+
 #include <cstdint>
 
 /// The result of a call. After an error, vecdet_last_error() has the text, and outputs are
@@ -66,6 +68,17 @@ typedef struct vecdet_grid_size {
   int64_t height;
   int64_t width;
 } vecdet_grid_size;
+
+/// Masks: rectangles of a picture's pixels, and which of them belong to the object. Pixels outside
+/// the rectangle do not. A mask has the pixels in columns [x1, x2) and rows [y1, y2), row by row; a
+/// row of bits, the lowest bit of a byte first, is padded with zeros to whole bytes.
+typedef struct vecdet_masks {
+  int64_t count;
+  const int64_t* boxes;    ///< count x 4: x1 y1 x2 y2
+  const int64_t* offsets;  ///< count + 1: where the pixels of each mask begin
+  const uint8_t* pixels;   ///< of all masks
+  vecdet_mask_pixels kind;
+} vecdet_masks;
 
 /// Selects the boxes that count in a loss: those whose label is neither `background` nor `ignore`,
 /// or those in a list of indices. A null pointer instead of a selection selects all boxes.

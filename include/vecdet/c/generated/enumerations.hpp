@@ -6,6 +6,13 @@
 // clang-format off
 #pragma once
 
+/// How the pixels of a mask are stored: row by row, from the rectangle's left side on.
+typedef enum vecdet_mask_pixels {
+  /// one bit each, the lowest of a byte first; rows are padded with zeros to whole bytes
+  VECDET_MASK_PIXELS_BITS,
+  VECDET_MASK_PIXELS_BYTES  ///< one byte each, 1 or 0
+} vecdet_mask_pixels;
+
 /// Intersection over union and its variants.
 typedef enum vecdet_iou_kind { VECDET_IOU, VECDET_GIOU, VECDET_DIOU, VECDET_CIOU } vecdet_iou_kind;
 
@@ -146,13 +153,6 @@ typedef enum vecdet_conv3x3_tile {
   VECDET_F2X2   ///< 2 x 2: more accurate
 } vecdet_conv3x3_tile;
 
-/// How the pixels of a mask are stored: row by row, from the rectangle's left side on.
-typedef enum vecdet_mask_pixels {
-  /// one bit each, the lowest of a byte first; rows are padded with zeros to whole bytes
-  VECDET_MASK_PIXELS_BITS,
-  VECDET_MASK_PIXELS_BYTES  ///< one byte each, 1 or 0
-} vecdet_mask_pixels;
-
 /// Which comes first: the cropping of logits to the object's box, or their enlargement. The names
 /// in parentheses are ultralytics' functions.
 typedef enum vecdet_mask_rule {
@@ -168,12 +168,6 @@ typedef enum vecdet_mask_overlap {
   VECDET_MASK_OVERLAP_IOU,          ///< the number of pixels of their union
   VECDET_MASK_OVERLAP_SMALLER_AREA  ///< that of the mask with fewer pixels
 } vecdet_mask_overlap;
-
-/// Which pixels merged masks have.
-typedef enum vecdet_mask_merging {
-  VECDET_MASK_MERGING_ANY,   ///< those of any mask: the union
-  VECDET_MASK_MERGING_EVERY  ///< those of every mask: the intersection
-} vecdet_mask_merging;
 
 /// How an overlap reduces a score.
 typedef enum vecdet_soft_nms_method {
@@ -197,10 +191,19 @@ typedef enum vecdet_set_class_loss {
   VECDET_SET_LOSS_CROSS_ENTROPY
 } vecdet_set_class_loss;
 
+/// Which pixels merged masks have.
+typedef enum vecdet_mask_merging {
+  VECDET_MASK_MERGING_ANY,   ///< those of any mask: the union
+  VECDET_MASK_MERGING_EVERY  ///< those of every mask: the intersection
+} vecdet_mask_merging;
+
 namespace vecdet_c {
 
 template <class CEnum>
 inline constexpr int enumerators = 0;
+
+template <>
+inline constexpr int enumerators<vecdet_mask_pixels> = 2;
 
 template <>
 inline constexpr int enumerators<vecdet_iou_kind> = 4;
@@ -260,16 +263,10 @@ template <>
 inline constexpr int enumerators<vecdet_conv3x3_tile> = 2;
 
 template <>
-inline constexpr int enumerators<vecdet_mask_pixels> = 2;
-
-template <>
 inline constexpr int enumerators<vecdet_mask_rule> = 3;
 
 template <>
 inline constexpr int enumerators<vecdet_mask_overlap> = 2;
-
-template <>
-inline constexpr int enumerators<vecdet_mask_merging> = 2;
 
 template <>
 inline constexpr int enumerators<vecdet_soft_nms_method> = 3;
@@ -279,5 +276,8 @@ inline constexpr int enumerators<vecdet_query_class_cost> = 2;
 
 template <>
 inline constexpr int enumerators<vecdet_set_class_loss> = 3;
+
+template <>
+inline constexpr int enumerators<vecdet_mask_merging> = 2;
 
 }  // namespace vecdet_c
