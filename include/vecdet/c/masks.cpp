@@ -67,17 +67,15 @@ VECDET_C vecdet_status vecdet_masks_from_prototypes(
     check_pointer(masks, function, "masks");
     const auto p = params_of<prototype_masks_params>(params, function);
     const std::vector<grid_size> all = pictures_of(function, sizes, size_count);
-    with_type<float, bfloat16>(type, function, [&](auto of) {
+    on_type<float, bfloat16>(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
       const feature_view<const T> maps(as<T>(prototypes), images, channels, height, width,
                                        feature_layout::nchw);
       const matrix_view<const float> rows(coefficients, count, channels, coefficient_stride);
-      on_threads([&](threading policy) {
-        *masks = c_masks(masks_from_prototypes(maps, rows, boxes_view<const float>(boxes, count),
-                                               optional_view(image_offsets, images + 1),
-                                               vector_view<const grid_size>(all), p,
-                                               workspace->get<masks_workspace>(), policy));
-      });
+      *masks = c_masks(masks_from_prototypes(maps, rows, boxes_view<const float>(boxes, count),
+                                             optional_view(image_offsets, images + 1),
+                                             vector_view<const grid_size>(all), p,
+                                             workspace->get<masks_workspace>(), policy));
     });
   });
 }
@@ -102,14 +100,12 @@ VECDET_C vecdet_status vecdet_paste_masks(vecdet_dtype type, const void* maps, i
     const auto p = params_of<paste_masks_params>(params, function);
     const std::vector<grid_size> all = pictures_of(function, sizes, size_count);
     detail::check(is_count(images), function, "images", images, "0 to what memory can hold");
-    with_type<float, bfloat16>(type, function, [&](auto of) {
+    on_type<float, bfloat16>(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
       const feature_view<const T> view(as<T>(maps), count, 1, height, width, feature_layout::nchw);
-      on_threads([&](threading policy) {
-        *masks = c_masks(paste_masks(
-            view, boxes_view<const float>(boxes, count), optional_view(image_offsets, images + 1),
-            vector_view<const grid_size>(all), p, workspace->get<masks_workspace>(), policy));
-      });
+      *masks = c_masks(paste_masks(
+          view, boxes_view<const float>(boxes, count), optional_view(image_offsets, images + 1),
+          vector_view<const grid_size>(all), p, workspace->get<masks_workspace>(), policy));
     });
   });
 }
@@ -123,15 +119,13 @@ VECDET_C vecdet_status vecdet_paste_soft_masks(vecdet_dtype type, const void* ma
   constexpr const char* function = "paste_soft_masks";
   return guarded([&] {
     scratch memory(workspace);
-    with_type<float, bfloat16>(type, function, [&](auto of) {
+    on_type<float, bfloat16>(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
       const feature_view<const T> view(as<T>(maps), count, 1, height, width, feature_layout::nchw);
       const feature_view<float> to(pictures, count, 1, size.height, size.width,
                                    feature_layout::nchw);
-      on_threads([&](threading policy) {
-        paste_soft_masks(view, boxes_view<const float>(boxes, count), to,
-                         memory.get<masks_workspace>(), policy);
-      });
+      paste_soft_masks(view, boxes_view<const float>(boxes, count), to,
+                       memory.get<masks_workspace>(), policy);
     });
   });
 }
@@ -163,20 +157,18 @@ VECDET_C vecdet_status vecdet_postprocess_yolo_masks(
     const grid_size input =
         input_size == nullptr ? grid_size{} : grid_size{input_size->height, input_size->width};
     auto& buffers = detail::workspace_access::buffers(workspace->get<yolo_masks_workspace>());
-    with_type<float, bfloat16>(type, function, [&](auto of) {
+    on_type<float, bfloat16>(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
       const feature_view<const T> maps(as<T>(prototypes), images, channels, height, width,
                                        feature_layout::nchw);
-      on_threads([&](threading policy) {
-        const yolo_masks_view found = detail::run_yolo_masks(
-            images, maps, all, p, m, input, buffers, policy,
-            [&](const postprocess_yolo_params& own, postprocess_workspace& own_workspace) {
-              return yolo_detections_of(coordinates, numbers, images, all, own, own_workspace,
-                                        policy);
-            });
-        write_raw(found.detections, out, sources, extras);
-        *masks = c_masks(found.masks);
-      });
+      const yolo_masks_view found = detail::run_yolo_masks(
+          images, maps, all, p, m, input, buffers, policy,
+          [&](const postprocess_yolo_params& own, postprocess_workspace& own_workspace) {
+            return yolo_detections_of(coordinates, numbers, images, all, own, own_workspace,
+                                      policy);
+          });
+      write_raw(found.detections, out, sources, extras);
+      *masks = c_masks(found.masks);
     });
   });
 }
@@ -242,15 +234,12 @@ VECDET_C vecdet_status vecdet_mask_nms(const vecdet_masks* masks, vecdet_dtype t
     check_pointer(kept_count, function, "kept_count");
     const auto p = params_of<nms_params>(params, function);
     scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        const auto result = mask_nms(view, vector_view<const T>(as<T>(scores), count),
-                                     groups_of(classes, images, count), p,
-                                     memory.get<mask_nms_workspace>(), policy);
-        copy_view(result, kept);
-        *kept_count = result.size();
-      });
+    on_type(type, function, [&](auto of, threading policy) {
+      const auto result =
+          mask_nms(view, of.vector(scores, count), groups_of(classes, images, count), p,
+                   memory.get<mask_nms_workspace>(), policy);
+      copy_view(result, kept);
+      *kept_count = result.size();
     });
   });
 }
@@ -277,16 +266,13 @@ VECDET_C vecdet_status vecdet_group_masks(const vecdet_masks* masks, vecdet_dtyp
     check_pointer(group_count, function, "group_count");
     const auto by = enum_of<mask_overlap>(overlap, function, "overlap");
     scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        const mask_groups found = group_masks(
-            view, vector_view<const T>(as<T>(scores), count), groups_of(classes, images, count), by,
-            match_threshold, memory.get<mask_merging_workspace>(), policy);
-        copy_view(found.members, members);
-        copy_view(found.offsets, offsets);
-        *group_count = found.offsets.size() - 1;
-      });
+    on_type(type, function, [&](auto of, threading policy) {
+      const mask_groups found =
+          group_masks(view, of.vector(scores, count), groups_of(classes, images, count), by,
+                      match_threshold, memory.get<mask_merging_workspace>(), policy);
+      copy_view(found.members, members);
+      copy_view(found.offsets, offsets);
+      *group_count = found.offsets.size() - 1;
     });
   });
 }
