@@ -142,11 +142,12 @@ mask_groups group_masks(const masks_view& masks, vector_view<T> given_scores,
   const index_t count = masks.size();
   detail::check_masks(function, "masks", masks);
   detail::check_size(function, "scores.size()", scores.size(), count, "the number of masks");
-  detail::check(count <= index_t{0xffffffff}, function, "masks.size()", count, "at most 2^32 - 1");
+  detail::check(count <= detail::most_nms_boxes, function, "masks.size()", count,
+                "at most 2^32 - 1");
   detail::check_mask_overlap(function, overlap);
   detail::check(detail::is_within(match_threshold, 0, 1), function, "match_threshold",
                 match_threshold, "a number in [0, 1]");
-  detail::check_groups(function, groups, count);
+  detail::check_groups(function, groups, count, "the number of masks");
   const index_t pixels = detail::pixels_around(masks);
   detail::check(pixels < index_t{1} << 40, function,
                 "the number of pixels in the rectangle around masks.boxes", pixels,
