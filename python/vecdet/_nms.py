@@ -142,8 +142,8 @@ def batched_nms(
         boxes, scores, iou_threshold, overlap: as in nms.
         idxs: the class of each box.
         classes: only boxes of these classes take part; None: all.
-        class_thresholds: a score threshold per class, used instead of score_threshold: only boxes
-            with scores above it take part; None: none.
+        class_thresholds: a score threshold per class: only boxes with scores above it take part;
+            None: none.
         class_groups: a group per class, any integer: boxes of classes with the same group suppress
             each other; None: each class is a group of its own.
 
@@ -196,10 +196,10 @@ def mask_nms(
         idxs: [N]; only masks with equal ones suppress each other, as in batched_nms.
         overlap: ``"iou"``, or ``"ios"``, the intersection over the smaller area, which suppresses
             from the threshold on.
-        classes: only boxes of these classes take part; None: all.
-        class_thresholds: a score threshold per class, used instead of score_threshold: only boxes
-            with scores above it take part; None: none.
-        class_groups: a group per class, any integer: boxes of classes with the same group suppress
+        classes: only masks of these classes take part; None: all.
+        class_thresholds: a score threshold per class: only masks with scores above it take part;
+            None: none.
+        class_groups: a group per class, any integer: masks of classes with the same group suppress
             each other; None: each class is a group of its own.
 
     >>> mask_nms(np.array([[[1, 1, 0]], [[1, 1, 1]], [[0, 0, 1]]]), [0.8, 0.9, 0.7], 0.5).tolist()
