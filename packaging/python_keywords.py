@@ -79,6 +79,7 @@ class Keywords:
     def text(self, field: Field, is_optional: bool) -> str:
         """The documentation of a field up to its default."""
         own = self.enums.get(field.type)
+        keywords = [each.name for each in self.fields]
         text = field.comment or (own.comment if own else "")
         for enum in [own] if own else [self.enums[f.type] for f in self.struct.fields
                                        if f.type in self.enums]:
@@ -87,6 +88,10 @@ class Keywords:
                     text = re.sub(rf"\b{name}\b", f'"{name}"', text)
         text = re.sub(r"; see \w+\.hpp[^.]*", "", text)
         text = re.sub(r"; 1 / .* gives the mean", "", text)  # Python's functions have a reduction
+        text = re.sub(r", used instead of (\w+)",
+                      lambda found: found[0] if found[1] in keywords else "", text)
+        if self.function.startswith("mask_"):  # structs for boxes serve masks, too
+            text = text.replace("boxes", "masks")
         text = re.sub(r"\b(\w+)_params\b", r"\1", text)
         text = re.sub(r"`(\w+)`", r"``\1``", text).replace("If false", "If False")
         text = re.sub(r"^[A-Z](?=[a-z]*\b)", lambda found: found[0].lower(), text).removesuffix(".")

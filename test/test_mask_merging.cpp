@@ -196,7 +196,7 @@ TEST_CASE("mask merging: errors") {
   const std::vector<index_t> classes(3);
   nms_groups groups;
   groups.classes = classes;
-  fails("group_masks: groups.classes.size() is 3", [&] {
+  fails("group_masks: groups.classes.size() is 3, expected 0 or 2, the number of masks", [&] {
     group_masks(m, vector_view<const float>(scores), groups, mask_overlap::iou, 0.5, workspace);
   });
 }

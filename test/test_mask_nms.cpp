@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // NMS of masks against a loop over the reference's overlaps: random masks, scores with ties and
-// NaN, classes and images, thresholds that are overlaps, some of the options of NMS, and errors.
+// NaN, classes and images, thresholds that are overlaps, and errors. Masks that fill their
+// rectangles against NMS of the rectangles, with all options of both.
 #include "support/isa.hpp"
 #include "support/random_masks.hpp"
 #include "support/refusals.hpp"
 #include <vecdet/mask_nms.hpp>
+#include <vecdet/nms.hpp>
 #include <vecdet/reference/mask_bits.hpp>
 
 #include <algorithm>
@@ -111,6 +113,78 @@ TEST_CASE("mask nms: float") { check_type<float>(1); }
 TEST_CASE("mask nms: double") { check_type<double>(2); }
 TEST_CASE("mask nms: bfloat16") { check_type<bfloat16>(3); }
 
+TEST_CASE("mask nms: with all options as NMS of boxes, if masks fill their rectangles") {
+  random_generator random(4);
+  index_t kept_count = 0, dropped = 0;
+  for (int round = 0; round < 400; ++round) {
+    const index_t count = random.below(40), class_count = 1 + random.below(4);
+    std::vector<index_t> rectangles;
+    std::vector<double> boxes;
+    std::vector<float> scores;
+    std::vector<index_t> classes, images, image_offsets{0, count / 3, count / 3, count};
+    for (index_t i = 0; i < count; ++i) {
+      const index_t x = random.below(12), y = random.below(12);
+      rectangles.insert(rectangles.end(), {x, y, x + random.below(12), y + random.below(12)});
+      scores.push_back(random.chance(0.05) ? std::numeric_limits<float>::quiet_NaN()
+                                           : 0.1f * static_cast<float>(random.below(10)));
+      classes.push_back(random.below(class_count));
+      images.push_back(7 - random.below(3));
+    }
+    for (const index_t side : rectangles) boxes.push_back(static_cast<double>(side));
+    const owned_masks masks =
+        make_masks(rectangles, mask_pixels::bits, [](index_t, index_t, index_t) { return true; });
+
+    nms_groups groups;
+    if (random.chance(0.8)) groups.classes = classes;
+    if (random.chance(0.4))
+      groups.images = images;
+    else if (random.chance(0.5))
+      groups.image_offsets = image_offsets;
+    nms_params params(static_cast<double>(random.below(10)) / 10);
+    const nms_overlap overlaps[] = {nms_overlap::plain, nms_overlap::positive_area,
+                                    nms_overlap::smaller_area};
+    params.overlap = overlaps[random.below(3)];
+    params.suppress_equal = params.iou_threshold > 0 && random.chance(0.3);
+    params.float_threshold = random.chance(0.3);
+    params.drop_nan_scores = random.chance(0.3);
+    params.drop_degenerate = random.chance(0.3);
+    // A score of 0.1f is above 0.1, but not above it in float.
+    if (random.chance(0.5)) params.score_threshold = 0.1 * static_cast<double>(random.below(6));
+    const nms_order orders[] = {nms_order::score, nms_order::index, nms_order::image_score,
+                                nms_order::image_class_score};
+    params.order = orders[random.below(4)];
+    if (random.chance(0.3)) params.max_per_class = random.below(4);
+    if (random.chance(0.3)) params.max_per_image = random.below(6);
+    if (random.chance(0.3)) params.max_total = random.below(12);
+    std::vector<index_t> wanted, class_groups;
+    std::vector<double> class_thresholds;
+    for (index_t k = 0; k < class_count; ++k) {
+      if (k == 0 || random.chance(0.5)) wanted.push_back(k);
+      class_groups.push_back(random.below(2) - 5);
+      class_thresholds.push_back(0.1 * static_cast<double>(random.below(6)));
+    }
+    if (groups.classes.size() > 0) {
+      if (random.chance(0.3)) params.classes = wanted;
+      if (random.chance(0.3)) params.class_groups = class_groups;
+      if (random.chance(0.3)) params.class_thresholds = class_thresholds;
+    }
+
+    CAPTURE(round);
+    nms_workspace of_boxes;
+    const auto expected = batched_nms(boxes, scores, groups, params, of_boxes);
+    for_each_isa([&](isa) {
+      mask_nms_workspace workspace;
+      const auto kept =
+          mask_nms(masks.view(), vector_view<const float>(scores), groups, params, workspace);
+      CHECK(std::equal(kept.begin(), kept.end(), expected.begin(), expected.end()));
+    });
+    kept_count += expected.size();
+    dropped += count - expected.size();
+  }
+  CHECK(kept_count > 1000);
+  CHECK(dropped > 1000);
+}
+
 TEST_CASE("mask nms: an overlap that is the threshold") {
   // 1 of 3 pixels is common: 1/3 in double, which no float is.
   const std::vector<index_t> boxes{0, 0, 2, 1, 1, 0, 3, 1};
@@ -173,15 +247,47 @@ TEST_CASE("mask nms: errors") {
   params.plus_one = true;
   fails("mask_nms: params.plus_one is true, expected false", [&] { run(params); });
   fails("mask_nms: params.iou_threshold is 1.5", [&] { run(nms_params(1.5)); });
+  params = nms_params(0);
+  params.suppress_equal = true;
+  params.overlap = nms_overlap::smaller_area;
+  fails("mask_nms: params.iou_threshold is 0, expected above 0 if suppress_equal is set",
+        [&] { run(params); });
+  params = {};
+  params.score_threshold = std::numeric_limits<double>::quiet_NaN();
+  fails("mask_nms: params.score_threshold is nan, expected a number", [&] { run(params); });
+  params = {};
+  params.max_per_class = -1;
+  fails("mask_nms: params.max_per_class is -1, expected 0 or more", [&] { run(params); });
+  params = {};
+  params.max_per_image = -1;
+  fails("mask_nms: params.max_per_image is -1, expected 0 or more", [&] { run(params); });
+  params = {};
+  params.max_total = -1;
+  fails("mask_nms: params.max_total is -1, expected 0 or more", [&] { run(params); });
+  const std::vector<index_t> wanted{0};
+  params = {};
+  params.classes = wanted;
+  fails("mask_nms: groups.classes.size() is 0, expected one class per mask", [&] { run(params); });
   fails("mask_nms: scores.size() is 1, expected 2, the number of masks", [&] { run({}, 1); });
   fails("mask_nms: masks.boxes[0] is -1 2 12 4", [&] {
     owned_masks wrong = masks;
     wrong.boxes[0] = -1;
     mask_nms(wrong.view(), vector_view<const float>(scores), {}, {}, workspace);
   });
-  const std::vector<index_t> classes(3);
+  const std::vector<index_t> three(3);
+  const auto run_groups = [&](const nms_groups& groups) {
+    mask_nms(masks.view(), vector_view<const float>(scores), groups, {}, workspace);
+  };
   nms_groups groups;
-  groups.classes = classes;
-  fails("mask_nms: groups.classes.size() is 3",
-        [&] { mask_nms(masks.view(), vector_view<const float>(scores), groups, {}, workspace); });
+  groups.classes = three;
+  fails("mask_nms: groups.classes.size() is 3, expected 0 or 2, the number of masks",
+        [&] { run_groups(groups); });
+  groups = {};
+  groups.images = three;
+  fails("mask_nms: groups.images.size() is 3, expected 0 or 2, the number of masks",
+        [&] { run_groups(groups); });
+  groups = {};
+  groups.image_offsets = three;
+  fails("mask_nms: groups.image_offsets[2] is 0, expected 2, the number of masks",
+        [&] { run_groups(groups); });
 }

@@ -4,6 +4,7 @@
 // documented error.
 #include "support/owned_masks.hpp"
 #include "support/random.hpp"
+#include "support/refusals.hpp"
 #include "support/values.hpp"
 #include <vecdet/quantised_outputs.hpp>
 #include <vecdet/yolo_masks.hpp>
@@ -103,25 +104,21 @@ void check_calls(const Outputs& outputs, const model<T>& of, const postprocess_y
   }
 }
 
-/// The message of the call with what change(model, masks, input size) makes.
-template <class Change>
-std::string refused(const Change& change) {
+/// A call with transforms.
+struct yolo_masks_call {
   model<float> of;
   prototype_masks_params mask_params;
   grid_size input_size;
-  yolo_masks_workspace workspace;
-  index_t images_of_maps = images;
-  change(of, mask_params, input_size, images_of_maps);
-  try {
+  index_t map_images = images;
+
+  void run() const {
+    yolo_masks_workspace workspace;
     postprocess_yolo(of.outputs(),
-                     feature_view<const float>(of.prototypes.data(), images_of_maps, channels,
+                     feature_view<const float>(of.prototypes.data(), map_images, channels,
                                                map_height, map_width, feature_layout::nchw),
                      of.transforms, of.params, mask_params, input_size, workspace);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
   }
-  return "";
-}
+};
 
 }  // namespace
 
@@ -180,70 +177,43 @@ TEST_CASE("yolo masks: no images and no detections") {
 }
 
 TEST_CASE("yolo masks: errors") {
-  const auto says = [](const std::string& text, const std::string& expected) {
-    INFO(text);
-    CHECK(text.find("vecdet::postprocess_yolo: " + expected) == 0);
+  CHECK_NOTHROW(yolo_masks_call().run());
+  const auto fails = refusals();
+  const auto check = [&](const std::string& message, const auto& change) {
+    yolo_masks_call call;
+    change(call);
+    fails("vecdet::postprocess_yolo: " + message, [&] { call.run(); });
   };
-  using of_model = model<float>;
-  CHECK(refused([](of_model&, prototype_masks_params&, grid_size&, index_t&) {}).empty());
-  says(refused([](of_model&, prototype_masks_params&, grid_size&, index_t& n) { n = 1; }),
-       "prototypes.images() is 1, expected 2, the number of images");
-  says(refused(
-           [](of_model& m, prototype_masks_params&, grid_size&, index_t&) { m.params.extras = 4; }),
-       "params.extras is 4, expected the number of prototypes");
-  says(refused([](of_model& m, prototype_masks_params&, grid_size&, index_t&) {
-         m.params.keypoint_size = 2;
-       }),
-       "params.keypoint_size is 2, expected 0");
-  says(refused([](of_model& m, prototype_masks_params&, grid_size&, index_t&) {
-         m.params.rotated = true;
-       }),
-       "params.rotated is true, expected false");
-  says(refused([](of_model& m, prototype_masks_params&, grid_size&, index_t&) {
-         m.params.normalised = true;
-       }),
-       "params.normalised is true, expected false");
-  says(refused([](of_model& m, prototype_masks_params&, grid_size&, index_t&) {
-         m.params.result_format = box_format::xywh;
-       }),
-       "params.result_format is xywh, expected xyxy");
-  says(refused([](of_model&, prototype_masks_params& p, grid_size&, index_t&) {
-         p.rule = static_cast<mask_rule>(7);
-       }),
-       "mask_params.rule is 7, expected a mask_rule");
-  says(refused([](of_model&, prototype_masks_params& p, grid_size&, index_t&) {
-         p.pixels = static_cast<mask_pixels>(7);
-       }),
-       "mask_params.pixels is 7, expected a mask_pixels");
-  says(refused([](of_model&, prototype_masks_params& p, grid_size&, index_t&) {
-         p.rule = mask_rule::cropped;
-       }),
-       "mask_params.rule is cropped, expected native");
-  says(refused([](of_model&, prototype_masks_params&, grid_size& size, index_t&) {
-         size = {96, 160};
-       }),
-       "input_size.height is 96, expected 0");
-  says(refused([](of_model&, prototype_masks_params&, grid_size& size, index_t&) {
-         size = {0, 160};
-       }),
-       "input_size.width is 160, expected 0");
-  says(refused([](of_model& m, prototype_masks_params&, grid_size&, index_t&) {
-         m.transforms.clear();
-       }),
-       "a side of input_size is 0, expected 1 to 2^20 pixels");
-  says(refused([](of_model& m, prototype_masks_params&, grid_size&, index_t&) {
-         m.transforms[1].size.width = 3e6;
-       }),
-       "transforms[1].size.width is ");
+  using call = yolo_masks_call;
+  check("prototypes.images() is 1, expected 2, the number of images",
+        [](call& c) { c.map_images = 1; });
+  check("params.extras is 4, expected the number of prototypes",
+        [](call& c) { c.of.params.extras = 4; });
+  check("params.keypoint_size is 2, expected 0", [](call& c) { c.of.params.keypoint_size = 2; });
+  check("params.rotated is true, expected false", [](call& c) { c.of.params.rotated = true; });
+  check("params.normalised is true, expected false",
+        [](call& c) { c.of.params.normalised = true; });
+  check("params.result_format is xywh, expected xyxy",
+        [](call& c) { c.of.params.result_format = box_format::xywh; });
+  check("mask_params.rule is 7, expected a mask_rule",
+        [](call& c) { c.mask_params.rule = static_cast<mask_rule>(7); });
+  check("mask_params.pixels is 7, expected a mask_pixels",
+        [](call& c) { c.mask_params.pixels = static_cast<mask_pixels>(7); });
+  check("mask_params.rule is cropped, expected native",
+        [](call& c) { c.mask_params.rule = mask_rule::cropped; });
+  check("input_size.height is 96, expected 0", [](call& c) { c.input_size = {96, 160}; });
+  check("input_size.width is 160, expected 0", [](call& c) { c.input_size = {0, 160}; });
+  check("a side of input_size is 0, expected 1 to 2^20 pixels",
+        [](call& c) { c.of.transforms.clear(); });
+  check("transforms[1].size.width is ", [](call& c) { c.of.transforms[1].size.width = 3e6; });
   const auto input = image_size::height_width(input_height, input_width);
-  says(refused([&](of_model& m, prototype_masks_params&, grid_size&, index_t&) {
-         m.transforms[1] = letterbox_transform::top_left(m.transforms[1].size, input);
-       }),
-       "transforms[1].pad_x is 0, expected the padding of a centred letterbox");
-  says(refused([&](of_model& m, prototype_masks_params&, grid_size&, index_t&) {
-         m.transforms[0] = {1, 1, 30, 33, image_size::height_width(30, 100)};  // not enlarged
-       }),
-       "transforms[0].pad_x is 30, expected");
+  check("transforms[1].pad_x is 0, expected the padding of a centred letterbox", [&](call& c) {
+    letterbox_transform& transform = c.of.transforms[1];
+    transform = letterbox_transform::top_left(transform.size, input);
+  });
+  check("transforms[0].pad_x is 30, expected", [](call& c) {
+    c.of.transforms[0] = {1, 1, 30, 33, image_size::height_width(30, 100)};  // not enlarged
+  });
 }
 
 TEST_CASE("yolo masks: letterboxes of all sizes are taken") {

@@ -23,6 +23,8 @@ __all__ = ["Masks", "masks_from_prototypes", "paste_masks", "paste_soft_masks"]
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+OVERLAPS = ("iou", "ios")  # of masks and of boxes
+
 
 class Masks(NamedTuple):
     """The masks of N objects: rectangles of a picture's pixels."""

@@ -23,8 +23,8 @@ _LOSSES = r"(?!set_)\w+_loss(_and_grad)?$"
 _SAID: Any = [(re.compile(function), re.compile(pattern), text) for function, pattern, text in (
     ("", r"params\.(?:coder\.)?weight_([xywh]) is", lambda m: f"weights[{'xywh'.index(m[1])}] is"),
     ("(?!match_queries)", r"params\.epsilon is", "eps is"),
-    ("(batched|rotated|prob_iou)_nms", r"groups\.classes\[(\d+)\] is", r"idxs[\1] is"),
-    ("(batched|rotated|prob_iou)_nms", r"groups\.classes\.size\(\) is .*", "idxs is None"),
+    ("(batched|rotated|prob_iou|mask)_nms", r"groups\.classes\[(\d+)\] is", r"idxs[\1] is"),
+    ("(batched|rotated|prob_iou|mask)_nms", r"groups\.classes\.size\(\) is .*", "idxs is None"),
     ("soft_nms", r"params\.score_floor is", "min_score is"),
     ("set_loss", r"params\.boxes is", "num_boxes is"),
     ("set_loss", r"layers\[(\d+)\]\.matches\[(\d+)\] is (.*)",
@@ -60,7 +60,6 @@ _SAID: Any = [(re.compile(function), re.compile(pattern), text) for function, pa
     ("run_lengths_from_polygons", r"points\[\d+\] is (.*)", r"polygons has the coordinate \1"),
     ("run_lengths_from_polygons", r"the number of points of polygon\[(\d+)\] is (.*)",
      r"polygons[\1] has \2 points"),
-    ("mask_nms", r"groups\.classes\.size\(\) is 0", "idxs is None"),
     ("mask_(areas|boxes)", r"the sum of the counts of runs(\[\d+\]) is (.*)",
      r"masks\1 has the sum of counts \2"),
     ("mask_(areas|boxes)", r"runs(\..*)", r"masks\1"),

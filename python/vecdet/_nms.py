@@ -13,7 +13,7 @@ from ._arrays import (address, as_array, as_integers, box_rows, choice, empty, f
                       int64, integers, is_bfloat16, named, numbers_per_box, optional, same_floats,
                       whole_numbers)
 from ._library import check, library
-from ._masks import Masks, given_masks
+from ._masks import OVERLAPS, Masks, given_masks
 from ._parameters import CLASS_LISTS, class_lists, kept, number, params_of, set_given
 
 __all__ = ["MergedBoxes", "batched_nms", "group_masks", "mask_nms", "merge_boxes", "nms",
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
 _nms = library.vecdet_nms
 _batched_nms = library.vecdet_batched_nms
 
-_OVERLAPS = ("iou", "ios")
-
 
 @kept
 def nms_params(function: str, iou_threshold: float, overlap: str = "iou", *lists: Any) -> Any:
     """torchvision's or SAHI's, with options per class."""
     threshold = number(function, "iou_threshold", iou_threshold)
-    if choice(_OVERLAPS, function, "overlap", overlap):
+    if choice(OVERLAPS, function, "overlap", overlap):
         params = library.vecdet_nms_params_sahi(threshold, True)
     else:
         params = library.vecdet_nms_params_default()
@@ -142,8 +140,8 @@ def batched_nms(
         boxes, scores, iou_threshold, overlap: as in nms.
         idxs: the class of each box.
         classes: only boxes of these classes take part; None: all.
-        class_thresholds: a score threshold per class, used instead of score_threshold: only boxes
-            with scores above it take part; None: none.
+        class_thresholds: a score threshold per class: only boxes with scores above it take part;
+            None: none.
         class_groups: a group per class, any integer: boxes of classes with the same group suppress
             each other; None: each class is a group of its own.
 
@@ -196,10 +194,10 @@ def mask_nms(
         idxs: [N]; only masks with equal ones suppress each other, as in batched_nms.
         overlap: ``"iou"``, or ``"ios"``, the intersection over the smaller area, which suppresses
             from the threshold on.
-        classes: only boxes of these classes take part; None: all.
-        class_thresholds: a score threshold per class, used instead of score_threshold: only boxes
-            with scores above it take part; None: none.
-        class_groups: a group per class, any integer: boxes of classes with the same group suppress
+        classes: only masks of these classes take part; None: all.
+        class_thresholds: a score threshold per class: only masks with scores above it take part;
+            None: none.
+        class_groups: a group per class, any integer: masks of classes with the same group suppress
             each other; None: each class is a group of its own.
 
     >>> mask_nms(np.array([[[1, 1, 0]], [[1, 1, 1]], [[0, 0, 1]]]), [0.8, 0.9, 0.7], 0.5).tolist()
@@ -211,14 +209,20 @@ def mask_nms(
         *class_lists(function, classes, class_thresholds, class_groups)))
 
 
+def _scores_and_classes(function: str, scores: Any, idxs: Any, total: int) -> Any:
+    """The type of the scores of masks, the scores, and the classes or None."""
+    type_, (numbers,) = same_floats(function, ("scores",), (scores,))
+    numbers_per_box(function, "scores", numbers, total)
+    classes = None if idxs is None else integers(function, "idxs", idxs, total, convert=classes_of)
+    return type_, numbers, classes
+
+
 def nms_of_masks(function: str, masks: tuple[Any, Any], scores: Any, idxs: Any,
                  params: Any) -> NDArray[np.int64]:
     """mask_nms with any parameters, of the result of given_masks."""
     own, memory = masks
     total = own.count
-    type_, (numbers,) = same_floats(function, ("scores",), (scores,))
-    numbers_per_box(function, "scores", numbers, total)
-    classes = None if idxs is None else integers(function, "idxs", idxs, total, convert=classes_of)
+    type_, numbers, classes = _scores_and_classes(function, scores, idxs, total)
     chosen = empty(total, int64)
     count = c_int64()
     check(library.vecdet_mask_nms(byref(own), type_, address(numbers), optional(classes), None,
@@ -247,7 +251,7 @@ def group_masks(masks: Masks | ArrayLike, scores: ArrayLike, idxs: ArrayLike | N
     function = "group_masks"
     return groups_of_masks(function, given_masks(function, "masks", masks), scores, idxs,
                            number(function, "match_threshold", match_threshold),
-                           choice(_OVERLAPS, function, "overlap", overlap))
+                           choice(OVERLAPS, function, "overlap", overlap))
 
 
 def groups_of_masks(function: str, masks: tuple[Any, Any], scores: Any, idxs: Any,
@@ -255,9 +259,7 @@ def groups_of_masks(function: str, masks: tuple[Any, Any], scores: Any, idxs: An
     """group_masks of the result of given_masks."""
     own, memory = masks
     total = own.count
-    type_, (numbers,) = same_floats(function, ("scores",), (scores,))
-    numbers_per_box(function, "scores", numbers, total)
-    classes = None if idxs is None else integers(function, "idxs", idxs, total, convert=classes_of)
+    type_, numbers, classes = _scores_and_classes(function, scores, idxs, total)
     found = empty(2 * total + 1, int64)
     members = address(found)
     count = c_int64()
@@ -374,7 +376,7 @@ def merge_boxes(
     classes = None if idxs is None else integers(
         function, "idxs", idxs, total, convert=classes_of)
     by = (_c.NMS_POSITIVE_AREA,
-          _c.NMS_SMALLER_AREA)[choice(_OVERLAPS, function, "overlap", overlap)]
+          _c.NMS_SMALLER_AREA)[choice(OVERLAPS, function, "overlap", overlap)]
     params = _merge_params(function, by, match_threshold, transitive, recheck)
     # Two arrays of results, because allocations and addresses cost most of a small call.
     floats = empty(5 * total, float64 if type_ == _c.FLOAT64 else float32)

@@ -176,8 +176,8 @@ def rotated_nms(
         angles: as in rotated_box_iou.
         idxs: [N]; only boxes with equal ones suppress each other, as in batched_nms.
         classes: only boxes of these classes take part; None: all.
-        class_thresholds: a score threshold per class, used instead of score_threshold: only boxes
-            with scores above it take part; None: none.
+        class_thresholds: a score threshold per class: only boxes with scores above it take part;
+            None: none.
         class_groups: a group per class, any integer: boxes of classes with the same group suppress
             each other; None: each class is a group of its own.
 
@@ -217,8 +217,8 @@ def prob_iou_nms(
         angles: as in rotated_box_iou.
         idxs: [N]; only boxes with equal ones suppress each other, as in batched_nms.
         classes: only boxes of these classes take part; None: all.
-        class_thresholds: a score threshold per class, used instead of score_threshold: only boxes
-            with scores above it take part; None: none.
+        class_thresholds: a score threshold per class: only boxes with scores above it take part;
+            None: none.
         class_groups: a group per class, any integer: boxes of classes with the same group suppress
             each other; None: each class is a group of its own.
 

@@ -14,7 +14,7 @@ from ._arrays import (address, box_rows, choice, empty, float64, int64, integers
                       shape_of, uint8, wrong_shape)
 from ._c import mask_merging, mask_pixels
 from ._library import check, library
-from ._masks import (Masks, copied, copied_masks, given_masks, pictures_of, pixel_bytes,
+from ._masks import (OVERLAPS, Masks, copied, copied_masks, given_masks, pictures_of, pixel_bytes,
                      workspace)
 from ._messages import found
 from ._packed import doubles, offsets_of
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _uint32 = np.dtype(np.uint32)
-OVERLAPS = ("iou", "ios")
 
 
 class RunLengths(NamedTuple):

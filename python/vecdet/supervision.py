@@ -209,10 +209,10 @@ def _masks_of(function: str, predictions: Any, masks: Any, iou_threshold: Any,
 def mask_non_max_suppression(predictions: ArrayLike, masks: Masks | ArrayLike,
                              iou_threshold: float = 0.5, overlap_metric: Any = "IOU",
                              mask_dimension: int | None = 640) -> NDArray[np.bool_]:
-    """A mask of the predictions that NMS per category keeps, by the overlap of the pixels of
-    ``masks``, [N, height, width] or Masks. As in supervision, pictures are first scaled, up or
-    down, so that the longer side has ``mask_dimension`` pixels, at most 16384. None compares all
-    pixels as they are, which is also done for Masks, because they have no picture's size."""
+    """Whether NMS per category keeps each prediction, by the overlap of the pixels of ``masks``,
+    [N, height, width] or Masks. As in supervision, pictures are first scaled, up or down, so that
+    the longer side has ``mask_dimension`` pixels, at most 16384. None compares all pixels as they
+    are, which is also done for Masks, because they have no picture's size."""
     function = "mask_non_max_suppression"
     rows, own, threshold, smaller_area = _masks_of(function, predictions, masks, iou_threshold,
                                                    overlap_metric, mask_dimension)

@@ -19,6 +19,7 @@
 
 #include "operands.hpp"
 #include <vecdet/detail/check.hpp>
+#include <vecdet/masks_view.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/problem.hpp>
 #include <vecdet/views.hpp>
@@ -110,6 +111,11 @@ class results {
   template <class T>
   void add(const boxes_view<T>& boxes) {
     add(boxes.data(), static_cast<std::size_t>(4 * boxes.size()));
+  }
+  void add(const masks_view& masks) {
+    add(boxes_view<const index_t>(masks.boxes));
+    add(vector_view<const index_t>(masks.offsets));
+    add(vector_view<const std::uint8_t>(masks.pixels));
   }
   template <class T>
   void add(const std::vector<T>& values) {

@@ -4,16 +4,9 @@
 #include <vecdet/paste_masks.hpp>
 
 #include <string>
-#include <tuple>
 
 namespace vecdet::test {
 namespace {
-
-auto parts(const masks_view& masks) {
-  return std::make_tuple(boxes_view<const index_t>(masks.boxes),
-                         vector_view<const index_t>(masks.offsets),
-                         vector_view<const std::uint8_t>(masks.pixels));
-}
 
 /// Shapes are objects x prototypes x height x width of the prototypes x the side of the picture.
 template <class T>
@@ -70,18 +63,17 @@ struct masks_calls {
     c.add(name, reads(prototypes, coefficients, boxes), [=](threading policy) {
       const feature_view<const T> maps(prototypes.data(), 1, channels, height, width,
                                        feature_layout::nchw);
-      return parts(masks_from_prototypes(maps, coefficients.in(), boxes.in(), {}, one_size, params,
-                                         workspace, policy));
+      return masks_from_prototypes(maps, coefficients.in(), boxes.in(), {}, one_size, params,
+                                   workspace, policy);
     });
     params.pixels = mask_pixels::bytes;
-    c.add(
-        name + "/bytes_of_a_batch", reads(prototypes, coefficients, boxes, image_offsets),
-        [=](threading policy) {
-          const feature_view<const T> maps(prototypes.data(), images, channels, height, width,
-                                           feature_layout::nchw);
-          return parts(masks_from_prototypes(maps, coefficients.in(), boxes.in(),
-                                             image_offsets.in(), sizes, params, workspace, policy));
-        });
+    c.add(name + "/bytes_of_a_batch", reads(prototypes, coefficients, boxes, image_offsets),
+          [=](threading policy) {
+            const feature_view<const T> maps(prototypes.data(), images, channels, height, width,
+                                             feature_layout::nchw);
+            return masks_from_prototypes(maps, coefficients.in(), boxes.in(), image_offsets.in(),
+                                         sizes, params, workspace, policy);
+          });
   }
 };
 
@@ -128,15 +120,15 @@ struct paste_calls {
 
   void list(call_list& c) {
     c.add("paste_masks/", reads(maps, boxes), [=](threading policy) {
-      return parts(paste_masks(view(), boxes.in(), {}, one_size, {}, workspace, policy));
+      return paste_masks(view(), boxes.in(), {}, one_size, {}, workspace, policy);
     });
     c.add("paste_masks//bytes_of_a_batch", reads(maps, boxes, image_offsets),
           [=](threading policy) {
             paste_masks_params params;
             params.threshold = 0.25;
             params.pixels = mask_pixels::bytes;
-            return parts(paste_masks(view(), boxes.in(), image_offsets.in(), sizes, params,
-                                     workspace, policy));
+            return paste_masks(view(), boxes.in(), image_offsets.in(), sizes, params, workspace,
+                               policy);
           });
   }
 };

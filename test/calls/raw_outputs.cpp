@@ -4,6 +4,7 @@
 #include <vecdet/merging.hpp>
 #include <vecdet/postprocess_detr.hpp>
 #include <vecdet/postprocess_yolo.hpp>
+#include <vecdet/yolo_masks.hpp>
 
 namespace vecdet::test {
 namespace {
@@ -138,6 +139,60 @@ struct yolo_extras_calls : yolo_calls<T> {
   static shape sized(index_t rows) { return {2, rows / 2, 3, 6}; }
 };
 
+/// Models for segmentation. Shapes are images x boxes x classes x prototypes x height x width of
+/// the prototypes; the network's input has four times their sides.
+template <class T>
+struct yolo_masks_calls {
+  grid_size map, input;
+  yolo_output<T> channels, score_and_class;
+  placed<T> prototypes;
+  placed<letterbox_transform> transforms;
+  yolo_masks_workspace workspace;
+
+  static std::vector<shape> sweep(index_t length) {
+    return {{2, 9, 3, length, 20, 25}, {2, 9, 3, 4, 20, length}};
+  }
+  static shape sized(index_t rows) { return {2, rows / 2, 3, 5, 150, 150}; }
+  static bool takes(const problem& p) { return p.shape[4] < 1 << 18 && p.shape[5] < 1 << 18; }
+
+  yolo_masks_calls(operands& make, const problem& p)
+      : map{p.shape[4], p.shape[5]},
+        input{4 * map.height, 4 * map.width},
+        channels(make, postprocess_yolo_params::v8(), p.shape[0], p.shape[1], p.shape[2],
+                 p.shape[3]),
+        score_and_class(make, postprocess_yolo_params::v10(), p.shape[0], p.shape[1], p.shape[2],
+                        p.shape[3]),
+        prototypes(make.numbers<T>(p.shape[0] * p.shape[3] * map.height * map.width, -1, 1)) {
+    const auto size = image_size::height_width(static_cast<double>(input.height),
+                                               static_cast<double>(input.width));
+    transforms = make.copy(std::vector<letterbox_transform>(
+        static_cast<std::size_t>(p.shape[0]), letterbox_transform::centred(size, size)));
+  }
+
+  void list(call_list& c) {
+    add(c, "channels", channels);
+    add(c, "score_and_class", score_and_class);
+  }
+  void add(call_list& c, const std::string& variant, const yolo_output<T>& of) {
+    const std::string name = "postprocess_yolo/" + variant;
+    c.add(name + "/masks", reads(of.numbers, prototypes, transforms),
+          [&of, this](threading policy) { return run(of, transforms.in(), {}, {}, policy); });
+    prototype_masks_params params;
+    params.rule = mask_rule::cropped;
+    params.pixels = mask_pixels::bytes;
+    c.add(name + "/masks_in_input", reads(of.numbers, prototypes),
+          [&of, params, this](threading policy) { return run(of, {}, params, input, policy); });
+  }
+  auto run(const yolo_output<T>& of, vector_view<const letterbox_transform> images,
+           const prototype_masks_params& params, grid_size size, threading policy) {
+    const feature_view<const T> maps(prototypes.data(), of.images, of.params.extras, map.height,
+                                     map.width, feature_layout::nchw);
+    const yolo_masks_view found =
+        postprocess_yolo(of.view(), maps, images, of.params, params, size, workspace, policy);
+    return std::tuple_cat(parts(found.detections), std::make_tuple(found.masks));
+  }
+};
+
 template <class T>
 struct detr_calls {
   placed<index_t> labels;
@@ -252,6 +307,7 @@ const registered_family registered[] = {
     calls_of<yolo_calls, float, bfloat16>("postprocess_yolo"),
     calls_of<yolo_rotated_calls, float, bfloat16>("postprocess_yolo/rotated"),
     calls_of<yolo_extras_calls, float, bfloat16>("postprocess_yolo/extras"),
+    calls_of<yolo_masks_calls, float, bfloat16>("postprocess_yolo/masks"),
     calls_of<detr_calls, float, bfloat16>("postprocess_yolo/detr"),
     calls_of<merge_calls, float, bfloat16, double>("merge_boxes"),
     calls_of<letterbox_calls, float>("letterbox"),

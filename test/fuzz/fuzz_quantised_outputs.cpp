@@ -3,12 +3,15 @@
 // are bit-identical to those of the functions in float on the dequantised numbers, and the same
 // inputs are errors.
 #include "class_lists.hpp"
+#include "outcome.hpp"
 
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
 
 using namespace vecdet;
+using fuzz::outcome;
+using fuzz::outcome_of;
 
 namespace {
 
@@ -45,44 +48,6 @@ struct both_matrices {
   }
   matrix_view<const float> floats() const { return {dequantised.data(), rows, cols, stride}; }
 };
-
-/// The bits of what a call returns, or its error.
-struct outcome {
-  std::string error;
-  std::vector<float> floats;
-  std::vector<index_t> integers;
-
-  void add(vector_view<const float> list) { floats.insert(floats.end(), list.begin(), list.end()); }
-  void add(vector_view<const index_t> list) {
-    integers.insert(integers.end(), list.begin(), list.end());
-  }
-  bool operator==(const outcome& other) const {
-    return error == other.error && integers == other.integers &&
-           floats.size() == other.floats.size() &&
-           (floats.empty() ||
-            std::memcmp(floats.data(), other.floats.data(), floats.size() * sizeof(float)) == 0);
-  }
-};
-
-template <class Call>
-outcome outcome_of(const Call& call) {
-  outcome result;
-  try {
-    call(result);
-  } catch (const std::invalid_argument& error) {
-    result.error = error.what();
-  }
-  return result;
-}
-
-void add_detections(outcome& to, const detections_view& found) {
-  to.add({found.boxes.data(), 4 * found.boxes.size()});
-  to.add(found.scores);
-  to.add({found.extras.data(), found.extras.size()});
-  to.add(found.labels);
-  to.add(found.sources);
-  to.add(found.offsets);
-}
 
 /// Compares quantised(outcome, policy) with dequantised(outcome).
 template <class Quantised, class Float>

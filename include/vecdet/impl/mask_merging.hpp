@@ -3,13 +3,13 @@
 #pragma once
 
 #include <vecdet/impl/mask_bits.hpp>
+#include <vecdet/impl/merged_groups.hpp>
 #include <vecdet/impl/nms.hpp>
 #include <vecdet/mask_merging.hpp>
 #include <vecdet/value_of.hpp>
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -53,16 +53,7 @@ class group_masks_call {
 
   mask_groups run(const nms_groups& groups, threading policy) {
     nms_buffers& own = buffers_.groups;
-    const index_t size = scores_.size();
-    const index_t count =
-        scores_kernels_.select(scores_.data(), 0, size, -std::numeric_limits<double>::infinity(),
-                               true, grown(own.records, size));
-    partition_into_groups(groups, size, count, own, policy);
-    grown(own.spare, count);
-    grown(own.kept, count);
-    grown(buffers_.sequence, count);
-    grown(buffers_.first_member, size);
-    grown(buffers_.sizes, size);
+    const index_t count = begin_merged_groups(scores_, groups, scores_kernels_, buffers_, policy);
     std::fill_n(grown(own.owners, count), count, 0u);
     grown(buffers_.unions, usable_threads(policy));
     suppress_groups(
@@ -73,17 +64,8 @@ class group_masks_call {
         });
     const index_t found = gather_kept(own);
     scores_kernels_.sort_any(scores_.data(), own.records.data(), own.spare.data(), found);
-    index_t* const members = grown(buffers_.members, count);
-    index_t* const offsets = grown(buffers_.offsets, found + 1);
-    offsets[0] = 0;
-    for (index_t g = 0; g < found; ++g) {
-      const index_t first = index_of(own.records.data()[g]);
-      const index_t own_size = buffers_.sizes.data()[first];
-      std::copy_n(buffers_.sequence.data() + buffers_.first_member.data()[first], own_size,
-                  members + offsets[g]);
-      offsets[g + 1] = offsets[g] + own_size;
-    }
-    return {{members, count}, {offsets, found + 1}};
+    list_members(buffers_, count, found, policy, [](index_t, const index_t*, index_t) {});
+    return {{buffers_.members.data(), count}, {buffers_.offsets.data(), found + 1}};
   }
 
  private:
@@ -160,11 +142,12 @@ mask_groups group_masks(const masks_view& masks, vector_view<T> given_scores,
   const index_t count = masks.size();
   detail::check_masks(function, "masks", masks);
   detail::check_size(function, "scores.size()", scores.size(), count, "the number of masks");
-  detail::check(count <= index_t{0xffffffff}, function, "masks.size()", count, "at most 2^32 - 1");
+  detail::check(count <= detail::most_nms_boxes, function, "masks.size()", count,
+                "at most 2^32 - 1");
   detail::check_mask_overlap(function, overlap);
   detail::check(detail::is_within(match_threshold, 0, 1), function, "match_threshold",
                 match_threshold, "a number in [0, 1]");
-  detail::check_groups(function, groups, count);
+  detail::check_groups(function, groups, count, "the number of masks");
   const index_t pixels = detail::pixels_around(masks);
   detail::check(pixels < index_t{1} << 40, function,
                 "the number of pixels in the rectangle around masks.boxes", pixels,

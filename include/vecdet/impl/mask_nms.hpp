@@ -86,6 +86,8 @@ vector_view<const index_t> mask_nms(const masks_view& masks, vector_view<T> give
   const index_t count = masks.size();
   detail::check_masks(function, "masks", masks);
   detail::check_size(function, "scores.size()", scores.size(), count, "the number of masks");
+  detail::check(count <= detail::most_nms_boxes, function, "masks.size()", count,
+                "at most 2^32 - 1");
   detail::check(params.format == nms_format::corners, function, "params.format",
                 static_cast<int>(params.format), "the default: masks have no format");
   detail::check(params.overlap != nms_overlap::jaccard, function, "params.overlap", "jaccard",
@@ -95,9 +97,9 @@ vector_view<const index_t> mask_nms(const masks_view& masks, vector_view<T> give
                     params.overlap == nms_overlap::smaller_area,
                 function, "params.overlap", static_cast<int>(params.overlap), "an nms_overlap");
   detail::check(!params.plus_one, function, "params.plus_one", "true", "false");
-  detail::check_nms(function, count, scores.size(), params);
-  detail::check_groups(function, groups, count);
-  detail::check_nms_classes(function, groups, count, params, buffers.nms);
+  detail::check_nms_params(function, params);
+  detail::check_groups(function, groups, count, "the number of masks");
+  detail::check_nms_classes(function, groups, count, params, buffers.nms, "mask");
   detail::look_at_scores(function, "scores", scores, [](index_t) { return true; });
   const isa target = active_isa();
   const profile::scope timing([&] {

@@ -2,8 +2,7 @@
 // The buffers of merge_workspace.
 #pragma once
 
-#include <vecdet/impl/nms_buffers.hpp>
-#include <vecdet/views.hpp>
+#include <vecdet/impl/merged_groups_buffers.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -12,10 +11,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-struct merge_buffers {
-  nms_buffers groups;
+struct merge_buffers : merged_groups_buffers {
   std::vector<std::uint32_t> first_tie, next;
-  std::vector<index_t> sequence, first_member, sizes, members, offsets;
   std::vector<float> boxes, scores;
   std::vector<double> double_boxes, double_scores;
 };

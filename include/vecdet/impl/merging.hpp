@@ -2,6 +2,7 @@
 // The function of merging.hpp: checks, the profiler's scope, chunks.
 #pragma once
 
+#include <vecdet/impl/merged_groups.hpp>
 #include <vecdet/merging.hpp>
 #include <vecdet/nms.hpp>
 
@@ -60,19 +61,10 @@ class merge_call {
 
   merged_boxes<real> run(const nms_groups& groups, threading policy) {
     nms_buffers& own = buffers_.groups;
-    const index_t size = boxes_.size();
-    const index_t count =
-        kernels_.select(scores_.data(), 0, size, -std::numeric_limits<double>::infinity(), true,
-                        grown(own.records, size));
-    partition_into_groups(groups, size, count, own, policy);
-    grown(own.spare, count);
-    grown(own.kept, count);
+    const index_t count = begin_merged_groups(scores_, groups, kernels_, buffers_, policy);
     grown(own.owners, 2 * count);
     grown(buffers_.first_tie, count);
     grown(buffers_.next, 2 * count);
-    grown(buffers_.sequence, count);
-    grown(buffers_.first_member, size);
-    grown(buffers_.sizes, size);
     suppress_groups(own, policy, kernels_.merge_scratch_bytes,
                     [&](index_t begin, index_t end, cache_line* scratch) {
                       return merge_group(begin, end, scratch);
@@ -137,12 +129,12 @@ class merge_call {
     args.owner = own.owners.data() + 2 * begin;
     args.claimer = args.owner + count;
     kernels_.merge(args);
-    return list_members(args, begin);
+    return order_members(args, begin);
   }
 
   /// Orders the members with a counting sort by owner, after sorting by claimer if the merge is
   /// transitive.
-  index_t list_members(const merge_args<T>& args, index_t begin) {
+  index_t order_members(const merge_args<T>& args, index_t begin) {
     const index_t count = args.count;
     std::uint32_t* const by_claimer = buffers_.next.data() + 2 * begin;
     std::uint32_t* const next = by_claimer + count;
@@ -216,31 +208,21 @@ class merge_call {
 
   merged_boxes<real> join(index_t count, index_t merged, threading policy) {
     const nms_record* const owners = buffers_.groups.records.data();
-    index_t* const members = grown(buffers_.members, count);
-    index_t* const offsets = grown(buffers_.offsets, merged + 1);
     real* const boxes = grown(boxes_of(buffers_, real()), 4 * merged);
     real* const scores = grown(scores_of(buffers_, real()), merged);
-    offsets[0] = 0;
-    for (index_t g = 0; g < merged; ++g)
-      offsets[g + 1] = offsets[g] + buffers_.sizes[index_of(owners[g])];
-    constexpr index_t smallest_chunk = 1024;
-    for_each_chunk(policy, chunking(merged, smallest_chunk),
-                   [&](index_t, index_t first, index_t last) {
-                     for (index_t g = first; g < last; ++g) {
-                       const index_t* const from =
-                           buffers_.sequence.data() + buffers_.first_member[index_of(owners[g])];
-                       const index_t size = offsets[g + 1] - offsets[g];
-                       std::copy_n(from, size, members + offsets[g]);
-                       double grown_box[4];
-                       for (int k = 0; k < 4; ++k)
-                         grown_box[k] = static_cast<double>(static_cast<real>(box(from[0])[k]));
-                       for (index_t m = 1; m < size; ++m) widen(grown_box, from[m]);
-                       for (int k = 0; k < 4; ++k)
-                         boxes[4 * g + k] = static_cast<real>(grown_box[k]);
-                       scores[g] = score_of(owners[g]);
-                     }
-                   });
-    return {{boxes, merged}, {scores, merged}, {members, count}, {offsets, merged + 1}};
+    list_members(buffers_, count, merged, policy,
+                 [&](index_t g, const index_t* members, index_t size) {
+                   double grown_box[4];
+                   for (int k = 0; k < 4; ++k)
+                     grown_box[k] = static_cast<double>(static_cast<real>(box(members[0])[k]));
+                   for (index_t m = 1; m < size; ++m) widen(grown_box, members[m]);
+                   for (int k = 0; k < 4; ++k) boxes[4 * g + k] = static_cast<real>(grown_box[k]);
+                   scores[g] = score_of(owners[g]);
+                 });
+    return {{boxes, merged},
+            {scores, merged},
+            {buffers_.members.data(), count},
+            {buffers_.offsets.data(), merged + 1}};
   }
 
   void widen(double* to, index_t member) const {

@@ -30,10 +30,9 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-inline void check_nms(const char* function, index_t boxes, index_t scores,
-                      const nms_params& params) {
-  check_size(function, "scores.size()", scores, boxes, "the number of boxes");
-  check(boxes <= index_t{0xffffffff}, function, "boxes.size()", boxes, "at most 2^32 - 1");
+constexpr index_t most_nms_boxes = 0xffffffff;
+
+inline void check_nms_params(const char* function, const nms_params& params) {
   check(is_within(params.iou_threshold, 0, 1), function, "params.iou_threshold",
         params.iou_threshold, "a number in [0, 1]");
   check(!is_nan(params.score_threshold), function, "params.score_threshold", params.score_threshold,
@@ -49,6 +48,13 @@ inline void check_nms(const char* function, index_t boxes, index_t scores,
   check(params.max_per_image >= 0, function, "params.max_per_image", params.max_per_image,
         "0 or more");
   check(params.max_total >= 0, function, "params.max_total", params.max_total, "0 or more");
+}
+
+inline void check_nms(const char* function, index_t boxes, index_t scores,
+                      const nms_params& params) {
+  check_size(function, "scores.size()", scores, boxes, "the number of boxes");
+  check(boxes <= most_nms_boxes, function, "boxes.size()", boxes, "at most 2^32 - 1");
+  check_nms_params(function, params);
 }
 
 /// The smallest overlap of type Real that suppresses.

@@ -44,11 +44,15 @@ class wanted_classes {
 };
 
 /// Throws unless the boxes' classes have elements in the lists of the parameters.
+/// @param thing what a box is in messages
 inline void check_nms_classes(const char* function, const nms_groups& groups, index_t boxes,
-                              const nms_params& params, nms_buffers& buffers) {
+                              const nms_params& params, nms_buffers& buffers,
+                              const char* thing = "box") {
   if (!has_class_lists(params)) return;
-  check(boxes == 0 || groups.classes.size() > 0, function, "groups.classes.size()", 0,
-        "one class per box for params.classes, class_thresholds or class_groups");
+  if (boxes > 0 && groups.classes.size() == 0)
+    throw_invalid_argument(function, "groups.classes.size()", 0,
+                           std::string("one class per ") + thing +
+                               " for params.classes, class_thresholds or class_groups");
   const index_t thresholds = params.class_thresholds.size(), by_group = params.class_groups.size();
   check(thresholds == 0 || by_group == 0 || thresholds == by_group, function,
         "params.class_groups.size()", by_group, "that of params.class_thresholds");

@@ -23,16 +23,16 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 /// Throws unless every box has a group.
-inline void check_groups(const char* function, const nms_groups& groups, index_t boxes) {
-  check_optional_size(function, "groups.classes.size()", groups.classes.size(), boxes,
-                      "the number of boxes");
-  check_optional_size(function, "groups.images.size()", groups.images.size(), boxes,
-                      "the number of boxes");
+/// @param meaning of the number of boxes, in messages
+inline void check_groups(const char* function, const nms_groups& groups, index_t boxes,
+                         const char* meaning = "the number of boxes") {
+  check_optional_size(function, "groups.classes.size()", groups.classes.size(), boxes, meaning);
+  check_optional_size(function, "groups.images.size()", groups.images.size(), boxes, meaning);
   const vector_view<const index_t>& offsets = groups.image_offsets;
   if (offsets.empty()) return;
   check(groups.images.size() == 0, function, "groups.images.size()", groups.images.size(),
         "0 if image_offsets are given");
-  check_offsets(function, "groups.image_offsets", offsets, boxes, "the number of boxes");
+  check_offsets(function, "groups.image_offsets", offsets, boxes, meaning);
 }
 
 /// Ids of one width as signed integers in the same order. Unsigned ids are shifted down by half of

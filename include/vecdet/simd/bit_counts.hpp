@@ -20,74 +20,56 @@ namespace VECDET_TARGET {
 #if defined(VECDET_TARGET_AVX512)
 
 using word_vector = __m512i;
-VECDET_INLINE word_vector no_words() { return _mm512_setzero_si512(); }
 VECDET_INLINE word_vector load_words(const void* from) { return _mm512_loadu_si512(from); }
-VECDET_INLINE word_vector both(word_vector a, word_vector b) { return _mm512_and_si512(a, b); }
-VECDET_INLINE word_vector plus_words(word_vector a, word_vector b) {
-  return _mm512_add_epi64(a, b);
-}
 VECDET_INLINE word_vector plus_bytes(word_vector a, word_vector b) { return _mm512_add_epi8(a, b); }
-VECDET_INLINE word_vector sums_of_bytes(word_vector x) { return _mm512_sad_epu8(x, no_words()); }
+VECDET_INLINE word_vector sums_of_bytes(word_vector x) { return _mm512_sad_epu8(x, word_vector{}); }
 VECDET_INLINE word_vector bits_of_bytes(word_vector x) {
   const __m512i counts =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
   const __m512i low = _mm512_set1_epi8(15);
-  return _mm512_add_epi8(
-      _mm512_shuffle_epi8(counts, _mm512_and_si512(x, low)),
-      _mm512_shuffle_epi8(counts, _mm512_and_si512(_mm512_srli_epi16(x, 4), low)));
+  return plus_bytes(_mm512_shuffle_epi8(counts, x & low),
+                    _mm512_shuffle_epi8(counts, _mm512_srli_epi16(x, 4) & low));
 }
 
 #elif defined(VECDET_TARGET_AVX2)
 
 using word_vector = __m256i;
-VECDET_INLINE word_vector no_words() { return _mm256_setzero_si256(); }
 VECDET_INLINE word_vector load_words(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
-VECDET_INLINE word_vector both(word_vector a, word_vector b) { return _mm256_and_si256(a, b); }
-VECDET_INLINE word_vector plus_words(word_vector a, word_vector b) {
-  return _mm256_add_epi64(a, b);
-}
 VECDET_INLINE word_vector plus_bytes(word_vector a, word_vector b) { return _mm256_add_epi8(a, b); }
-VECDET_INLINE word_vector sums_of_bytes(word_vector x) { return _mm256_sad_epu8(x, no_words()); }
+VECDET_INLINE word_vector sums_of_bytes(word_vector x) { return _mm256_sad_epu8(x, word_vector{}); }
 VECDET_INLINE word_vector bits_of_bytes(word_vector x) {
   const __m256i counts =
       _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
   const __m256i low = _mm256_set1_epi8(15);
-  return _mm256_add_epi8(
-      _mm256_shuffle_epi8(counts, _mm256_and_si256(x, low)),
-      _mm256_shuffle_epi8(counts, _mm256_and_si256(_mm256_srli_epi16(x, 4), low)));
+  return plus_bytes(_mm256_shuffle_epi8(counts, x & low),
+                    _mm256_shuffle_epi8(counts, _mm256_srli_epi16(x, 4) & low));
 }
 
 #elif defined(__x86_64__)
 
 using word_vector = __m128i;
-VECDET_INLINE word_vector no_words() { return _mm_setzero_si128(); }
 VECDET_INLINE word_vector load_words(const void* from) {
   return _mm_loadu_si128(static_cast<const __m128i*>(from));
 }
-VECDET_INLINE word_vector both(word_vector a, word_vector b) { return _mm_and_si128(a, b); }
-VECDET_INLINE word_vector plus_words(word_vector a, word_vector b) { return _mm_add_epi64(a, b); }
 VECDET_INLINE word_vector plus_bytes(word_vector a, word_vector b) { return _mm_add_epi8(a, b); }
-VECDET_INLINE word_vector sums_of_bytes(word_vector x) { return _mm_sad_epu8(x, no_words()); }
+VECDET_INLINE word_vector sums_of_bytes(word_vector x) { return _mm_sad_epu8(x, word_vector{}); }
 VECDET_INLINE word_vector bits_of_bytes(word_vector x) {
   const __m128i ones = _mm_set1_epi8(0x55), twos = _mm_set1_epi8(0x33), low = _mm_set1_epi8(15);
-  x = _mm_sub_epi8(x, _mm_and_si128(_mm_srli_epi16(x, 1), ones));
-  x = _mm_add_epi8(_mm_and_si128(x, twos), _mm_and_si128(_mm_srli_epi16(x, 2), twos));
-  return _mm_and_si128(_mm_add_epi8(x, _mm_srli_epi16(x, 4)), low);
+  x = _mm_sub_epi8(x, _mm_srli_epi16(x, 1) & ones);
+  x = plus_bytes(x & twos, _mm_srli_epi16(x, 2) & twos);
+  return plus_bytes(x, _mm_srli_epi16(x, 4)) & low;
 }
 
 #else
 
 using word_vector = std::uint64_t;
-VECDET_INLINE word_vector no_words() { return 0; }
 VECDET_INLINE word_vector load_words(const void* from) {
   std::uint64_t word;
   std::memcpy(&word, from, sizeof word);
   return word;
 }
-VECDET_INLINE word_vector both(word_vector a, word_vector b) { return a & b; }
-VECDET_INLINE word_vector plus_words(word_vector a, word_vector b) { return a + b; }
 VECDET_INLINE word_vector plus_bytes(word_vector a, word_vector b) { return a + b; }
 VECDET_INLINE word_vector sums_of_bytes(word_vector x) {
   constexpr std::uint64_t even = 0x00ff00ff00ff00ffu;
@@ -114,19 +96,19 @@ class bit_sum {
       const index_t now = groups < most_groups ? groups : most_groups;
       word_vector bytes[vectors];
       VECDET_UNROLL
-      for (int v = 0; v < vectors; ++v) bytes[v] = no_words();
+      for (int v = 0; v < vectors; ++v) bytes[v] = word_vector{};
       VECDET_NO_UNROLL
       for (index_t g = 0; g < now; ++g) {
         VECDET_UNROLL
         for (int v = 0; v < vectors; ++v) {
-          bytes[v] = plus_bytes(
-              bytes[v], bits_of_bytes(both(load_words(a + v * step), load_words(b + v * step))));
+          bytes[v] = plus_bytes(bytes[v],
+                                bits_of_bytes(load_words(a + v * step) & load_words(b + v * step)));
         }
         a += 64;
         b += 64;
       }
       VECDET_UNROLL
-      for (int v = 0; v < vectors; ++v) sums_ = plus_words(sums_, sums_of_bytes(bytes[v]));
+      for (int v = 0; v < vectors; ++v) sums_ += sums_of_bytes(bytes[v]);
       groups -= now;
     }
   }
@@ -140,7 +122,7 @@ class bit_sum {
   }
 
  private:
-  word_vector sums_ = no_words();
+  word_vector sums_{};
 };
 
 /// Bit i: whether byte i of 64 is not 0.
@@ -153,7 +135,7 @@ VECDET_INLINE std::uint64_t bits_of_64_bytes(const std::uint8_t* from) {
   for (int k = 0; k < 2; ++k) {
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 32 * k));
     zeros |= std::uint64_t{static_cast<std::uint32_t>(
-                 _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, no_words())))}
+                 _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, word_vector{})))}
              << (32 * k);
   }
   return ~zeros;
@@ -162,7 +144,7 @@ VECDET_INLINE std::uint64_t bits_of_64_bytes(const std::uint8_t* from) {
   for (int k = 0; k < 4; ++k) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 16 * k));
     zeros |= std::uint64_t{static_cast<std::uint32_t>(
-                 _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, no_words())))}
+                 _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, word_vector{})))}
              << (16 * k);
   }
   return ~zeros;
