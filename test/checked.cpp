@@ -49,14 +49,14 @@ int main() {
   match(corners);
 
   const std::vector<float> masks(37 * 40, 0.25f), classes(36 * 40, 0.25f);
-  postprocess_workspace yolo_workspace;
+  postprocess_workspace detection_workspace;
   const auto detect = [&](const std::vector<float>& numbers, index_t extras, index_t count = 0,
                           postprocess_yolo_params params = postprocess_yolo_params::v8()) {
     params.extras = extras;
     params.class_count = count;
     const auto rows = static_cast<index_t>(numbers.size()) / 40;
     const yolo_outputs<float> outputs{{numbers.data(), rows, 40}, 1};
-    for (int i = 0; i < 3; ++i) postprocess_yolo(outputs, {}, params, yolo_workspace);
+    for (int i = 0; i < 3; ++i) postprocess_yolo(outputs, {}, params, detection_workspace);
   };
   detect(masks, postprocess_yolo_params::unknown_extras);
   detect(masks, postprocess_yolo_params::unknown_extras, 33);

@@ -3,10 +3,12 @@
 #include "aten_convolutions.hpp"
 #include "import_torch_trace.hpp"
 #include "tied_convolutions.hpp"
+#include "torch_rules.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
@@ -603,4 +605,35 @@ TEST_CASE("trace: batch normalisation with its activation, max pooling, and thei
     CHECK(found.parts[0].problems.empty());
     CHECK_FALSE(found.parts[0].why_unknown.empty());
   }
+}
+
+TEST_CASE("trace: the rules are those of the Python package") {
+  std::ifstream table(VECDET_SOURCE_DIR "/test/data/torch_rules.txt");
+  int rows = 0;
+  for (std::string line; std::getline(table, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    CAPTURE(line);
+    std::istringstream words(line);
+    std::string kind, layout, expected, found = "pytorch";
+    words >> kind;
+    if (kind == "conv") {
+      profile::conv_layer c{};
+      words >> c.inputs >> c.outputs >> c.groups >> c.stride >> layout >> expected;
+      c.is_channels_last = layout == "nhwc";
+      if (profile::is_for_grouped_conv3x3(c)) found = "grouped_conv3x3";
+      if (profile::is_for_conv3x3(c)) found = "conv3x3";
+    } else {
+      REQUIRE(kind == "batch_norm");
+      std::int64_t images = 0, channels = 0, height = 0, width = 0;
+      std::string type, activation;
+      words >> images >> channels >> height >> width >> layout >> type >> activation >> expected;
+      if (profile::is_for_batch_norm(images * channels * height * width, channels, layout == "nhwc",
+                                     type == "f32", activation == "silu"))
+        found = "batch_norm";
+    }
+    REQUIRE(words);
+    CHECK(found == expected);
+    ++rows;
+  }
+  CHECK(rows > 40);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which recorded operators vecdet.torch computes because it is faster than PyTorch. docs/pytorch.md
-// has the measurements.
+// has the measurements. Tests compare these rules and those of the Python package with one table,
+// test/data/torch_rules.txt.
 #pragma once
 
 #include <vecdet/profile.hpp>

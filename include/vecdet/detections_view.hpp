@@ -19,20 +19,21 @@ struct image_detections {
 /// The detections of all images. Those of image k are [offsets[k], offsets[k + 1]), in descending
 /// score. The memory belongs to the workspace and is valid until its next use.
 struct detections_view {
-  /// x1 y1 x2 y2 in pixels; postprocess_yolo(): in the format params.result_format, of rotated
-  /// boxes the enclosing upright ones.
+  /// x1 y1 x2 y2 in pixels; postprocess_yolo() and postprocess_detr(): in the format
+  /// params.result_format. For models of rotated boxes, the upright boxes that enclose them.
   boxes_view<const float> boxes;
   vector_view<const float> scores;
   /// Columns of the logits, or classes. RPN: levels. -1 if a YOLO output's class is not in
   /// [0, 2^24].
   vector_view<const index_t> labels;
   vector_view<const index_t> offsets;
-  /// postprocess_yolo(), postprocess_detr(): indices of the boxes in their image's output. The
-  /// lower index comes first of equal scores, of equal logits if postprocess_detr() takes sigmoids.
-  /// Otherwise empty.
+  /// postprocess_yolo(), postprocess_detr(): indices of the boxes in their image's output. Among
+  /// equal scores, the lower index comes first; for sigmoids of postprocess_detr(), among equal
+  /// logits. Otherwise empty.
   vector_view<const index_t> sources{};
-  /// postprocess_yolo(): detections x params.extras; of rotated boxes, detections x 5 or 8: they
-  /// themselves, in the format params.rotated_result_format. Otherwise without columns.
+  /// postprocess_yolo(): detections x params.extras. For models of rotated boxes, detections x 5 or
+  /// 8: the rotated boxes themselves, in the format params.rotated_result_format. Otherwise without
+  /// columns.
   matrix_view<const float> extras{};
 
   /// The detections of image k, which must be less than the number of images.

@@ -12,16 +12,17 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// The number of points that are located together.
+/// The number of points that are located together, and of channels that are summed together.
 constexpr index_t attention_block = 16;
 
-constexpr index_t attention_blocks(index_t points) noexcept {
-  return (points + attention_block - 1) / attention_block;
+/// Of points or channels.
+constexpr index_t attention_blocks(index_t count) noexcept {
+  return (count + attention_block - 1) / attention_block;
 }
 
-/// The number of channels in the sums of the value's gradient: whole rows of 16.
+/// The number of channels in the sums of the value's gradient: whole blocks.
 constexpr index_t attention_padded(index_t channels) noexcept {
-  return (channels + attention_block - 1) / attention_block * attention_block;
+  return attention_blocks(channels) * attention_block;
 }
 
 /// The levels of 16 points of a query. Location (y, x) has the index origin + y * width + x. For

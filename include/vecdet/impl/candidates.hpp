@@ -16,6 +16,13 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
+/// Rounds up to a power of two, so that memory grows in few steps.
+inline index_t grown_capacity(index_t size) {
+  index_t capacity = 1024;
+  while (capacity < size) capacity *= 2;
+  return capacity;
+}
+
 /// Calls collect(image, candidates, policy) for each image.
 template <class Collect>
 void collect_candidates(postprocess_buffers& buffers, index_t images, threading policy,

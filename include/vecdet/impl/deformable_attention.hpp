@@ -154,6 +154,8 @@ class attention_call {
            args_.queries * args_.point_count >= 8 * args_.locations;
   }
 
+  index_t channel_blocks() const { return attention_blocks(args_.channels); }
+
   /// The parts of each head's channels in which the same loop computes the gradients of the value
   /// and those of points and weights; 0: one loop after the other is faster. In one loop, the
   /// latter keep threads busy for which there is no part.
@@ -166,11 +168,10 @@ class attention_call {
     constexpr double located = 0.25, sorted = 2.5;
     const auto images = static_cast<double>(args_.images);
     const double apart = images * heads / threads * (1 + (has_enough_heads() ? 1 : sorted));
-    const index_t rows = attention_padded(args_.channels) / attention_block;
     index_t best = 0;
     double shortest = apart;
-    for (index_t parts = 1; parts <= rows && 2 * parts * args_.heads <= chunking::max_count;
-         ++parts) {
+    for (index_t parts = 1;
+         parts <= channel_blocks() && 2 * parts * args_.heads <= chunking::max_count; ++parts) {
       const auto count = static_cast<double>(parts);
       const double part = located + (1 - located) / count;
       const double time = images * std::max(part, heads * (1 + count * part) / threads);
@@ -230,12 +231,12 @@ class attention_call {
         run_with_memory(chunks, sums, run_parts);
         continue;
       }
-      const index_t rows = attention_padded(args_.channels) / attention_block;
-      const index_t most_rows = (rows + value_parts - 1) / value_parts;
+      const index_t blocks = channel_blocks();
+      const index_t most_blocks = (blocks + value_parts - 1) / value_parts;
       std::atomic<index_t> next{0};
       // The value's gradient comes first, regardless of the policy's order: it has longer pieces.
       run_with_memory(chunking(ranges + chunks.count, 1),
-                      std::max(sums, args_.locations * most_rows * attention_block),
+                      std::max(sums, args_.locations * most_blocks * attention_block),
                       [&](index_t first, index_t last, corners* scratch, real* memory) {
                         for (; first < last; ++first) {
                           const index_t i = next.fetch_add(1, std::memory_order_relaxed);
@@ -244,8 +245,8 @@ class attention_call {
                             continue;
                           }
                           const index_t part = i % value_parts;
-                          const index_t begin = rows * part / value_parts * attention_block;
-                          const index_t end = rows * (part + 1) / value_parts * attention_block;
+                          const index_t begin = blocks * part / value_parts * attention_block;
+                          const index_t end = blocks * (part + 1) / value_parts * attention_block;
                           kernels_.value_grad(
                               args_, buffers_.levels.data(),
                               {image, i / value_parts, begin, std::min(end, args_.channels)},

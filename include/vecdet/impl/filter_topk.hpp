@@ -57,8 +57,8 @@ void look_at_logits(const char* function, const char* argument, const head_view<
   look.report(function, argument);
 }
 
-/// The least number of elements in a chunk of a search: ten microseconds of work. It takes longer
-/// if no threshold excludes elements.
+/// The least number of elements in a chunk of a search: ten microseconds of work. Elements take
+/// longer if no threshold excludes any.
 inline index_t smallest_search(double threshold) {
   return is_minus_infinity(threshold) ? 1 << 14 : 1 << 17;
 }

@@ -129,8 +129,8 @@ class max_pool_call {
  private:
   /// Calls work(map, first, last, scratch) for bands of the `rows` of each map: an image in NHWC, a
   /// plane in NCHW. Neighbouring bands both read the rows at their border, so bands have at least
-  /// 16 rows, or half of a thread's share if that is less, but 4. They also have at least as many
-  /// as take some ten microseconds.
+  /// 16 rows; on several threads, half of a thread's share is enough if that is 4 rows or more.
+  /// They also have at least as many as take some ten microseconds.
   /// @param row_cost of one channel, in comparisons
   template <class Size, class Work>
   void by_rows(index_t rows, index_t row_cost, const Size& scratch_size, const Work& work) {
@@ -138,9 +138,10 @@ class max_pool_call {
     if (maps == 0 || rows == 0 || windows_.channels == 0) return;
     constexpr index_t least_rows = 4, enough_rows = 16, least_cost = 1 << 18;
     const index_t cost = std::max(row_cost * windows_.channels, index_t{1});
-    const index_t pieces = 2 * usable_threads(policy_);
-    const index_t half_of_thread = (maps * rows + pieces - 1) / pieces;
-    const index_t least = std::max(least_rows, std::min(enough_rows, half_of_thread));
+    const index_t threads = usable_threads(policy_);
+    const index_t half_of_thread = (maps * rows + 2 * threads - 1) / (2 * threads);
+    const index_t least =
+        threads == 1 ? enough_rows : std::clamp(half_of_thread, least_rows, enough_rows);
     const chunking chunks(maps * rows, std::max(least, (least_cost + cost - 1) / cost));
     const index_t most_rows = std::min(rows, chunks.size);
     const index_t lines = lines_for<compute_type<T>>(scratch_size(most_rows));

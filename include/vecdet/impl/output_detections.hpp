@@ -29,6 +29,26 @@ inline void write_corners(box_format format, const float* box, float* corners) {
   }
 }
 
+/// Sets the number of candidates, which put_candidate() then writes.
+inline void set_candidates(postprocess_buffers::candidates& out, index_t count) {
+  const index_t capacity = grown_capacity(count);
+  grown(out.boxes, 4 * capacity);
+  grown(out.scores, capacity);
+  grown(out.labels, capacity);
+  grown(out.sources, capacity);
+  out.count = count;
+}
+
+/// Writes a candidate, whose box has this format and is number `source` in its image's output.
+inline void put_candidate(postprocess_buffers::candidates& out, index_t at, box_format format,
+                          const float* box, index_t label, float score, index_t source) {
+  const auto i = static_cast<std::size_t>(at);
+  write_corners(format, box, out.boxes.data() + 4 * i);
+  out.scores[i] = score;
+  out.labels[i] = label;
+  out.sources[i] = source;
+}
+
 /// Converts corners to another format in place.
 inline void format_corners(box_format format, float* box) {
   if (format == box_format::xyxy) return;

@@ -135,13 +135,6 @@ inline float sigmoid_score(float logit) {
   return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));
 }
 
-/// Rounds up to a power of two, so that memory grows in few steps.
-inline index_t grown_capacity(index_t size) {
-  index_t capacity = 1024;
-  while (capacity < size) capacity *= 2;
-  return capacity;
-}
-
 /// Makes room for `more` candidates and returns the position of the first one.
 inline index_t add_candidates(postprocess_buffers::candidates& out, index_t more) {
   const index_t first = out.count;

@@ -86,8 +86,9 @@ class detr_call {
     const filter_topk_result best =
         run_filter_topk(target_, logits, threshold_, params_.max_detections, out.search, policy,
                         score_kind::logits, class_limits_);
-    for (index_t i = 0; i < best.elements.size(); ++i)
-      put(image, out, best.elements[i] / logits.cols(), best.elements[i] % logits.cols(),
+    set_candidates(out, best.elements.size());
+    for (index_t i = 0; i < out.count; ++i)
+      put(image, out, i, best.elements[i] / logits.cols(), best.elements[i] % logits.cols(),
           sigmoid_score(best.logits[i]));
   }
 
@@ -150,22 +151,18 @@ class detr_call {
         order[count++] = static_cast<std::uint64_t>(q);
     }
     sort_by_score(order, order + count, [&](index_t q) { return scores[q]; });
-    for (index_t i = 0; i < std::min(count, params_.max_detections); ++i) {
+    set_candidates(out, std::min(count, params_.max_detections));
+    for (index_t i = 0; i < out.count; ++i) {
       const auto q = static_cast<index_t>(order[i]);
-      put(image, out, q, labels[q], scores[q]);
+      put(image, out, i, q, labels[q], scores[q]);
     }
   }
 
-  void put(index_t image, postprocess_buffers::candidates& out, index_t query, index_t label,
-           float score) const {
-    const index_t at = out.count++;
+  void put(index_t image, postprocess_buffers::candidates& out, index_t at, index_t query,
+           index_t label, float score) const {
     float four[4];
     for (int k = 0; k < 4; ++k) four[k] = static_cast<float>(boxes_(image * queries_ + query, k));
-    write_corners(box_format::cxcywh, four,
-                  grown(out.boxes, grown_capacity(4 * out.count)) + 4 * at);
-    grown(out.scores, grown_capacity(out.count))[at] = score;
-    grown(out.labels, grown_capacity(out.count))[at] = label;
-    grown(out.sources, grown_capacity(out.count))[at] = query;
+    put_candidate(out, at, box_format::cxcywh, four, label, score, query);
   }
 
   const isa target_;

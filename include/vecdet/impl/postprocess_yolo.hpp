@@ -151,10 +151,7 @@ class yolo_call {
             note_outside(has_outside);
             return found;
           },
-          [&](index_t total) {
-            out.count = total;
-            reserve(out, total);
-          },
+          [&](index_t total) { set_candidates(out, total); },
           [&](index_t i, index_t begin, std::uint64_t record) {
             const index_t element =
                 static_cast<index_t>(record & 0xffffffffu) + (is_from_chunk ? begin * classes : 0);
@@ -257,22 +254,11 @@ class yolo_call {
     if (outside) has_outside_.store(true, std::memory_order_relaxed);
   }
 
-  static void reserve(postprocess_buffers::candidates& out, index_t count) {
-    grown(out.boxes, 4 * count);
-    grown(out.scores, count);
-    grown(out.labels, count);
-    grown(out.sources, count);
-  }
-
   void put(index_t image, postprocess_buffers::candidates& out, index_t at, index_t box,
            index_t label, float score) const {
-    const auto i = static_cast<std::size_t>(at);
     float four[4];
     for (int k = 0; k < 4; ++k) four[k] = numbers_.number(image, box, k);
-    write_corners(params_.model_format, four, out.boxes.data() + 4 * i);
-    out.scores[i] = score;
-    out.labels[i] = label;
-    out.sources[i] = box;
+    put_candidate(out, at, params_.model_format, four, label, score, box);
   }
 
   /// Finds the candidates of rows with a score and a class. There are a few hundred rows.
@@ -293,8 +279,7 @@ class yolo_call {
     std::copy(spare, end, records);
     std::uint64_t* const last = records + (end - spare);
     sort_by_score(records, last, score);
-    out.count = std::min<index_t>(end - spare, params_.max_candidates);
-    reserve(out, out.count);
+    set_candidates(out, std::min<index_t>(end - spare, params_.max_candidates));
     for (index_t i = 0; i < out.count; ++i) {
       const auto box = static_cast<index_t>(records[i]);
       put(image, out, i, box, label(box), score(box));

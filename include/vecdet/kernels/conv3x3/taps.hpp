@@ -62,12 +62,13 @@ class tap_rows {
     for (index_t half = 0; half < halves; ++half) {
       const index_t left = targets - half * lanes;
       const index_t channels = left < 0 ? 0 : left < lanes ? left : lanes;
+      // A half without targets has no place in the caller's memory.
+      const index_t first = channels == 0 ? 0 : half * lanes * target_step_;
       for (index_t run = 0; run < runs; ++run) {
         if (has_adjacent_taps())
-          work(half * lanes * target_step_ + run * source_step_, 1, channels, 9,
-               rows_[half] + row(run, 0) * lanes);
+          work(first + run * source_step_, 1, channels, 9, rows_[half] + row(run, 0) * lanes);
         else
-          work(half * lanes * target_step_ + run * tap_step_, source_step_, channels, sources,
+          work(first + run * tap_step_, source_step_, channels, sources,
                rows_[half] + row(0, run) * lanes);
       }
     }
