@@ -399,7 +399,7 @@ TEST_CASE("rotated assigner: errors name function, argument, value and expectati
   said.boxes = matrix_view<const float>(p.predictions.data(), 1330, 4, 5);
   fails("predictions.boxes.cols() is 4, expected 5");
   said.boxes = p.rows(p.predictions, 0, 3);
-  fails("predictions.boxes.size() is 3, expected 1330, images x points");
+  fails("predictions.boxes.rows() is 3, expected 1330, images x points");
   said.scores = {p.scores.data(), 665, 5};
   fails("predictions.scores.rows() is 665");
   const std::vector<index_t> few(9), large{0, 1, 2, 3, 5, 0, 0, 0, 0, 0}, short_of{0, 5, 9};

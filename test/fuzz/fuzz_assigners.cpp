@@ -6,6 +6,93 @@
 #include <vecdet/reference/rotated_assigner.hpp>
 #include <vecdet/rotated_assigner.hpp>
 
+namespace vecdet::fuzz {
+namespace {
+
+/// Boxes with a direction each: centre, width, height and angle.
+tensor<float> turned(input& in, const tensor<float>& corners) {
+  const index_t count = corners.size() / 4;
+  const tensor<float> numbers(5 * count);
+  const bool is_any = in.byte() >= 224;
+  for (index_t i = 0; i < count; ++i) {
+    const float* const box = corners.data() + 4 * i;
+    // Directions differ also where the bytes are used up.
+    const double direction = in.tame(-400, 400) + 25 * static_cast<double>(i % 16);
+    const float angle = is_any ? in.number<float>() : static_cast<float>(direction);
+    const float turned_box[] = {(box[0] + box[2]) / 2, (box[1] + box[3]) / 2, box[2] - box[0],
+                                box[3] - box[1], angle};
+    std::copy_n(turned_box, 5, numbers.data() + 5 * i);
+  }
+  return numbers;
+}
+
+/// Fails unless matched points are in boxes of their image, and boxes get their points.
+void check_rotated(const rotated_task_aligned_predictions& said, matrix_view<const float> points,
+                   const rotated_ground_truth& truth, angle_convention angles,
+                   const task_aligned_params& params, const tensor<index_t>& matches,
+                   const tensor<float>& targets) {
+  const index_t count = points.rows(), images = truth.image_offsets.size() - 1;
+  const index_t boxes = truth.boxes.rows();
+  // The reference rounds differently: sides are longer or shorter by `part`.
+  const auto is_inside = [&](index_t point, index_t box, double part) {
+    reference::rotated_box own = reference::load_rotated_box(truth.boxes, box, angles);
+    if (!(own.w >= 0 && own.h >= 0)) return false;
+    const auto side = [&](double length) {
+      const double searched = length < params.least_side ? params.grown_side : length;
+      return searched + part * (1 + searched + std::abs(own.x) + std::abs(own.y));
+    };
+    own.w = side(own.w), own.h = side(own.h);
+    return reference::is_in_rotated_box(static_cast<double>(points(point, 0)),
+                                        static_cast<double>(points(point, 1)), own);
+  };
+  constexpr double part = 1e-9;
+  std::vector<float> overlaps(static_cast<std::size_t>(boxes * images * count));
+  const matrix_view<float> overlap(overlaps.data(), boxes, images * count);
+  pairwise_prob_iou(truth.boxes, said.boxes, angles, overlap);
+  for (index_t image = 0; image < images; ++image) {
+    const index_t first = truth.image_offsets[image], last = truth.image_offsets[image + 1];
+    const index_t* const matched = matches.data() + image * count;
+    for (index_t i = 0; i < count; ++i) {
+      const auto target = static_cast<double>(targets.data()[image * count + i]);
+      if (matched[i] < 0) {
+        if (target != 0) fail("a point without a match has a target");
+        continue;
+      }
+      if (matched[i] < first || matched[i] >= last)
+        fail("a point is matched with a rotated box of another image");
+      if (!is_inside(i, matched[i], part))
+        fail("a point is matched with a rotated box that does not contain it");
+      if (!(target >= 0 && target <= 1.0001)) fail("a target is not in [0, 1]");
+    }
+    for (index_t box = first; box < last; ++box) {
+      index_t inside = 0, aligned = 0, unmatched = 0;
+      bool has_match = false;
+      for (index_t i = 0; i < count; ++i) {
+        if (!is_inside(i, box, part)) continue;
+        ++inside;
+        has_match = has_match || matched[i] >= 0;
+        // Surely inside, with a metric that is neither 0 nor too great in any rounding.
+        const float score = said.scores(image * count + i, truth.classes[box]);
+        if (!is_inside(i, box, -part) || !(score > 1e-3f && score < 1e3f) ||
+            !(overlap(box, image * count + i) > 1e-3f))
+          continue;
+        ++aligned;
+        unmatched += matched[i] < 0;
+      }
+      if (aligned == 0) continue;
+      // With final_top, another box may take a point of this one and keep others.
+      if (params.final_top > 0)
+        has_match = std::any_of(matched, matched + count, [](index_t match) { return match >= 0; });
+      if (!has_match) fail("no point in a rotated box is matched");
+      if (params.final_top == 0 && inside <= params.top && unmatched > 0)
+        fail("a point that a rotated box chooses is not matched");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vecdet::fuzz
+
 using namespace vecdet;
 
 void fuzz::target(input& in) {
@@ -66,20 +153,12 @@ void fuzz::target(input& in) {
   const task_aligned_predictions said{{scores.data(), images * count, classes},
                                       boxes_view<const float>(predicted)};
   const auto angles = static_cast<angle_convention>(in.byte() % 6);
-  const auto turned = [&](index_t rows) {
-    const tensor<float> numbers(5 * rows);
-    const bool is_any = in.byte() < 64;
-    for (index_t i = 0; i < 5 * rows; ++i)
-      numbers.data()[i] = is_any       ? in.number<float>()
-                          : i % 5 == 4 ? static_cast<float>(in.tame(-400, 400))
-                          : i % 5 >= 2 ? static_cast<float>(in.tame(0, 60))
-                                       : static_cast<float>(in.tame(-20, 100));
-    return numbers;
-  };
-  const auto turned_truth = turned(boxes), turned_predictions = turned(images * count);
+  const auto turned_truth = turned(in, truth_boxes), turned_predictions = turned(in, predicted);
   rotated_ground_truth rotated_truth{{turned_truth.data(), boxes, 5}, categories, offsets};
   rotated_truth.regions = truth.regions;
   rotated_truth.region_offsets = truth.region_offsets;
+  const rotated_task_aligned_predictions rotated_said{
+      said.scores, {turned_predictions.data(), images * count, 5}};
   const tensor<float> where(points), about(anchors), targets(images * count);
   const tensor<index_t> matches(images * count);
   assigner_workspace workspace;
@@ -138,35 +217,12 @@ void fuzz::target(input& in) {
         fail("a box keeps more than final_top points");
       if (!(target >= 0 && target <= 1.0001)) fail("a target is not in [0, 1]");
     }
-    assign_rotated_task_aligned({said.scores, {turned_predictions.data(), images * count, 5}},
-                                {where.data(), count, 2}, levels, rotated_truth, angles, matches,
-                                targets, params, workspace, threading::parallel);
+    assign_rotated_task_aligned(rotated_said, {where.data(), count, 2}, levels, rotated_truth,
+                                angles, matches, targets, params, workspace, threading::parallel);
     results.add(matches);
     results.add(targets);
-    for (index_t i = 0; i < images * count; ++i) {
-      const index_t match = matches[static_cast<std::size_t>(i)], image = i / count;
-      const double target = static_cast<double>(targets[static_cast<std::size_t>(i)]);
-      if (match < 0) {
-        if (target != 0) fail("a point without a match has a target");
-        continue;
-      }
-      if (match < offsets[static_cast<std::size_t>(image)] ||
-          match >= offsets[static_cast<std::size_t>(image + 1)])
-        fail("a point is matched with a rotated box of another image");
-      // Sides a little longer: the reference rounds differently.
-      reference::rotated_box own = reference::load_rotated_box(rotated_truth.boxes, match, angles);
-      const auto side = [&](double length) {
-        return (length < params.least_side ? params.grown_side : length) * (1 + 1e-9);
-      };
-      own.w = side(own.w), own.h = side(own.h);
-      const float* const point = points.data() + 2 * (i % count);
-      const double more = 1e-9 * (1 + std::abs(own.x) + std::abs(own.y));
-      own.w += more, own.h += more;
-      if (!reference::is_in_rotated_box(static_cast<double>(point[0]),
-                                        static_cast<double>(point[1]), own))
-        fail("a point is matched with a rotated box that does not contain it");
-      if (!(target >= 0 && target <= 1.0001)) fail("a target is not in [0, 1]");
-    }
+    check_rotated(rotated_said, {where.data(), count, 2}, rotated_truth, angles, params, matches,
+                  targets);
     const index_t foreground = assign_sim_ota(
         {{scores.data(), images * count, classes}, objectness, boxes_view<const float>(predicted)},
         {where.data(), count, 2}, levels, strides, truth, matches, targets, sim_ota, workspace,

@@ -19,7 +19,7 @@ inline void check_sim_ota(const char* function, const assigner_call& call,
                           const sim_ota_params& params) {
   const index_t rows = matches.size();
   call.check_predictions(points, "predictions.logits.rows()", predictions.logits,
-                         predictions.boxes.size(), targets, rows);
+                         "predictions.boxes.size()", predictions.boxes.size(), targets, rows);
   check_size(function, "strides.size()", strides.size(), levels, "the number of levels");
   for (index_t l = 0; l < levels; ++l)
     check_element(fits_float(strides[l]) && static_cast<float>(strides[l]) > 0, function, "strides",

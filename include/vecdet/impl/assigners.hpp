@@ -37,18 +37,20 @@ class assigner_call {
   assigner_call(const char* function, index_t points, const char* points_name,
                 const vector_view<const grid_size>& levels, const ground_truth& truth,
                 const vector_view<index_t>& matches)
-      : assigner_call(function, points, points_name, levels, truth, truth.boxes.size(), matches) {
+      : assigner_call(function, points, points_name, levels, truth, "truth.boxes.size()",
+                      truth.boxes.size(), matches) {
     look_at_boxes(function, "truth.boxes", truth.boxes);
   }
-  /// For `boxes` boxes that are not in `truth`.
+  /// For boxes that are not in `truth`; `boxes_name` names their number in messages.
   assigner_call(const char* function, index_t points, const char* points_name,
                 const vector_view<const grid_size>& levels, const ground_truth& truth,
-                index_t boxes, const vector_view<index_t>& matches)
+                const char* boxes_name, index_t boxes, const vector_view<index_t>& matches)
       : function_(function),
         points_(points),
         points_name_(points_name),
         levels_(levels),
         truth_(truth),
+        boxes_name_(boxes_name),
         boxes_(boxes),
         images_(image_count(truth)) {
     index_t left = points;
@@ -84,7 +86,7 @@ class assigner_call {
   index_t images() const { return images_; }
   index_t boxes() const { return boxes_; }
   index_t first_box(index_t image) const {
-    return truth_.image_offsets.empty() ? image * boxes_ : truth_.image_offsets[image];
+    return first_image_box(truth_.image_offsets, boxes_, image);
   }
 
   void check_result_apart(const char* result, const address_range& memory) const {
@@ -112,11 +114,11 @@ class assigner_call {
 
   /// Checks the predictions of an assigner with targets, of which `rows` are expected.
   void check_predictions(const matrix_view<const float>& points, const char* scores_name,
-                         const matrix_view<const float>& scores, index_t boxes,
-                         const vector_view<float>& targets, index_t rows) const {
+                         const matrix_view<const float>& scores, const char* boxes_name,
+                         index_t boxes, const vector_view<float>& targets, index_t rows) const {
     check(points.cols() == 2 && points.stride() == 2, function_, "points.stride()", points.stride(),
           "2 columns, x and y, without gaps");
-    check_size(function_, "predictions.boxes.size()", boxes, rows, "images x points");
+    check_size(function_, boxes_name, boxes, rows, "images x points");
     check_size(function_, scores_name, scores.rows(), rows, "images x points");
     check_size(function_, "targets.size()", targets.size(), rows, "images x points");
     check_classes(function_, truth_, boxes_, scores.cols());
@@ -150,8 +152,8 @@ class assigner_call {
       }
       first += height * width;
     }
-    check(boxes_ == 0 || most <= max_elements<index_t> / boxes_, function_, "truth.boxes.size()",
-          boxes_, "at most as many as memory can address with their candidates");
+    check(boxes_ == 0 || most <= max_elements<index_t> / boxes_, function_, boxes_name_, boxes_,
+          "at most as many as memory can address with their candidates");
     assigner_args args{};
     args.points = points;
     args.point_count = points_;
@@ -244,6 +246,7 @@ class assigner_call {
   const char* points_name_;
   const vector_view<const grid_size>& levels_;
   const ground_truth& truth_;
+  const char* boxes_name_;
   index_t boxes_, images_;
 };
 
@@ -385,8 +388,8 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
       detail::assigner_call(function, points.rows(), "points", levels, truth, matches), params);
   const index_t rows = matches.size();
   const matrix_view<const float>& scores = predictions.scores;
-  call.check_predictions(points, "predictions.scores.rows()", scores, predictions.boxes.size(),
-                         targets, rows);
+  call.check_predictions(points, "predictions.scores.rows()", scores, "predictions.boxes.size()",
+                         predictions.boxes.size(), targets, rows);
   call.check_params(function);
   call.check_targets_apart(matches, targets,
                            {{"predictions.scores", scores},

@@ -17,9 +17,14 @@ inline index_t image_count(const ground_truth& truth) {
   return truth.image_offsets.empty() ? 1 : truth.image_offsets.size() - 1;
 }
 
-/// The index of the image's first box. For the image after the last one, the number of boxes.
+/// The index of the image's first box, of `boxes` in all. For the image after the last one, the
+/// number of boxes.
+inline index_t first_image_box(const vector_view<const index_t>& offsets, index_t boxes,
+                               index_t image) {
+  return offsets.empty() ? image * boxes : offsets[image];
+}
 inline index_t first_image_box(const ground_truth& truth, index_t image) {
-  return truth.image_offsets.empty() ? image * truth.boxes.size() : truth.image_offsets[image];
+  return first_image_box(truth.image_offsets, truth.boxes.size(), image);
 }
 
 /// The image's part of `boxes`, which are either the ground-truth boxes or the regions.

@@ -111,11 +111,10 @@ inline matrix_view<const float> matrix(const cv::Mat& mat) {
 }
 
 inline matrix_view<const float> matrix(const std::vector<cv::RotatedRect>& rectangles) {
-  return detail::rows_of(rectangles);
+  return detail::rows_of<const float>(rectangles);
 }
 inline matrix_view<float> matrix(std::vector<cv::RotatedRect>& rectangles) {
-  return {rectangles.empty() ? nullptr : &rectangles.front().center.x,
-          static_cast<index_t>(rectangles.size()), 5};
+  return detail::rows_of<float>(rectangles);
 }
 
 inline std::vector<cv::RotatedRect> rotated_rectangles(matrix_view<const float> boxes,

@@ -2,9 +2,12 @@
 // NMSBoxes and NMSBoxesBatched of opencv.hpp: the candidates, the ways to compare them, checks.
 #pragma once
 
+#include <vecdet/args/rotated_boxes.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/float_bits.hpp>
+#include <vecdet/dispatch.hpp>
 #include <vecdet/impl/opencv_rectangles.hpp>
+#include <vecdet/impl/rotated_boxes.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/nms_params.hpp>
 #include <vecdet/parallel.hpp>
@@ -194,8 +197,9 @@ std::vector<int> kept_boxes(const std::vector<cv::Rect_<T>>& bboxes,
 static_assert(sizeof(cv::RotatedRect) == 5 * sizeof(float),
               "a cv::RotatedRect is five floats: centre, size, angle");
 
-/// Rectangles as rows, in place.
-inline matrix_view<const float> rows_of(const std::vector<cv::RotatedRect>& rectangles) {
+/// The rectangles of a std::vector<cv::RotatedRect>, const if T is, as rows, in place.
+template <class T, class Rectangles>
+matrix_view<T> rows_of(Rectangles& rectangles) {
   return {rectangles.empty() ? nullptr : &rectangles.front().center.x,
           static_cast<index_t>(rectangles.size()), 5};
 }
@@ -205,18 +209,26 @@ inline std::vector<int> compare_with_all(const std::vector<cv::RotatedRect>& bbo
                                          const std::vector<float>& scores,
                                          std::vector<int> candidates, float threshold, float eta) {
   std::sort(candidates.begin(), candidates.end(), by_score{scores});
-  std::vector<cv::RotatedRect> kept;
-  std::vector<float> overlaps;
+  const matrix_view<const float> rows = rows_of<const float>(bboxes);
+  std::vector<float> kept(5 * candidates.size()), overlaps(candidates.size());
+  // The kernel itself: the function would add an entry to the profile for each candidate.
+  const auto compute = kernels<rotated_boxes_kernels<float>>(active_isa()).pairwise_iou;
+  rotated_iou_args<float> args{};
+  args.b = kept.data();
+  args.a_stride = args.b_stride = 5;
+  args.out = overlaps.data();
+  args.angles = rule_of("opencv::NMSBoxes", angle_convention::opencv);
+  args.rule = empty_iou::zero;
   std::vector<int> indices;
   for (const int i : candidates) {
-    const std::vector<cv::RotatedRect> own{bboxes[static_cast<std::size_t>(i)]};
-    overlaps.resize(kept.size());
-    pairwise_rotated_iou(rows_of(own), rows_of(kept), angle_convention::opencv,
-                         matrix_view<float>(overlaps.data(), 1, static_cast<index_t>(kept.size())),
-                         empty_iou::zero, threading::sequential);
-    if (std::any_of(overlaps.begin(), overlaps.end(), [&](float iou) { return iou > threshold; }))
+    const auto count = static_cast<index_t>(indices.size());
+    args.a = rows.row(i);
+    args.columns = args.out_stride = count;
+    compute(args, 0, 1, 0, count);
+    if (std::any_of(overlaps.begin(), overlaps.begin() + count,
+                    [&](float iou) { return iou > threshold; }))
       continue;
-    kept.push_back(own.front());
+    std::copy_n(rows.row(i), 5, kept.data() + 5 * count);
     indices.push_back(i);
     if (eta < 1 && threshold > 0.5f) threshold = rounded(threshold * eta);
   }
@@ -236,9 +248,10 @@ inline std::vector<int> kept_boxes(const std::vector<cv::RotatedRect>& bboxes,
     boxes.push_back(bboxes[static_cast<std::size_t>(i)]);
     own_scores.push_back(scores[static_cast<std::size_t>(i)]);
   }
-  const auto kept = rotated_nms(
-      rows_of(boxes), vector_view<const float>(own_scores), {}, angle_convention::opencv,
-      nms_params(std::min(static_cast<double>(nms_threshold), 1.0)), threading::sequential);
+  const auto kept = rotated_nms(rows_of<const float>(boxes), vector_view<const float>(own_scores),
+                                {}, angle_convention::opencv,
+                                nms_params(std::min(static_cast<double>(nms_threshold), 1.0)),
+                                threading::sequential);
   std::vector<int> indices;
   for (const index_t i : kept) indices.push_back(candidates[static_cast<std::size_t>(i)]);
   return indices;

@@ -28,15 +28,16 @@ inline void assign_rotated_task_aligned(const rotated_task_aligned_predictions& 
   known.regions = truth.regions;
   known.region_offsets = truth.region_offsets;
   const matrix_view<const float>& boxes = truth.boxes;
-  const detail::task_aligned_call call(detail::assigner_call(function, points.rows(), "points",
-                                                             levels, known, boxes.rows(), matches),
-                                       params);
+  const detail::task_aligned_call call(
+      detail::assigner_call(function, points.rows(), "points", levels, known, "truth.boxes.rows()",
+                            boxes.rows(), matches),
+      params);
   const index_t rows = matches.size();
   const matrix_view<const float>& scores = predictions.scores;
   detail::check_rotated(function, "truth.boxes.cols()", boxes);
   detail::check_rotated(function, "predictions.boxes.cols()", predictions.boxes);
-  call.check_predictions(points, "predictions.scores.rows()", scores, predictions.boxes.rows(),
-                         targets, rows);
+  call.check_predictions(points, "predictions.scores.rows()", scores, "predictions.boxes.rows()",
+                         predictions.boxes.rows(), targets, rows);
   call.check_params(function);
   call.check_targets_apart(matches, targets,
                            {{"truth.boxes", boxes},

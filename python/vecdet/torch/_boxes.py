@@ -14,6 +14,7 @@ from ._library import ops as _ops
 from ._names import EPS, FORMATS, OVERLAPS, SIZE_LIMIT, torchvisions
 from ._rotated import CONVENTIONS
 from ._rotated import FORMATS as _ALL_ROTATED
+from ._shapes import expect
 from ._transforms import is_transformed
 
 __all__ = [
@@ -188,9 +189,9 @@ def box_area(boxes: Tensor, fmt: str = "xyxy") -> Tensor:
             [N, 5 or 8], ``"cxcywhr"``, ``"xywhr"`` or ``"xyxyxyxy"``.
     """
     if fmt in _ROTATED:
-        if boxes.shape[-1:] != (_ROTATED[fmt],):
-            raise ValueError(f"box_area: boxes.shape is {tuple(boxes.shape)}, expected "
-                             f"[..., {_ROTATED[fmt]}] for fmt={fmt!r}")
+        numbers = _ROTATED[fmt]
+        expect(boxes.dim() == 2 and boxes.shape[1] == numbers, "box_area", "boxes.shape",
+               list(boxes.shape), f"[N, {numbers}] for {fmt}")
         if fmt == "xyxyxyxy":
             boxes = box_convert(boxes, fmt, "cxcywhr")
         return box_area(boxes[..., :4], "cxcywh")

@@ -20,21 +20,13 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// Throws unless the last dimension of boxes has 4 or 5 numbers.
-inline void check_numbers(const char* function, const char* argument, const at::Tensor& boxes,
-                          std::int64_t numbers) {
-  check_dense(function, argument, boxes);
-  check_shape(boxes.dim() >= 1 && boxes.size(-1) == numbers, function, argument, boxes,
-              numbers == 4 ? "[..., 4]" : "[..., 5]");
-}
-
 /// The boxes of a batch, image after image.
 class batch_boxes {
  public:
   /// Without counts, all boxes belong to one image.
   batch_boxes(const char* function, const char* argument, const at::Tensor& boxes,
               const char* counts_name, at::IntArrayRef counts, std::int64_t numbers = 4) {
-    check_numbers(function, argument, boxes, numbers);
+    check_boxes(function, argument, boxes, numbers);
     check_shape(boxes.dim() == 2, function, argument, boxes, numbers == 4 ? "[M, 4]" : "[M, 5]");
     computed_type(function, argument, boxes);
     tensor_ = contiguous(argument, boxes, at::kFloat);
@@ -125,7 +117,7 @@ class point_predictions {
     check_shape(scores.dim() == static_cast<std::int64_t>(shape_.size()) + 1 &&
                     scores.sizes().slice(0, shape_.size()) == shape(),
                 function, scores_name, scores, "[images, N, classes] or [N, classes]");
-    check_numbers(function, "predicted", predicted, numbers);
+    check_boxes(function, "predicted", predicted, numbers);
     computed_type(function, "predicted", predicted);
     check_shape(
         predicted.dim() == scores.dim() && predicted.sizes().slice(0, shape_.size()) == shape(),

@@ -75,9 +75,12 @@ inline void check_shape(bool holds, const char* function, const char* argument,
                            expected);
 }
 
-inline void check_boxes(const char* function, const char* argument, const at::Tensor& boxes) {
+/// Throws unless the last dimension of boxes has `numbers` numbers, 4 or, of rotated boxes, 5.
+inline void check_boxes(const char* function, const char* argument, const at::Tensor& boxes,
+                        std::int64_t numbers = 4) {
   check_dense(function, argument, boxes);
-  check_shape(boxes.dim() >= 1 && boxes.size(-1) == 4, function, argument, boxes, "[..., 4]");
+  check_shape(boxes.dim() >= 1 && boxes.size(-1) == numbers, function, argument, boxes,
+              numbers == 4 ? "[..., 4]" : "[..., 5]");
 }
 
 /// The compute type of a tensor: its own, but float for float16.
