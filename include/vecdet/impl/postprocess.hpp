@@ -311,7 +311,7 @@ class image_postprocess {
     const index_t cols = outputs_.logits.cols(), first_row = image * anchors_.size();
     const bool is_rpn = params_.detector == dense_detector::rpn;
     decode_candidates(target_, params_, out, size, policy, [&](index_t level, index_t first) {
-      return [=](index_t element) {
+      return [this, level, first, cols, first_row, is_rpn](index_t element) {
         const index_t anchor = first + element / cols;
         const index_t box =
             deltas_per_class_ ? (first_row + first) * cols + element : first_row + anchor;

@@ -71,7 +71,7 @@ class levels_postprocess {
     const bool is_rpn = params_.detector == dense_detector::rpn;
     decode_candidates(target_, params_, out, size, policy, [&](index_t level, index_t first) {
       const level_boxes<const T> deltas(outputs_.deltas, image, level);
-      return [=](index_t element) {
+      return [this, level, first, deltas, classes, is_rpn](index_t element) {
         const index_t anchor = element / classes;
         return candidate_source<T>{anchors_[first + anchor], deltas[anchor], deltas.step(),
                                    is_rpn ? level : element % classes};
