@@ -50,7 +50,7 @@ try:
 except ImportError as error:
     assert "vecdet.torch needs PyTorch" in str(error), error'
   local name
-  for name in functions queries arguments raw_outputs docstrings; do
+  for name in functions queries arguments postprocess_yolo docstrings; do
     python "/src/test/python/test_$name.py"
   done
 }

@@ -18,7 +18,7 @@ EXPECTED = {
     "NMS": "families_nms", "torch": "pytorch numpy", "numpy": "numpy", "threads": "threads_and_instruction_sets",
     "avx": "threads_and_instruction_sets portability building", "profile": "profiler", "onnx": "onnx_runtime",
     "error": "faq", "single": "packages building", "anchors": "families_anchors", "focal": "families_focal_loss",
-    "debian": "packages own_gate", "yolo": "families_raw_outputs", "rust": "c",
+    "debian": "packages own_gate", "yolo": "families_postprocess_yolo", "rust": "c",
     "ignore": "families_matching getting_started", "batched_nms": "families_nms",
 }
 

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalogue.hpp"
+#include "detections.hpp"
 #include <vecdet/box_head.hpp>
 #include <vecdet/postprocess.hpp>
 
 namespace vecdet::test {
 namespace {
-
-std::tuple<boxes_view<const float>, vector_view<const float>, vector_view<const index_t>,
-           vector_view<const index_t>>
-parts(const detections_view& found) {
-  return {found.boxes, found.scores, found.labels, found.offsets};
-}
 
 /// Level sizes as in a pyramid: each level has a quarter of the anchors of the one before.
 std::vector<index_t> pyramid_sizes(index_t anchors) {

@@ -228,7 +228,7 @@ class Mistakes(unittest.TestCase):
                    vecdet.postprocess_box_head, np.ones((3, 2)), np.ones((3, 8)), [boxes[None]],
                    [(9, 9)])
 
-    def test_raw_outputs(self):
+    def test_postprocess_yolo(self):
         output = generator.random((1, 84, 8400), np.float32)
         yolo = vecdet.postprocess_yolo
         self.fails(ValueError, r"is it transposed", yolo, output.transpose(0, 2, 1), "yolov8")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "raw_outputs.hpp"
+#include "postprocess_yolo.hpp"
 
 #include "nms.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From an image to the input of a YOLO model, from its output to detections, and merging of the
 // detections of a sliced image.
-#include "plain/raw_outputs.hpp"
+#include "plain/postprocess_yolo.hpp"
 #include "support/implementations.hpp"
 #include "support/operands.hpp"
 #include "support/scene.hpp"

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalogue.hpp"
-#include <vecdet/letterbox.hpp>
-#include <vecdet/merging.hpp>
-#include <vecdet/postprocess_detr.hpp>
+#include "detections.hpp"
 #include <vecdet/postprocess_yolo.hpp>
 #include <vecdet/yolo_masks.hpp>
 
 namespace vecdet::test {
 namespace {
-
-std::tuple<boxes_view<const float>, vector_view<const float>, vector_view<const index_t>,
-           vector_view<const index_t>>
-parts(const detections_view& found) {
-  return {found.boxes, found.scores, found.labels, found.offsets};
-}
 
 /// A model's output, images x numbers x boxes or images x boxes x numbers, and its parameters.
 template <class T>
@@ -193,124 +185,11 @@ struct yolo_masks_calls {
   }
 };
 
-template <class T>
-struct detr_calls {
-  placed<index_t> labels;
-  placed_matrix<T> logits;
-  placed_boxes<T> boxes;
-  placed<image_size> images;
-  placed_class_lists lists, lists_without_last;
-  postprocess_workspace workspace;
-
-  static std::vector<shape> sweep(index_t length) { return {{2, length, 4}, {2, 3, 1 + length}}; }
-  static shape sized(index_t rows) { return {2, rows / 2, 20}; }
-
-  detr_calls(operands& make, const problem& p)
-      : labels(make.labels(p.shape[0] * p.shape[1], p.shape[2])),
-        logits(make.logits<T>(labels, p.shape[2])),
-        boxes(make.numbers<T>(4 * p.shape[0] * p.shape[1], 0, 1)),
-        images(make.images(p.shape[0])),
-        lists(make.class_lists(p.shape[2])),
-        lists_without_last(make.class_lists(p.shape[2] - 1)) {}
-
-  void list(call_list& c) {
-    add(c, "softmax", postprocess_detr_params::detr());
-    add(c, "sigmoid", postprocess_detr_params::rt_detr());
-  }
-  void add(call_list& c, const std::string& variant, postprocess_detr_params params) {
-    const accesses inputs = reads(logits, boxes, images);
-    add(c, variant, params, inputs);
-    const placed_class_lists& own = params.softmax ? lists_without_last : lists;
-    own.give_limits(params);
-    add(c, variant + "/by_class", params, inputs.reads(own));
-  }
-  void add(call_list& c, const std::string& name, const postprocess_detr_params& params,
-           const accesses& inputs) {
-    c.add("postprocess_detr/" + name, inputs, [=](threading policy) {
-      return parts(postprocess_detr(detr_outputs<T>{logits.in(), boxes.in()}, images.in(), params,
-                                    workspace, policy));
-    });
-  }
-};
-
-template <class T>
-struct merge_calls {
-  placed_detections<T> found;
-  merge_workspace workspace;
-
-  static std::vector<shape> sweep(index_t length) { return {{length}}; }
-  static shape sized(index_t rows) { return {rows > 3000 ? rows / 12 : rows}; }
-
-  merge_calls(operands& make, const problem& p)
-      : found(make.detections<T>(p.exact_count(p.shape[0], 5 * sizeof(T)))) {}
-
-  void list(call_list& c) {
-    add(c, "greedy", merge_params::sahi_greedy_nmm());
-    add(c, "transitive", merge_params::sahi_nmm());
-  }
-  void add(call_list& c, const std::string& variant, const merge_params& params) {
-    const auto merge = [=](const nms_groups& groups, threading policy) {
-      const auto merged =
-          merge_boxes(found.boxes.in(), found.scores.in(), groups, params, workspace, policy);
-      return std::make_tuple(merged.boxes, merged.scores, merged.members, merged.offsets);
-    };
-    c.add("merge_boxes/" + variant, reads(found.boxes, found.scores),
-          [=](threading policy) { return merge({}, policy); });
-    c.add("merge_boxes/" + variant + "/classes", reads(found.boxes, found.scores, found.classes),
-          [=](threading policy) {
-            const nms_groups groups{found.classes};
-            return merge(groups, policy);
-          });
-  }
-};
-
-template <class T>
-struct letterbox_calls {
-  index_t height, width;
-  grid_size input;
-  placed<std::uint8_t> pixels;
-  std::vector<byte_image> images;
-  placed<T> batch;
-  letterbox_workspace workspace;
-
-  static std::vector<shape> sweep(index_t length) { return {{2, 5, length, 32}}; }
-  static shape sized(index_t rows) { return {2, 60, rows / 60 + 1, 32}; }
-  static bool takes(const problem& p) { return input_width(p) >= 1; }
-  /// The width of the input, which the shape does not contain.
-  static index_t input_width(const problem& p) {
-    if (p.bytes == 0) return 48;
-    const double per_image = p.bytes / static_cast<double>(p.shape[0]);
-    return std::llround((per_image - 3.0 * static_cast<double>(p.shape[1] * p.shape[2])) /
-                        (12.0 * static_cast<double>(p.shape[3])));
-  }
-
-  letterbox_calls(operands& make, const problem& p)
-      : height(p.shape[1]),
-        width(p.shape[2]),
-        input{p.shape[3], input_width(p)},
-        pixels(make.room<std::uint8_t>(3 * height * width)),
-        images(static_cast<std::size_t>(p.shape[0]), byte_image{pixels.data(), height, width, 0}),
-        batch(make.room<T>(3 * p.shape[0] * input.height * input.width)) {
-    std::uint32_t state = 1;
-    for (std::uint8_t& pixel : pixels)
-      pixel = static_cast<std::uint8_t>((state = state * 1664525u + 1013904223u) >> 24);
-  }
-
-  void list(call_list& c) {
-    c.add("letterbox/", reads(pixels).writes(batch), [this](threading policy) {
-      letterbox(vector_view<const byte_image>(images), batch, input, {}, workspace, policy);
-    });
-  }
-};
-
 const registered_family registered[] = {
     calls_of<yolo_calls, float, bfloat16>("postprocess_yolo"),
     calls_of<yolo_rotated_calls, float, bfloat16>("postprocess_yolo/rotated"),
     calls_of<yolo_extras_calls, float, bfloat16>("postprocess_yolo/extras"),
     calls_of<yolo_masks_calls, float, bfloat16>("postprocess_yolo/masks"),
-    calls_of<detr_calls, float, bfloat16>("postprocess_yolo/detr"),
-    calls_of<merge_calls, float, bfloat16, double>("merge_boxes"),
-    calls_of<letterbox_calls, float>("letterbox"),
 };
 
 }  // namespace
