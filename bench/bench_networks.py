@@ -262,6 +262,7 @@ def trace(options):
     import torch
     import vecdet.torch
 
+    options.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     vecdet.torch.keep_memory()
     torch.manual_seed(0)
