@@ -9,6 +9,7 @@
     include/vecdet/c.h                           the C header
     python/vecdet/_c.py                          the tables of the NumPy package
     python/vecdet                                keywords of functions: see python_keywords.py
+    python/vecdet/torch/_functions.py            functions on tensors: see torch_functions.py
     include/vecdet/torch/generated,
     include/vecdet/impl/torch/generated          operators of PyTorch: see torch_operators.py
 
@@ -29,6 +30,7 @@ import textwrap
 
 import declarations
 import python_keywords
+import torch_functions
 import torch_operators
 from declarations import Enum, Field, Struct, one_line
 
@@ -540,8 +542,13 @@ def main():
              (ROOT / "include/vecdet/c.h", header()),
              (ROOT / "python/vecdet/_c.py", table())]
     files += torch_operators.files(STRUCTS, ENUMS)
-    files += [(path, python_keywords.written(path.read_text(), STRUCTS, ENUMS))
-              for path in python_keywords.modules(ROOT / "python/vecdet")]
+    package = ROOT / "python/vecdet"
+    modules = {path: python_keywords.written(path.read_text(), STRUCTS, ENUMS)
+               for path in python_keywords.modules(package)}
+    files += modules.items()
+    files.append((package / "torch/_functions.py", torch_functions.written(
+        {path: modules.get(path) or path.read_text() for path in sorted(package.glob("*.py"))},
+        STRUCTS, ENUMS)))
     for path, text in files:
         if sys.argv[1:] != ["--check"]:
             path.write_text(text)

@@ -622,6 +622,17 @@ def _check_shapes() -> None:
                              "they depend on the data")
 
 
+def public(structs: dict[str, Struct], enums: dict[str, Enum]) -> dict[str, Function]:
+    """The public functions of the operators by name."""
+    result = {}
+    for sources, operators in FAMILIES.values():
+        text = "".join((TORCH / source).read_text() for source in sources)
+        for own in operators:
+            namespace = "differentiable" if own.is_differentiable else "cpu"
+            result[own.name] = Function(own, namespace, text, structs, enums)
+    return result
+
+
 def files(structs: dict[str, Struct], enums: dict[str, Enum]) -> list[tuple[pathlib.Path, str]]:
     """The generated files and their contents."""
     _check_shapes()

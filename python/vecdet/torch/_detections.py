@@ -8,9 +8,11 @@ from typing import Any, Sequence
 from torch import Tensor
 
 from ._library import ops as _ops
-from ._names import DECAYS, DETECTORS, SIZE_LIMIT, number, sizes_of, split_detections
+from ._names import (CONVENTIONS, DECAYS, DETECTORS, SIZE_LIMIT, number, sizes_of,
+                     split_detections)
 
-__all__ = ["batched_nms", "filter_topk", "nms", "postprocess", "soft_nms"]
+__all__ = ["batched_nms", "filter_topk", "nms", "postprocess", "prob_iou_nms", "rotated_nms",
+           "soft_nms"]
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
@@ -23,6 +25,24 @@ def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: floa
     """Like nms, but only boxes with equal ``idxs``, numbers of any type, suppress each other.
     Coordinates are not shifted by class, so they may be negative and stay exact."""
     return _ops.batched_nms(boxes, scores, idxs, iou_threshold)
+
+
+def rotated_nms(boxes: Tensor, scores: Tensor, iou_threshold: float, angles: str,
+                idxs: Tensor | None = None) -> Tensor:
+    """The indices of the rotated ``boxes`` [N, 5] that non-maximum suppression by the exact IoU
+    keeps, in descending score. Boxes and ``angles`` as in rotated_box_iou. If ``idxs`` are given,
+    only boxes with equal ones, numbers of any type, suppress each other."""
+    return _ops.rotated_nms(boxes, scores, number(CONVENTIONS, "angles", angles), iou_threshold,
+                            idxs)
+
+
+def prob_iou_nms(boxes: Tensor, scores: Tensor, iou_threshold: float, angles: str,
+                 idxs: Tensor | None = None) -> Tensor:
+    """The indices of the rotated ``boxes`` [N, 5] that non-maximum suppression by ProbIoU keeps, in
+    descending score, as in ultralytics: a box is dropped if its ProbIoU with any better one,
+    dropped or not, is at least ``iou_threshold``. Otherwise as rotated_nms."""
+    return _ops.prob_iou_nms(boxes, scores, number(CONVENTIONS, "angles", angles), iou_threshold,
+                             idxs)
 
 
 # Keywords of soft_nms_params: score_floor is min_score, without plus_one
