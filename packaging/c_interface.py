@@ -9,6 +9,7 @@
     include/vecdet/c.h                           the C header
     python/vecdet/_c.py                          the tables of the NumPy package
     python/vecdet                                keywords of functions: see python_keywords.py
+    python/vecdet/_gradients.py                  losses with gradients: see python_gradients.py
     python/vecdet/torch/_functions.py            functions on tensors: see torch_functions.py
     include/vecdet/torch/generated,
     include/vecdet/impl/torch/generated          operators of PyTorch: see torch_operators.py
@@ -29,6 +30,7 @@ import sys
 import textwrap
 
 import declarations
+import python_gradients
 import python_keywords
 import torch_functions
 import torch_operators
@@ -546,6 +548,8 @@ def main():
     modules = {path: python_keywords.written(path.read_text(), STRUCTS, ENUMS)
                for path in python_keywords.modules(package)}
     files += modules.items()
+    losses = package / "_losses.py"
+    files.append((package / "_gradients.py", python_gradients.written(modules[losses])))
     files.append((package / "torch/_functions.py", torch_functions.written(
         {path: modules.get(path) or path.read_text() for path in sorted(package.glob("*.py"))},
         STRUCTS, ENUMS)))
