@@ -29,6 +29,7 @@ class Function:
     # What the operator gets for an argument of another name: a parameter, or an expression.
     given: dict[str, str] = dataclasses.field(default_factory=dict)
     defaults: dict[str, str] = dataclasses.field(default_factory=dict)  # that differ
+    result: str = ""  # its annotation if it differs
     has_keywords_only: bool = True  # as on arrays; False: parameters are positional, too
     edits: dict[str, str] = dataclasses.field(default_factory=dict)  # of the documentation
     errors: str = ""  # when RuntimeError is raised, if the documentation says so
@@ -51,10 +52,19 @@ FUNCTIONS: dict[str, Function] = {
         edits={" ``count_foreground(matches)`` is the number of assigned points.": ""}),
     "match_queries": Function(edits={"[layers, groups, M]": "int64 [layers, groups, M]"}),
     "assign_least_cost": Function(),
+    "set_loss": Function(source="set_loss_and_grad", result="Tensor", edits={
+        ", and the gradients of their sum, in one call.":
+        ", in one call. Differentiable in ``logits`` and ``boxes``, once.",
+        "[layers, groups, M], as match_queries returns it, or a list with [groups, M] per layer:":
+        "one tensor per layer, [groups, M]:",
+        "The losses [layers, 3]": "float32 [layers, 3]",
+        "; the gradients with respect to ``logits`` and ``boxes``, in their form": ""}),
+    "soft_nms": Function(given={"classes": "idxs", "decay": "method", "score_floor": "min_score"}),
     "quality_focal_loss": Function(
         given=_PREDICTIONS, errors="different shapes, a label out of range, a negative beta."),
     "varifocal_loss": Function(
         given=_PREDICTIONS, source="varifocal_loss_and_grad", defaults={"reduction": '"none"'},
+        result="Tensor",
         edits={"The sum or mean of varifocal_loss, and its gradient with respect to ``inputs``.":
                "Varifocal loss, https://arxiv.org/abs/2008.13367; otherwise like "
                "quality_focal_loss."}),
@@ -173,7 +183,7 @@ class Written:
         self.per_image = [own for own, annotation, _ in self.parameters
                           if self.images and own not in self.lists
                           and annotation.startswith("Any")]
-        self.result = ast.unparse(sources[name][1].returns)
+        self.result = self.row.result or ast.unparse(source.returns)
         self.text = ast.get_docstring(source) or ""
 
     def given(self, argument: str) -> str:

@@ -8,11 +8,9 @@ from typing import Any, Sequence
 from torch import Tensor
 
 from ._library import ops as _ops
-from ._names import (CONVENTIONS, DECAYS, DETECTORS, SIZE_LIMIT, number, sizes_of,
-                     split_detections)
+from ._names import CONVENTIONS, DETECTORS, SIZE_LIMIT, number, sizes_of, split_detections
 
-__all__ = ["batched_nms", "filter_topk", "nms", "postprocess", "prob_iou_nms", "rotated_nms",
-           "soft_nms"]
+__all__ = ["batched_nms", "filter_topk", "nms", "postprocess", "prob_iou_nms", "rotated_nms"]
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
@@ -43,22 +41,6 @@ def prob_iou_nms(boxes: Tensor, scores: Tensor, iou_threshold: float, angles: st
     dropped or not, is at least ``iou_threshold``. Otherwise as rotated_nms."""
     return _ops.prob_iou_nms(boxes, scores, number(CONVENTIONS, "angles", angles), iou_threshold,
                              idxs)
-
-
-# Keywords of soft_nms_params: score_floor is min_score, without plus_one
-def soft_nms(
-    boxes: Tensor,
-    scores: Tensor,
-    idxs: Tensor | None = None,
-    method: str = "linear",
-    iou_threshold: float = 0.3,
-    sigma: float = 0.5,
-    min_score: float = 1e-3,
-) -> tuple[Tensor, Tensor]:
-    """Soft-NMS, https://arxiv.org/abs/1704.04503. Returns the indices of the boxes picked and their
-    decayed scores. ``method`` is ``"hard"``, ``"linear"`` or ``"gaussian"``."""
-    return _ops.soft_nms(boxes, scores, idxs, number(DECAYS, "method", method), iou_threshold,
-                         sigma, min_score)
 
 
 def filter_topk(logits: Tensor, score_threshold: float, k: int) -> tuple[Tensor, Tensor]:

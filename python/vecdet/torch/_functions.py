@@ -12,8 +12,9 @@ from torch import Tensor
 from .._boxes import SIZE_LIMIT, WEIGHTS
 from ._attention import flat_sizes
 from ._library import ops as _ops
-from ._names import (BOX_LOSSES, CLASS_COSTS, CONVENTIONS, OVERLAPS, REDUCTIONS, ROTATED_FORMATS,
-                     PerImage, PerLayer, joined, joined_if_any, layers, number)
+from ._names import (BOX_LOSSES, CLASS_COSTS, CLASS_LOSSES, CONVENTIONS, DECAYS, OVERLAPS,
+                     REDUCTIONS, ROTATED_FORMATS, PerImage, PerLayer, joined, joined_if_any, layers,
+                     number)
 
 __all__ = [
     "assign_atss", "assign_fcos", "assign_least_cost", "assign_rotated_task_aligned",
@@ -21,8 +22,8 @@ __all__ = [
     "distance_box_iou_loss", "distribution_focal_loss", "elementwise_prob_iou",
     "elementwise_rotated_iou", "encode_distances", "generalized_box_iou_loss", "match_anchors",
     "match_queries", "pairwise_prob_iou", "prob_iou_loss", "quality_focal_loss", "regression_loss",
-    "rotated_box_area", "rotated_box_convert", "rotated_box_iou", "smooth_l1_loss",
-    "softmax_cross_entropy_loss", "varifocal_loss",
+    "rotated_box_area", "rotated_box_convert", "rotated_box_iou", "set_loss", "smooth_l1_loss",
+    "soft_nms", "softmax_cross_entropy_loss", "varifocal_loss",
 ]
 
 
@@ -328,6 +329,80 @@ def assign_least_cost(costs: Tensor) -> Tensor:
     like scipy.optimize.linear_sum_assignment; -1 for rows without a column, if there are more rows
     than columns. Costs of +infinity forbid a pair."""
     return _ops.assign_least_cost(costs)
+
+
+def set_loss(
+    logits: PerLayer,
+    boxes: PerLayer,
+    matches: PerLayer,
+    targets: PerImage,
+    classes: PerImage | None = None,
+    class_loss: str = "varifocal",
+    *,
+    alpha: float = 0.75,
+    gamma: float = 2.0,
+    no_object_weight: float = 0.1,
+    class_weight: float = 1.0,
+    l1_weight: float = 5.0,
+    giou_weight: float = 2.0,
+    num_boxes: float = 0.0,
+    scale: float = 1.0,
+) -> Tensor:
+    """The weighted losses of a DETR's decoder layers and denoising groups, in one call.
+    Differentiable in ``logits`` and ``boxes``, once. The defaults are RT-DETR's.
+
+    Args:
+        logits, boxes, targets, classes: as in match_queries. Layers may have different numbers of
+            queries.
+        matches: one tensor per layer, [groups, M]: the query of each ground-truth box in its image,
+            or -1. Sums are divided by the number of boxes, at least 1, times that of the layer's
+            groups. If no image has a box, groups count as 1.
+        class_loss: the class loss of all queries: "focal" (sigmoid focal loss, as in Deformable
+            DETR and DINO), "varifocal" (varifocal loss whose targets are IoUs, as in RT-DETR) or
+            "cross_entropy" (softmax cross entropy whose last column is "no object", as in DETR).
+            Default "varifocal".
+        alpha: focal: weight of positives, at most 1; if negative, no weights. varifocal: weight of
+            negatives, 0 or more. Default 0.75.
+        gamma: focal and varifocal: focusing exponent, 0 or more. Default 2.
+        no_object_weight: cross entropy: weight of queries without a box, 0 or more. Default 0.1.
+        class_weight, l1_weight, giou_weight: weights of the losses. Defaults 1, 5, 2.
+        num_boxes: if above 0, sums are divided by this number of boxes instead of the ground
+            truth's. Trainers with several ranks use the mean over ranks. This number is multiplied
+            by the number of groups, which follows from the matches; without ground-truth boxes, the
+            number of groups counts as 1. Default 0.
+        scale: factor on losses and gradients, for loss scaling. Default 1.
+
+    Returns:
+        float32 [layers, 3]: class loss, L1 and GIoU loss of each layer.
+    """
+    all_targets, box_counts = joined("set_loss", "targets", targets)
+    all_classes, _ = joined_if_any("set_loss", "classes", classes)
+    return _ops.set_loss(layers(logits), layers(boxes), layers(matches), all_targets, all_classes,
+                         box_counts, number(CLASS_LOSSES, "class_loss", class_loss), alpha, gamma,
+                         no_object_weight, class_weight, l1_weight, giou_weight, num_boxes, scale)
+
+
+def soft_nms(
+    boxes: Tensor,
+    scores: Tensor,
+    idxs: Tensor | None = None,
+    method: str = "linear",
+    iou_threshold: float = 0.3,
+    sigma: float = 0.5,
+    min_score: float = 1e-3,
+) -> tuple[Tensor, Tensor]:
+    """Soft-NMS, https://arxiv.org/abs/1704.04503: the indices of the picked boxes in descending
+    score, and their reduced scores.
+
+    Args:
+        boxes, scores, idxs: as in batched_nms.
+        method: how an overlap reduces a score: "hard", "linear" or "gaussian". Default "linear".
+        iou_threshold: of the hard and the linear method; compared in the IoU's type. Default 0.3.
+        sigma: of the gaussian method, above 0. Default 0.5.
+        min_score: after a pick, boxes of its group with lower scores are dropped. Default 1e-3.
+    """
+    return _ops.soft_nms(boxes, scores, idxs, number(DECAYS, "method", method), iou_threshold,
+                         sigma, min_score)
 
 
 def quality_focal_loss(

@@ -9,66 +9,12 @@ from typing import Any, Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from ._functions import match_queries
-from ._library import ops as _ops
-from ._names import CLASS_LOSSES, PerImage, PerLayer, joined, joined_if_any, layers, number
+from ._functions import match_queries, set_loss
+from ._names import CLASS_LOSSES, PerImage, PerLayer, number
 
-__all__ = ["HungarianMatcher", "SetCriterion", "set_loss"]
+__all__ = ["HungarianMatcher", "SetCriterion"]
 
 _LOSS_NAMES = {"focal": "loss_focal", "varifocal": "loss_vfl", "cross_entropy": "loss_ce"}
-
-
-# Keywords of set_loss_params: boxes is num_boxes
-def set_loss(
-    logits: PerLayer,
-    boxes: PerLayer,
-    matches: PerLayer,
-    targets: PerImage,
-    classes: PerImage | None = None,
-    class_loss: str = "varifocal",
-    *,
-    alpha: float = 0.75,
-    gamma: float = 2.0,
-    no_object_weight: float = 0.1,
-    class_weight: float = 1.0,
-    l1_weight: float = 5.0,
-    giou_weight: float = 2.0,
-    num_boxes: float = 0.0,
-    scale: float = 1.0,
-) -> Tensor:
-    """The weighted losses of decoder layers and denoising groups, in one call. Differentiable in
-    ``logits`` and ``boxes``, once. The defaults are RT-DETR's.
-
-    Args:
-        logits, boxes, targets, classes: as in match_queries. Layers may have different numbers of
-            queries.
-        matches: one tensor per layer, [groups, M]: the query of each ground-truth box in its image,
-            or -1. Sums are divided by the number of boxes, at least 1, times that of the layer's
-            groups. If no image has a box, groups count as 1.
-        class_loss: the class loss of all queries: "focal" (sigmoid focal loss, as in Deformable
-            DETR and DINO), "varifocal" (varifocal loss whose targets are IoUs, as in RT-DETR) or
-            "cross_entropy" (softmax cross entropy whose last column is "no object", as in DETR).
-            Default "varifocal".
-        alpha: focal: weight of positives, at most 1; if negative, no weights. varifocal: weight of
-            negatives, 0 or more. Default 0.75.
-        gamma: focal and varifocal: focusing exponent, 0 or more. Default 2.
-        no_object_weight: cross entropy: weight of queries without a box, 0 or more. Default 0.1.
-        class_weight, l1_weight, giou_weight: weights of the losses. Defaults 1, 5, 2.
-        num_boxes: if above 0, sums are divided by this number of boxes instead of the ground
-            truth's. Trainers with several ranks use the mean over ranks. This number is multiplied
-            by the number of groups, which follows from the matches; without ground-truth boxes, the
-            number of groups counts as 1. Default 0.
-        scale: factor on losses and gradients, for loss scaling. Default 1.
-
-    Returns:
-        float32 [layers, 3]: class loss, L1 and GIoU loss of each layer.
-    """
-    all_targets, counts = joined("set_loss", "targets", targets)
-    all_classes, _ = joined_if_any("set_loss", "classes", classes)
-    return _ops.set_loss(layers(logits), layers(boxes), layers(matches), all_targets,
-                         all_classes, counts, number(CLASS_LOSSES, "class_loss", class_loss), alpha,
-                         gamma, no_object_weight, class_weight, l1_weight, giou_weight, num_boxes,
-                         scale)
 
 
 def _default(function: Callable[..., Any], argument: str) -> Any:
