@@ -26,7 +26,8 @@ NUMBERS = python_keywords.NUMBERS
 class Function:
     operator: str = ""  # its name if that is not the function's
     source: str = ""  # the function on arrays if its name differs
-    # What the operator gets for an argument of another name: a parameter, or an expression.
+    # What the operator gets for an argument of another name: a parameter, an expression, or nothing:
+    # its default.
     given: dict[str, str] = dataclasses.field(default_factory=dict)
     without: tuple[str, ...] = ()  # parameters that only the function on arrays has
     defaults: dict[str, str] = dataclasses.field(default_factory=dict)  # that differ
