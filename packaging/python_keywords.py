@@ -30,9 +30,10 @@ _MARK = re.compile(
     r"(?:,(?: |\n# )with (?P<own>\w+(?:,(?: |\n# )\w+)*))?\n(?:@\w+\n)*"
     r"def (?P<name>\w+)\(\n", re.M)
 # The operators' numbers of enumerators: python/vecdet/torch/_names.py.
-_NUMBERS = {"box_loss": "BOX_LOSSES", "query_class_cost": "CLASS_COSTS",
-            "set_class_loss": "CLASS_LOSSES", "soft_nms_method": "DECAYS",
-            "mask_rule": "MASK_RULES", "mask_pixels": "MASK_PIXELS"}
+NUMBERS = {"box_loss": "BOX_LOSSES", "query_class_cost": "CLASS_COSTS",
+           "set_class_loss": "CLASS_LOSSES", "soft_nms_method": "DECAYS",
+           "mask_rule": "MASK_RULES", "mask_pixels": "MASK_PIXELS",
+           "angle_convention": "CONVENTIONS", "rotated_format": "ROTATED_FORMATS"}
 _ANNOTATIONS = {"double": "float", "index_t": "int", "bool": "bool", "std::uint64_t": "int",
                 "lasting<vector_view<const float>>": "ArrayLike | None",
                 "lasting<vector_view<const index_t>>": "Sequence[int] | None",
@@ -176,7 +177,7 @@ class Keywords:
         if not found:
             return text
         arguments = split(re.sub(r"\s+", " ", found[2]))
-        values = [f'number({_NUMBERS[field.type]}, "{self.name(field)}", {self.name(field)})'
+        values = [f'number({NUMBERS[field.type]}, "{self.name(field)}", {self.name(field)})'
                   if field.type in self.enums else self.name(field) for field in self.fields]
         if all(value in arguments for value in values):
             return text  # all are there, in the operator's order
@@ -189,7 +190,7 @@ class Keywords:
         return text[:found.start()] + laid_out + text[found.end():]
 
 
-def _entries(text: str) -> list[str]:
+def entries_of(text: str) -> list[str]:
     """The entries of Args, each in one line; a table stays as it is."""
     result: list[str] = []
     for line in text.split("\n"):
@@ -202,7 +203,7 @@ def _entries(text: str) -> list[str]:
     return result
 
 
-def _laid_out(entry: str) -> str:
+def laid_out(entry: str) -> str:
     if "\n" in entry:
         return "        " + entry
     return textwrap.fill(entry, 100, initial_indent=" " * 8, subsequent_indent=" " * 12,
@@ -223,8 +224,8 @@ def written(text: str, structs: dict[str, Struct], enums: dict[str, Enum]) -> st
         found = re.compile(r"    Args:\n(.*?)\n(?=\n    \S|    \"{3})", re.S).search(
             text, start, len(text) - after)
         if found:
-            entries = keywords.arguments(_entries(found[1]), signature)
-            text = text[:found.start(1)] + "\n".join(map(_laid_out, entries)) + text[found.end(1):]
+            entries = keywords.arguments(entries_of(found[1]), signature)
+            text = text[:found.start(1)] + "\n".join(map(laid_out, entries)) + text[found.end(1):]
         made = re.search(rf"^(\w+) = params_of\(_c\.{mark['struct']}\b", text, re.M)
         if made and not mark["without"]:
             call = re.compile(rf"\b{made[1]}\((?:[^()]|\([^()]*\))*\)")

@@ -39,6 +39,9 @@ class Operator:
     result: str = ""
     has_shapes: bool = True  # else a function in namespace meta gives the results' shapes
     is_differentiable: bool = False  # namespace differentiable has the public function
+    # Of the operator that computes the gradient: its function in namespaces cpu and meta, and the
+    # schema.
+    gradient: tuple[str, str] | None = None
     is_computed: bool = True  # differentiable: the function calls an operator of its own
     loss: str = ""  # the shape of unreduced losses: loss_operator.hpp makes the operators of a loss
     preset: str = ""  # of the struct; it has the defaults
@@ -190,14 +193,30 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
         Operator("paste_masks", has_shapes=False, autocast=(0,), required=("sizes",)),
         Operator("paste_soft_masks", autocast=(0,), required=("size",)),
     ]),
+    "attention": (["deformable_attention.hpp", "deformable_attention_gradient.hpp"], [
+        Operator("deformable_attention", autocast=None, is_differentiable=True, gradient=(
+            "deformable_attention_grad",
+            "_deformable_attention_grad(Tensor upstream, Tensor value, int[] level_sizes, "
+            "Tensor points, Tensor weights, int[] level_points, bool needs_value, "
+            "bool needs_points, bool needs_weights) -> (Tensor, Tensor, Tensor)")),
+    ]),
     "pooling": (["max_pool.hpp", "max_pool_gradient.hpp"], [
-        Operator("max_pool", is_differentiable=True),
+        Operator("max_pool", is_differentiable=True, gradient=("max_pool_grad_of_list", (
+            "_max_pool_grad(Tensor upstream, Tensor positions, int height, int width, "
+            "int[] params, bool channels_last) -> Tensor"))),
     ]),
     "grouped_convolution": (["grouped_conv3x3.hpp", "grouped_conv3x3_gradient.hpp"], [
-        Operator("grouped_conv3x3", autocast=None, is_differentiable=True),
+        Operator("grouped_conv3x3", autocast=None, is_differentiable=True, gradient=(
+            "grouped_conv3x3_grad",
+            "_grouped_conv3x3_grad(Tensor upstream, Tensor input, Tensor weight, int groups, "
+            "int stride, bool needs_input, bool needs_weight, bool needs_bias) -> "
+            "(Tensor, Tensor, Tensor)")),
     ]),
     "normalization": (["batch_norm.hpp", "batch_norm_gradient.hpp"], [
-        Operator("batch_norm", is_differentiable=True),
+        Operator("batch_norm", is_differentiable=True, gradient=("flat_batch_norm_grad", (
+            "_batch_norm_grad(Tensor upstream, Tensor input, Tensor? weight, Tensor? bias, "
+            "Tensor statistics, float epsilon, int activation, bool needs_weight, "
+            "bool needs_bias) -> (Tensor, Tensor, Tensor)"))),
         Operator("batch_norm_inference", autocast=None),
     ]),
     "roi_align": (["roi_align.hpp", "roi_align_gradient.hpp"], [
@@ -205,7 +224,11 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
                  required=("output_size",), defaults={"sampling_ratio": "-1"}),
         Operator("multiscale_roi_align", is_differentiable=True, without=("add_to_grad",), order=(
             "features boxes output_size scales sampling_ratio aligned box_counts canonical_size "
-            "canonical_level"), required=("output_size", "scales")),
+            "canonical_level"), required=("output_size", "scales"), gradient=(
+                "multiscale_roi_align_grad",
+                "_multiscale_roi_align_grad(Tensor upstream, Tensor boxes, SymInt[] sizes, "
+                "float[] scales, int sampling_ratio, bool aligned, int[] box_counts, "
+                "float canonical_size, int canonical_level, bool channels_last) -> Tensor[]")),
     ]),
 }
 
@@ -425,6 +448,8 @@ class Function:
 
     def call_with_struct(self, name: str) -> str:
         """A function that calls an operator with the fields of a struct."""
+        if not self.struct:
+            return ""
         given = ", ".join(f"{own.type} {own.name}" for own in self.given)
         values = []
         for own in self.arguments:
@@ -521,6 +546,16 @@ def _family(family: str, structs: dict[str, Struct],
             shapes = flat(f"meta::{name}", "compute_" + name)
             kernels["Meta"].append(f"  m.impl(\"_{name}\", &kernel<{shapes}>::call);\n")
             kernels["Autograd"].append(f"  backward_only<{compute}>::define(m, \"_{name}\");\n")
+            if operator.gradient:
+                function, schema = operator.gradient
+                gradient = schema.partition("(")[0]
+                registered.append(f"  m.def(\n{_literal(schema)});\n")
+                define(schema, f"&cpu::{function}")
+                kernels["CPU"].append(f"  m.impl(\"{gradient}\", &cpu::{function});\n")
+                kernels["Meta"].append(f"  m.impl(\"{gradient}\", &meta::{function});\n")
+                kernels["Autograd"].append(
+                    f"  m.impl(\"{gradient}\", torch::autograd::autogradNotImplementedFallback());"
+                    "\n")
             continue
         compute = flat(f"cpu::{name}", name)
         define(public.schema(name))
@@ -567,7 +602,10 @@ def _family(family: str, structs: dict[str, Struct],
            + "#include <vecdet/impl/torch/result_shapes.hpp>\n"
            * any(" " in own.result for own in operators)
            + "#include <vecdet/torch.hpp>\n\n"
-           "#include <cstdint>\n#include <tuple>\n\n#include <torch/library.h>\n\n"
+           "#include <cstdint>\n#include <tuple>\n\n"
+           + "#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>\n"
+           * any(own.gradient for own in operators)
+           + "#include <torch/library.h>\n\n"
            + _namespaces("".join(types), "detail aten operators") + "\n"
            + _namespaces("namespace operators = detail::aten::operators;\n\n" + "\n".join(defined),
                          "ops")
@@ -620,6 +658,17 @@ def _check_shapes() -> None:
             raise ValueError(f"{operator.name}: give its row a result, or add the shapes of its "
                              "results to python/vecdet/torch/_shapes.py, or to _library.py there if "
                              "they depend on the data")
+
+
+def public(structs: dict[str, Struct], enums: dict[str, Enum]) -> dict[str, Function]:
+    """The public functions of the operators by name."""
+    result = {}
+    for sources, operators in FAMILIES.values():
+        text = "".join((TORCH / source).read_text() for source in sources)
+        for own in operators:
+            namespace = "differentiable" if own.is_differentiable else "cpu"
+            result[own.name] = Function(own, namespace, text, structs, enums)
+    return result
 
 
 def files(structs: dict[str, Struct], enums: dict[str, Enum]) -> list[tuple[pathlib.Path, str]]:

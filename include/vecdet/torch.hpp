@@ -41,6 +41,7 @@
 #include <vecdet/soft_nms_method.hpp>
 #include <vecdet/torch/convolutions.hpp>
 #include <vecdet/torch/generated/assignment.hpp>
+#include <vecdet/torch/generated/attention.hpp>
 #include <vecdet/torch/generated/box_losses.hpp>
 #include <vecdet/torch/generated/boxes.hpp>
 #include <vecdet/torch/generated/class_losses.hpp>
@@ -51,10 +52,10 @@
 #include <vecdet/torch/generated/masks.hpp>
 #include <vecdet/torch/generated/normalization.hpp>
 #include <vecdet/torch/generated/pooling.hpp>
+#include <vecdet/torch/generated/queries.hpp>
 #include <vecdet/torch/generated/roi_align.hpp>
 #include <vecdet/torch/generated/softmax_losses.hpp>
 #include <vecdet/torch/generated/two_stage.hpp>
-#include <vecdet/torch/queries.hpp>
 
 #include <cstdint>
 

@@ -36,11 +36,12 @@ except ImportError as error:
     raise ImportError(f"vecdet needs NumPy 1.19 or newer ({error}): pip install numpy, or "
                       "apt install python3-numpy on Debian and Ubuntu") from error
 
-from . import (_boxes, _detections, _features, _losses, _masks, _nms, _quantised, _queries,
-               _rotated, _run_lengths, _sequences, _settings, _targets, profile)
+from . import (_boxes, _detections, _features, _gradients, _losses, _masks, _nms, _quantised,
+               _queries, _rotated, _run_lengths, _sequences, _settings, _targets, profile)
 from ._boxes import *
 from ._detections import *
 from ._features import *
+from ._gradients import *
 from ._losses import *
 from ._masks import *
 from ._nms import *
@@ -67,6 +68,7 @@ __all__ = ["__version__", "profile"]
 __all__ += _boxes.__all__
 __all__ += _detections.__all__
 __all__ += _features.__all__
+__all__ += _gradients.__all__
 __all__ += _losses.__all__
 __all__ += _masks.__all__
 __all__ += _nms.__all__

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Losses and their gradients. A loss X returns the loss of each element (reduction "none"), or a
-number ("mean" or "sum"); X_and_grad returns the number and its gradient, computed in one pass."""
+number ("mean" or "sum"); X_and_grad returns the number and its gradient, computed in one pass. Most
+of the latter are in _gradients.py, which is generated."""
 
 from __future__ import annotations
 
@@ -21,14 +22,11 @@ from ._parameters import filled, flag, integer, kept, number, params_of
 from ._rotated import rotated_pair
 
 __all__ = [
-    "bce_loss", "bce_loss_and_grad", "complete_box_iou_loss", "complete_box_iou_loss_and_grad",
-    "ctc_loss", "ctc_loss_and_grad", "distance_box_iou_loss", "distance_box_iou_loss_and_grad",
+    "bce_loss", "complete_box_iou_loss", "ctc_loss", "distance_box_iou_loss",
     "distribution_focal_loss", "distribution_focal_loss_and_grad", "generalized_box_iou_loss",
-    "generalized_box_iou_loss_and_grad", "prob_iou_loss", "prob_iou_loss_and_grad",
-    "quality_focal_loss", "quality_focal_loss_and_grad", "regression_loss",
-    "regression_loss_and_grad", "sigmoid_focal_loss", "sigmoid_focal_loss_and_grad",
-    "smooth_l1_loss", "smooth_l1_loss_and_grad", "softmax_cross_entropy_loss",
-    "softmax_cross_entropy_loss_and_grad", "varifocal_loss", "varifocal_loss_and_grad",
+    "prob_iou_loss", "quality_focal_loss", "regression_loss", "sigmoid_focal_loss",
+    "smooth_l1_loss", "softmax_cross_entropy_loss", "softmax_cross_entropy_loss_and_grad",
+    "varifocal_loss", "varifocal_loss_and_grad",
 ]
 
 if TYPE_CHECKING:
@@ -180,31 +178,6 @@ def sigmoid_focal_loss(
                   scale, row_weights, background, ignore, False)
 
 
-# Keywords of focal_loss_params, without reduction, with labels, scores
-def sigmoid_focal_loss_and_grad(
-    inputs: ArrayLike,
-    targets: ArrayLike | None = None,
-    alpha: float = 0.25,
-    gamma: float = 2.0,
-    reduction: str = "sum",
-    *,
-    labels: ArrayLike | None = None,
-    scores: ArrayLike | None = None,
-    scale: float = 1.0,
-    row_weights: ArrayLike | None = None,
-    background: int = -1,
-    ignore: int = -2,
-) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of sigmoid_focal_loss, and its gradient with respect to ``inputs``.
-
-    >>> loss, grad = sigmoid_focal_loss_and_grad([[0.0, 0.0]], alpha=-1, gamma=0, labels=[0])
-    >>> grad.tolist()
-    [[-0.5, 0.5]]
-    """
-    return _focal("sigmoid_focal_loss_and_grad", inputs, targets, alpha, gamma, reduction, labels,
-                  scores, scale, row_weights, background, ignore, True)
-
-
 # ---- Losses of scored labels
 
 
@@ -264,25 +237,6 @@ def quality_focal_loss(
     """
     return _soft("quality_focal_loss", _QUALITY_FOCAL, _c.quality_focal_params, (beta,),
                  inputs, labels, scores, reduction, scale, row_weights, background, ignore, False)
-
-
-# Keywords of quality_focal_params, without reduction
-def quality_focal_loss_and_grad(
-    inputs: ArrayLike,
-    labels: ArrayLike,
-    scores: ArrayLike,
-    beta: float = 2.0,
-    reduction: str = "sum",
-    *,
-    scale: float = 1.0,
-    row_weights: ArrayLike | None = None,
-    background: int = -1,
-    ignore: int = -2,
-) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of quality_focal_loss, and its gradient with respect to ``inputs``."""
-    return _soft("quality_focal_loss_and_grad", _QUALITY_FOCAL, _c.quality_focal_params,
-                 (beta,), inputs, labels, scores, reduction, scale, row_weights, background, ignore,
-                 True)
 
 
 # Keywords of varifocal_params, without reduction, grad_through_factor
@@ -352,23 +306,6 @@ def bce_loss(
     """Binary cross entropy with logits; otherwise like quality_focal_loss."""
     return _soft("bce_loss", _BCE, _c.bce_params, (), inputs, labels, scores, reduction,
                  scale, row_weights, background, ignore, False)
-
-
-# Keywords of bce_params, without reduction
-def bce_loss_and_grad(
-    inputs: ArrayLike,
-    labels: ArrayLike,
-    scores: ArrayLike,
-    reduction: str = "sum",
-    *,
-    scale: float = 1.0,
-    row_weights: ArrayLike | None = None,
-    background: int = -1,
-    ignore: int = -2,
-) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of bce_loss, and its gradient with respect to ``inputs``."""
-    return _soft("bce_loss_and_grad", _BCE, _c.bce_params, (), inputs, labels, scores,
-                 reduction, scale, row_weights, background, ignore, True)
 
 
 # ---- Softmax and distributions, in float32
@@ -579,24 +516,6 @@ def smooth_l1_loss(
                       background, ignore, False)
 
 
-# Keywords of smooth_l1_params, without beta, with beta, labels, background, ignore
-def smooth_l1_loss_and_grad(
-    input: ArrayLike,
-    target: ArrayLike,
-    reduction: str = "sum",
-    beta: float = 1.0,
-    *,
-    labels: ArrayLike | None = None,
-    scale: float = 1.0,
-    box_weights: ArrayLike | None = None,
-    background: int = -1,
-    ignore: int = -2,
-) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of smooth_l1_loss, and its gradient with respect to ``input``."""
-    return _smooth_l1("smooth_l1_loss_and_grad", input, target, reduction, beta, labels, scale,
-                      box_weights, background, ignore, True)
-
-
 def _iou_loss(function: str, kind: int, boxes1: Any, boxes2: Any, reduction: str, eps: float,
               with_grad: bool) -> Any:
     _reduced(function, reduction, with_grad)
@@ -624,18 +543,6 @@ def generalized_box_iou_loss(
 
 
 # Keywords of iou_loss_params: epsilon is eps, without scale, box_weights
-def generalized_box_iou_loss_and_grad(
-    boxes1: ArrayLike,
-    boxes2: ArrayLike,
-    reduction: str = "sum",
-    eps: float = 1e-7,
-) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of the GIoU loss, and its gradient with respect to ``boxes1``."""
-    return _iou_loss("generalized_box_iou_loss_and_grad", _c.GIOU, boxes1, boxes2, reduction, eps,
-                     True)
-
-
-# Keywords of iou_loss_params: epsilon is eps, without scale, box_weights
 def distance_box_iou_loss(
     boxes1: ArrayLike,
     boxes2: ArrayLike,
@@ -647,18 +554,6 @@ def distance_box_iou_loss(
 
 
 # Keywords of iou_loss_params: epsilon is eps, without scale, box_weights
-def distance_box_iou_loss_and_grad(
-    boxes1: ArrayLike,
-    boxes2: ArrayLike,
-    reduction: str = "sum",
-    eps: float = 1e-7,
-) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of the DIoU loss, and its gradient with respect to ``boxes1``."""
-    return _iou_loss("distance_box_iou_loss_and_grad", _c.DIOU, boxes1, boxes2, reduction, eps,
-                     True)
-
-
-# Keywords of iou_loss_params: epsilon is eps, without scale, box_weights
 def complete_box_iou_loss(
     boxes1: ArrayLike,
     boxes2: ArrayLike,
@@ -667,18 +562,6 @@ def complete_box_iou_loss(
 ) -> Any:
     """CIoU loss, otherwise like generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
     return _iou_loss("complete_box_iou_loss", _c.CIOU, boxes1, boxes2, reduction, eps, False)
-
-
-# Keywords of iou_loss_params: epsilon is eps, without scale, box_weights
-def complete_box_iou_loss_and_grad(
-    boxes1: ArrayLike,
-    boxes2: ArrayLike,
-    reduction: str = "sum",
-    eps: float = 1e-7,
-) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of the CIoU loss, and its gradient with respect to ``boxes1``."""
-    return _iou_loss("complete_box_iou_loss_and_grad", _c.CIOU, boxes1, boxes2, reduction, eps,
-                     True)
 
 
 def _prob_iou_loss(function: str, boxes1: Any, boxes2: Any, angles: str, reduction: str,
@@ -722,22 +605,6 @@ def prob_iou_loss(
     """
     return _prob_iou_loss("prob_iou_loss", boxes1, boxes2, angles, reduction, scale, box_weights,
                           False)
-
-
-# Keywords of prob_iou_loss_params
-def prob_iou_loss_and_grad(
-    boxes1: ArrayLike,
-    boxes2: ArrayLike,
-    angles: str,
-    reduction: str = "sum",
-    *,
-    scale: float = 1.0,
-    box_weights: ArrayLike | None = None,
-) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of prob_iou_loss, and its gradient [N, 5] with respect to ``boxes1``; that of
-    the angle is per degree or radian, as ``angles`` says."""
-    return _prob_iou_loss("prob_iou_loss_and_grad", boxes1, boxes2, angles, reduction, scale,
-                          box_weights, True)
 
 
 _regression_params = params_of(_c.regression_loss_params, epsilon="eps")
@@ -816,30 +683,6 @@ def regression_loss(
     """
     return _regression("regression_loss", deltas, anchors, targets, matches, labels, loss, beta,
                        eps, weights, size_limit, scale, box_weights, background, ignore, False)
-
-
-# Keywords of regression_loss_params: epsilon is eps, without coder,
-# with weights, size_limit, background, ignore
-def regression_loss_and_grad(
-    deltas: ArrayLike,
-    anchors: ArrayLike,
-    targets: ArrayLike,
-    matches: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    loss: str = "smooth_l1",
-    *,
-    beta: float = 1.0 / 9,
-    eps: float = 1e-7,
-    weights: Sequence[float] = WEIGHTS,
-    size_limit: float = SIZE_LIMIT,
-    scale: float = 1.0,
-    box_weights: ArrayLike | None = None,
-    background: int = -1,
-    ignore: int = -2,
-) -> tuple[float, NDArray[Any]]:
-    """regression_loss, and its gradient with respect to ``deltas``."""
-    return _regression("regression_loss_and_grad", deltas, anchors, targets, matches, labels, loss,
-                       beta, eps, weights, size_limit, scale, box_weights, background, ignore, True)
 
 
 # ---- CTC
@@ -931,21 +774,3 @@ def ctc_loss(
     """
     return _ctc("ctc_loss", inputs, targets, input_lengths, target_lengths, reduction, blank, scale,
                 zero_infinity, sample_weights, False)
-
-
-# Keywords of ctc_params
-def ctc_loss_and_grad(
-    inputs: ArrayLike,
-    targets: ArrayLike,
-    input_lengths: ArrayLike | None = None,
-    target_lengths: ArrayLike | None = None,
-    reduction: str = "sum",
-    *,
-    blank: int = 0,
-    scale: float = 1.0,
-    zero_infinity: bool = False,
-    sample_weights: ArrayLike | None = None,
-) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of ctc_loss, and its gradient with respect to the logits."""
-    return _ctc("ctc_loss_and_grad", inputs, targets, input_lengths, target_lengths, reduction,
-                blank, scale, zero_infinity, sample_weights, True)

@@ -182,7 +182,8 @@ def set_loss_and_grad(
             queries.
         matches: [layers, groups, M], as match_queries returns it, or a list with [groups, M] per
             layer: the query of each ground-truth box in its image, or -1. Sums are divided by the
-            number of boxes times the number of the layer's groups.
+            number of boxes, at least 1, times that of the layer's groups. If no image has a box,
+            groups count as 1.
         class_loss: the class loss of all queries: "focal" (sigmoid focal loss, as in Deformable
             DETR and DINO), "varifocal" (varifocal loss whose targets are IoUs, as in RT-DETR) or
             "cross_entropy" (softmax cross entropy whose last column is "no object", as in DETR).

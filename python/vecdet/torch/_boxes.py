@@ -11,17 +11,15 @@ from torch import Tensor
 from torchvision.ops import boxes as _theirs
 
 from ._library import ops as _ops
-from ._names import EPS, FORMATS, OVERLAPS, SIZE_LIMIT, torchvisions
-from ._rotated import CONVENTIONS
-from ._rotated import FORMATS as _ALL_ROTATED
+from ._names import (CONVENTIONS, EPS, FORMATS, OVERLAPS, ROTATED_FORMATS, SIZE_LIMIT,
+                     torchvisions)
 from ._shapes import expect
 from ._transforms import is_transformed
 
 __all__ = [
     "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou",
-    "decode_boxes", "decode_distances", "decode_distribution_boxes", "decode_distributions",
-    "distance_box_iou", "encode_boxes", "encode_distances", "generalized_box_iou",
-    "remove_small_boxes",
+    "decode_boxes", "decode_distances", "decode_distribution_boxes", "distance_box_iou",
+    "encode_boxes", "generalized_box_iou", "remove_small_boxes",
 ]
 
 # torchvision's formats of rotated boxes, with the numbers of a box.
@@ -45,17 +43,6 @@ def decode_boxes(deltas: Tensor, anchors: Tensor,
 
 
 # Keywords of distance_params, without anchors
-def encode_distances(
-    boxes: Tensor,
-    anchors: Tensor,
-    by_size: bool = True,
-) -> Tensor:
-    """FCOS's distances from the anchors' centres to the sides of ``boxes``, optionally divided by
-    the anchors' sizes."""
-    return _ops.encode_distances(boxes, anchors, by_size)
-
-
-# Keywords of distance_params, without anchors
 def decode_distances(
     distances: Tensor,
     anchors: Tensor,
@@ -64,11 +51,6 @@ def decode_distances(
 ) -> Tensor:
     """The boxes that FCOS's ``distances`` encode relative to ``anchors``."""
     return _ops.decode_distances(distances, anchors, by_size, image_size)
-
-
-def decode_distributions(logits: Tensor) -> Tensor:
-    """The expectation of each row of ``logits`` [..., bins], in bins: [...]."""
-    return _ops.decode_distributions(logits)
 
 
 def decode_distribution_boxes(logits: Tensor, points: Tensor, strides: Tensor) -> Tensor:
@@ -161,8 +143,8 @@ def _rotated_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
     if in_fmt == out_fmt:
         return boxes
     rows = boxes.reshape(-1, _ROTATED[in_fmt]) if boxes.dim() != 2 else boxes
-    converted = _ops.convert_rotated_boxes(rows, _ALL_ROTATED[in_fmt], _ALL_ROTATED[out_fmt],
-                                           _ANGLES)
+    converted = _ops.convert_rotated_boxes(rows, ROTATED_FORMATS[in_fmt],
+                                           ROTATED_FORMATS[out_fmt], _ANGLES)
     return converted.reshape(*boxes.shape[:-1], _ROTATED[out_fmt])
 
 

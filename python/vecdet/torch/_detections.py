@@ -8,37 +8,9 @@ from typing import Any, Sequence
 from torch import Tensor
 
 from ._library import ops as _ops
-from ._names import DECAYS, DETECTORS, SIZE_LIMIT, number, sizes_of, split_detections
+from ._names import DETECTORS, SIZE_LIMIT, number, sizes_of, split_detections
 
-__all__ = ["batched_nms", "filter_topk", "nms", "postprocess", "soft_nms"]
-
-
-def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
-    """The indices of the ``boxes`` [N, 4] that non-maximum suppression keeps, in descending score.
-    The indices equal torchvision's; ties are broken by lower index."""
-    return _ops.nms(boxes, scores, iou_threshold)
-
-
-def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
-    """Like nms, but only boxes with equal ``idxs``, numbers of any type, suppress each other.
-    Coordinates are not shifted by class, so they may be negative and stay exact."""
-    return _ops.batched_nms(boxes, scores, idxs, iou_threshold)
-
-
-# Keywords of soft_nms_params: score_floor is min_score, without plus_one
-def soft_nms(
-    boxes: Tensor,
-    scores: Tensor,
-    idxs: Tensor | None = None,
-    method: str = "linear",
-    iou_threshold: float = 0.3,
-    sigma: float = 0.5,
-    min_score: float = 1e-3,
-) -> tuple[Tensor, Tensor]:
-    """Soft-NMS, https://arxiv.org/abs/1704.04503. Returns the indices of the boxes picked and their
-    decayed scores. ``method`` is ``"hard"``, ``"linear"`` or ``"gaussian"``."""
-    return _ops.soft_nms(boxes, scores, idxs, number(DECAYS, "method", method), iou_threshold,
-                         sigma, min_score)
+__all__ = ["filter_topk", "postprocess"]
 
 
 def filter_topk(logits: Tensor, score_threshold: float, k: int) -> tuple[Tensor, Tensor]:

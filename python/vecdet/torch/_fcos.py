@@ -9,11 +9,11 @@ from torchvision.models.detection import fcos
 from torchvision.models.detection._utils import BoxLinearCoder
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 
-from ._assignment import assign_fcos
 from ._convolutions import has_replaced, over_levels
 from ._detections import postprocess
+from ._functions import assign_fcos, generalized_box_iou_loss
 from ._levels import is_asked, levels_from
-from ._losses import (generalized_box_iou_loss, sigmoid_focal_loss, sigmoid_focal_loss_levels)
+from ._losses import sigmoid_focal_loss, sigmoid_focal_loss_levels
 from ._parts import (are_float32, are_same, are_watched, as_detections, boxes_of,
                      common_anchors, is_own, joined_levels, labels_of_anchors, replaces, rows_of,
                      split_matches)

@@ -27,6 +27,8 @@ DETECTORS = numbers(_c.dense_detector[:_c.RPN])  # the RPN has an operator of it
 FORMATS = numbers(_c.box_format)
 CLASS_COSTS = numbers(_c.query_class_cost)
 CLASS_LOSSES = numbers(_c.set_class_loss)
+CONVENTIONS = numbers(_c.angle_convention)
+ROTATED_FORMATS = numbers(_c.rotated_format)
 MASK_PIXELS = numbers(_c.mask_pixels)
 MASK_RULES = numbers(_c.mask_rule)
 
@@ -34,6 +36,8 @@ EPS = 1e-7  # torchvision's default of eps
 
 # One image's tensor, or a list with one per image.
 PerImage = Union[Tensor, Sequence[Tensor]]
+# A decoder layer's tensor, or a list with one per layer.
+PerLayer = Union[Tensor, Sequence[Tensor]]
 
 
 def torchvisions(name: str) -> Callable[..., Tensor]:
@@ -56,6 +60,10 @@ def number_pair(value: int | Sequence[int]) -> list[int]:
 def sizes_of(image_sizes: Sequence[tuple[float, float]]) -> list[float]:
     """Heights and widths in the operators' form: a flat list."""
     return [float(side) for size in image_sizes for side in size]
+
+
+def layers(value: PerLayer) -> list[Tensor]:
+    return [value] if isinstance(value, Tensor) else list(value)
 
 
 def joined(function: str, argument: str, per_image: PerImage) -> tuple[Tensor, list[int]]:

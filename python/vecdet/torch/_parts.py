@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as _module
 from torchvision.models.detection._utils import Matcher
 
-from ._assignment import match_anchors
+from ._functions import match_anchors
 
 _Class = TypeVar("_Class", bound=type)
 

@@ -10,8 +10,9 @@ from torchvision.models.detection._utils import BoxCoder, Matcher
 
 from ._convolutions import has_replaced, over_levels
 from ._detections import postprocess
+from ._functions import regression_loss
 from ._levels import is_asked, levels_from
-from ._losses import regression_loss, retinanet_loss, sigmoid_focal_loss
+from ._losses import retinanet_loss, sigmoid_focal_loss
 from ._parts import (are_float32, are_same, are_watched, as_detections, boxes_of,
                      coder_options, common_anchors, count_foreground, is_own, join_matches,
                      joined_levels, labels_of_anchors, match_all, replaces, rows_of)

@@ -4,130 +4,17 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Mapping, Sequence, Union
+from typing import Any, Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from ._library import ops as _ops
-from ._names import CLASS_COSTS, CLASS_LOSSES, PerImage, joined, joined_if_any, number
+from ._functions import match_queries, set_loss
+from ._names import CLASS_LOSSES, PerImage, PerLayer, number
 
-__all__ = ["HungarianMatcher", "SetCriterion", "assign_least_cost", "match_queries", "set_loss"]
+__all__ = ["HungarianMatcher", "SetCriterion"]
 
 _LOSS_NAMES = {"focal": "loss_focal", "varifocal": "loss_vfl", "cross_entropy": "loss_ce"}
-
-# A decoder layer's tensor, or a list with one per layer.
-PerLayer = Union[Tensor, Sequence[Tensor]]
-
-
-def _layers(value: PerLayer) -> list[Tensor]:
-    return [value] if isinstance(value, Tensor) else list(value)
-
-
-# Keywords of query_match_params
-def match_queries(
-    logits: PerLayer,
-    boxes: PerLayer,
-    targets: PerImage,
-    classes: PerImage | None = None,
-    class_cost: str = "focal",
-    *,
-    alpha: float = 0.25,
-    gamma: float = 2.0,
-    epsilon: float = 1e-8,
-    class_weight: float = 2.0,
-    l1_weight: float = 5.0,
-    giou_weight: float = 2.0,
-    groups: int = 1,
-) -> Tensor:
-    """Bipartite matching of queries with ground-truth boxes, for all images, decoder layers and
-    query groups in one call. The weights are RT-DETR's; DETR has 1, 5, 2 and "softmax".
-
-    Args:
-        logits: [images, queries, classes], or a list with one tensor per decoder layer.
-        boxes: [images, queries, 4], cx cy w h in [0, 1], in the form of ``logits``.
-        targets: ground-truth boxes [M, 4], cx cy w h; a list with one tensor per image, or the
-            tensor of a single image.
-        classes: integers, one per ground-truth box; all are 0 by default.
-        class_cost: the class cost of a query and a box: "focal" (the focal cost, as in Deformable
-            DETR, DINO and RT-DETR) or "softmax" (minus the softmax probability, where the last
-            column is "no object", as in DETR). Default "focal".
-        alpha: focal: weight of positives, in [0, 1]. Default 0.25.
-        gamma: focal: focusing exponent, 0 or more; 2 is fast. Default 2.
-        epsilon: focal: added to probabilities before the log, in [1e-18, 1]. Default 1e-8.
-        class_weight, l1_weight, giou_weight: weights of the costs. Defaults 2, 5, 2.
-        groups: the number of consecutive groups of equal size into which the queries of an image
-            are divided; 1 or more. Each group is matched separately, as in Group DETR. Default 1.
-
-    Returns:
-        int64 [layers, groups, boxes], the boxes of all images in order: the query of each box in
-        its image, or -1 if the group has fewer queries than the image has boxes.
-    """
-    all_targets, counts = joined("match_queries", "targets", targets)
-    all_classes, _ = joined_if_any("match_queries", "classes", classes)
-    return _ops.match_queries(_layers(logits), _layers(boxes), all_targets, all_classes, counts,
-                              number(CLASS_COSTS, "class_cost", class_cost), alpha, gamma, epsilon,
-                              class_weight, l1_weight, giou_weight, groups)
-
-
-def assign_least_cost(costs: Tensor) -> Tensor:
-    """The column of each row of ``costs`` [rows, columns] in the assignment of least total cost,
-    as scipy.optimize.linear_sum_assignment; -1 for rows without one, if there are more rows than
-    columns. Infinite costs forbid a pair."""
-    return _ops.assign_least_cost(costs)
-
-
-# Keywords of set_loss_params: boxes is num_boxes
-def set_loss(
-    logits: PerLayer,
-    boxes: PerLayer,
-    matches: PerLayer,
-    targets: PerImage,
-    classes: PerImage | None = None,
-    class_loss: str = "varifocal",
-    *,
-    alpha: float = 0.75,
-    gamma: float = 2.0,
-    no_object_weight: float = 0.1,
-    class_weight: float = 1.0,
-    l1_weight: float = 5.0,
-    giou_weight: float = 2.0,
-    num_boxes: float = 0.0,
-    scale: float = 1.0,
-) -> Tensor:
-    """The weighted losses of decoder layers and denoising groups, in one call. Differentiable in
-    ``logits`` and ``boxes``, once. The defaults are RT-DETR's.
-
-    Args:
-        logits, boxes, targets, classes: as in match_queries. Layers may have different numbers of
-            queries.
-        matches: one tensor per layer, [groups, M]: the query of each ground-truth box in its image,
-            or -1. Sums are divided by the number of boxes, at least 1, times that of the layer's
-            groups. If no image has a box, groups count as 1.
-        class_loss: the class loss of all queries: "focal" (sigmoid focal loss, as in Deformable
-            DETR and DINO), "varifocal" (varifocal loss whose targets are IoUs, as in RT-DETR) or
-            "cross_entropy" (softmax cross entropy whose last column is "no object", as in DETR).
-            Default "varifocal".
-        alpha: focal: weight of positives, at most 1; if negative, no weights. varifocal: weight of
-            negatives, 0 or more. Default 0.75.
-        gamma: focal and varifocal: focusing exponent, 0 or more. Default 2.
-        no_object_weight: cross entropy: weight of queries without a box, 0 or more. Default 0.1.
-        class_weight, l1_weight, giou_weight: weights of the losses. Defaults 1, 5, 2.
-        num_boxes: if above 0, sums are divided by this number of boxes instead of the ground
-            truth's. Trainers with several ranks use the mean over ranks. This number is multiplied
-            by the number of groups, which follows from the matches; without ground-truth boxes, the
-            number of groups counts as 1. Default 0.
-        scale: factor on losses and gradients, for loss scaling. Default 1.
-
-    Returns:
-        float32 [layers, 3]: class loss, L1 and GIoU loss of each layer.
-    """
-    all_targets, counts = joined("set_loss", "targets", targets)
-    all_classes, _ = joined_if_any("set_loss", "classes", classes)
-    return _ops.set_loss(_layers(logits), _layers(boxes), _layers(matches), all_targets,
-                         all_classes, counts, number(CLASS_LOSSES, "class_loss", class_loss), alpha,
-                         gamma, no_object_weight, class_weight, l1_weight, giou_weight, num_boxes,
-                         scale)
 
 
 def _default(function: Callable[..., Any], argument: str) -> Any:

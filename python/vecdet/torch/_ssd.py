@@ -10,7 +10,8 @@ from torchvision.models.detection._utils import BoxCoder, SSDMatcher
 
 from ._boxes import box_iou
 from ._detections import postprocess
-from ._losses import mined_cross_entropy_loss, regression_loss, softmax_cross_entropy_loss
+from ._functions import regression_loss, softmax_cross_entropy_loss
+from ._losses import mined_cross_entropy_loss
 from ._parts import (as_detections, boxes_of, coder_options, common_anchors,
                      count_foreground, is_own, join_matches, labels_of_anchors, match_all, replaces)
 

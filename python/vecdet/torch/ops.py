@@ -10,34 +10,32 @@ and second ones raise where they are not supported. Invalid arguments raise Runt
 ValueError as in torchvision, before anything is computed.
 """
 
-from . import (_assignment, _attention, _boxes, _convolutions, _detections, _losses, _masks,
-               _normalization, _pooling, _rotated, _sequences, _set_loss, _two_stage)
-from ._assignment import *
+from . import (_attention, _boxes, _convolutions, _detections, _functions, _losses, _masks,
+               _normalization, _pooling, _sequences, _set_loss, _two_stage)
 from ._attention import *
 from ._boxes import *
 from ._convolutions import *
 from ._detections import *
+from ._functions import *
 from ._losses import *
 from ._masks import *
 from ._normalization import *
 from ._pooling import *
-from ._rotated import *
 from ._sequences import *
 from ._set_loss import *
 from ._two_stage import *
 
 # Each module lists its functions.
 __all__ = []
-__all__ += _assignment.__all__
 __all__ += _attention.__all__
 __all__ += _boxes.__all__
 __all__ += _convolutions.__all__
 __all__ += _detections.__all__
+__all__ += _functions.__all__
 __all__ += _losses.__all__
 __all__ += _masks.__all__
 __all__ += _normalization.__all__
 __all__ += _pooling.__all__
-__all__ += _rotated.__all__
 __all__ += _sequences.__all__
 __all__ += _set_loss.__all__
 __all__ += _two_stage.__all__

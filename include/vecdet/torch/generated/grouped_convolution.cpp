@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <tuple>
 
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 namespace vecdet {
@@ -56,22 +57,29 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
   m.def(
       "_grouped_conv3x3(Tensor input, Tensor weight, Tensor? bias, int groups, int stride) -> "
       "Tensor");
+  m.def(
+      "_grouped_conv3x3_grad(Tensor upstream, Tensor input, Tensor weight, int groups, int "
+      "stride, bool needs_input, bool needs_weight, bool needs_bias) -> (Tensor, Tensor, "
+      "Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(vecdet, CPU, m) {
   using namespace vecdet::detail::aten;
   m.impl("_grouped_conv3x3", &kernel<&flat::compute_grouped_conv3x3<&cpu::grouped_conv3x3>>::call);
+  m.impl("_grouped_conv3x3_grad", &cpu::grouped_conv3x3_grad);
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
   using namespace vecdet::detail::aten;
   m.impl("_grouped_conv3x3", &kernel<&flat::compute_grouped_conv3x3<&meta::grouped_conv3x3>>::call);
+  m.impl("_grouped_conv3x3_grad", &meta::grouped_conv3x3_grad);
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
   using namespace vecdet::detail::aten;
   backward_only<&flat::compute_grouped_conv3x3<&cpu::grouped_conv3x3>>::define(m,
       "_grouped_conv3x3");
+  m.impl("_grouped_conv3x3_grad", torch::autograd::autogradNotImplementedFallback());
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <tuple>
 
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 namespace vecdet {
@@ -66,6 +67,10 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
   m.def(
       "_batch_norm(Tensor input, Tensor? weight, Tensor? bias, float epsilon, int activation) "
       "-> (Tensor, Tensor)");
+  m.def(
+      "_batch_norm_grad(Tensor upstream, Tensor input, Tensor? weight, Tensor? bias, Tensor "
+      "statistics, float epsilon, int activation, bool needs_weight, bool needs_bias) -> "
+      "(Tensor, Tensor, Tensor)");
   operators::batch_norm_inference::define(
       m,
       "batch_norm_inference(Tensor input, Tensor statistics, Tensor? weight=None, Tensor? "
@@ -76,16 +81,19 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
 TORCH_LIBRARY_IMPL(vecdet, CPU, m) {
   using namespace vecdet::detail::aten;
   m.impl("_batch_norm", &kernel<&flat::compute_batch_norm<&cpu::batch_norm>>::call);
+  m.impl("_batch_norm_grad", &cpu::flat_batch_norm_grad);
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
   using namespace vecdet::detail::aten;
   m.impl("_batch_norm", &kernel<&flat::compute_batch_norm<&meta::batch_norm>>::call);
+  m.impl("_batch_norm_grad", &meta::flat_batch_norm_grad);
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
   using namespace vecdet::detail::aten;
   backward_only<&flat::compute_batch_norm<&cpu::batch_norm>>::define(m, "_batch_norm");
+  m.impl("_batch_norm_grad", torch::autograd::autogradNotImplementedFallback());
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <tuple>
 
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 namespace vecdet {
@@ -61,21 +62,27 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "_max_pool(Tensor input, int window_height, int window_width, int stride_height, int "
       "stride_width, int padding_height, int padding_width, int dilation_height, int "
       "dilation_width, bool ceil_mode, bool has_positions) -> (Tensor, Tensor)");
+  m.def(
+      "_max_pool_grad(Tensor upstream, Tensor positions, int height, int width, int[] params, "
+      "bool channels_last) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(vecdet, CPU, m) {
   using namespace vecdet::detail::aten;
   m.impl("_max_pool", &kernel<&flat::compute_max_pool<&cpu::max_pool>>::call);
+  m.impl("_max_pool_grad", &cpu::max_pool_grad_of_list);
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
   using namespace vecdet::detail::aten;
   m.impl("_max_pool", &kernel<&flat::compute_max_pool<&meta::max_pool>>::call);
+  m.impl("_max_pool_grad", &meta::max_pool_grad_of_list);
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
   using namespace vecdet::detail::aten;
   backward_only<&flat::compute_max_pool<&cpu::max_pool>>::define(m, "_max_pool");
+  m.impl("_max_pool_grad", torch::autograd::autogradNotImplementedFallback());
 }
 
 }  // namespace

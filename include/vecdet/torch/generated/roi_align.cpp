@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <tuple>
 
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 namespace vecdet {
@@ -73,24 +74,31 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "_multiscale_roi_align(Tensor[] features, Tensor boxes, int[] output_size, float[] "
       "scales, int sampling_ratio, bool aligned, int[] box_counts, float canonical_size, int "
       "canonical_level) -> Tensor");
+  m.def(
+      "_multiscale_roi_align_grad(Tensor upstream, Tensor boxes, SymInt[] sizes, float[] "
+      "scales, int sampling_ratio, bool aligned, int[] box_counts, float canonical_size, int "
+      "canonical_level, bool channels_last) -> Tensor[]");
 }
 
 TORCH_LIBRARY_IMPL(vecdet, CPU, m) {
   using namespace vecdet::detail::aten;
   m.impl("_multiscale_roi_align",
       &kernel<&flat::compute_multiscale_roi_align<&cpu::multiscale_roi_align>>::call);
+  m.impl("_multiscale_roi_align_grad", &cpu::multiscale_roi_align_grad);
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
   using namespace vecdet::detail::aten;
   m.impl("_multiscale_roi_align",
       &kernel<&flat::compute_multiscale_roi_align<&meta::multiscale_roi_align>>::call);
+  m.impl("_multiscale_roi_align_grad", &meta::multiscale_roi_align_grad);
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
   using namespace vecdet::detail::aten;
   backward_only<&flat::compute_multiscale_roi_align<&cpu::multiscale_roi_align>>::define(m,
       "_multiscale_roi_align");
+  m.impl("_multiscale_roi_align_grad", torch::autograd::autogradNotImplementedFallback());
 }
 
 }  // namespace

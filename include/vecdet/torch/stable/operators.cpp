@@ -2,13 +2,8 @@
 // The operators of vecdet::torch on PyTorch's stable ABI, in the library that the Python package
 // loads: those that are not generated, and the registration of all. Gradients and autocast are in
 // the package (python/vecdet/torch/_stable.py).
-#include <vecdet/impl/torch/batch_norm.hpp>
 #include <vecdet/impl/torch/conv3x3.hpp>
-#include <vecdet/impl/torch/deformable_attention.hpp>
 #include <vecdet/impl/torch/gradient_memory.hpp>
-#include <vecdet/impl/torch/grouped_conv3x3.hpp>
-#include <vecdet/impl/torch/max_pool.hpp>
-#include <vecdet/impl/torch/roi_align.hpp>
 #include <vecdet/impl/torch/stable/kernel.hpp>
 #include <vecdet/keep_memory.hpp>
 
@@ -23,21 +18,6 @@ namespace detail {
 namespace stable {
 
 namespace cpu = aten::cpu;
-
-void define_attention(library& library) {
-  library.define(
-      "deformable_attention(Tensor value, int[] level_sizes, Tensor points, Tensor weights, "
-      "int[] level_points=[]) -> Tensor");
-  library.define(
-      "_deformable_attention(Tensor value, int[] level_sizes, Tensor points, Tensor weights, "
-      "int[] level_points) -> Tensor",
-      &boxed<&cpu::deformable_attention>::call);
-  library.define(
-      "_deformable_attention_grad(Tensor upstream, Tensor value, int[] level_sizes, Tensor points, "
-      "Tensor weights, int[] level_points, bool needs_value, bool needs_points, "
-      "bool needs_weights) -> (Tensor, Tensor, Tensor)",
-      &boxed<&cpu::deformable_attention_grad>::call);
-}
 
 void define_convolutions(library& library) {
   library.define(
@@ -58,27 +38,6 @@ void define_convolutions(library& library) {
 
 namespace {
 
-void define_gradients(library& library) {
-  library.define(
-      "_batch_norm_grad(Tensor upstream, Tensor input, Tensor? weight, Tensor? bias, "
-      "Tensor statistics, float epsilon, int activation, bool needs_weight, bool needs_bias) -> "
-      "(Tensor, Tensor, Tensor)",
-      &boxed<&cpu::flat_batch_norm_grad>::call);
-  library.define(
-      "_grouped_conv3x3_grad(Tensor upstream, Tensor input, Tensor weight, int groups, int stride, "
-      "bool needs_input, bool needs_weight, bool needs_bias) -> (Tensor, Tensor, Tensor)",
-      &boxed<&cpu::grouped_conv3x3_grad>::call);
-  library.define(
-      "_max_pool_grad(Tensor upstream, Tensor positions, int height, int width, int[] params, "
-      "bool channels_last) -> Tensor",
-      &boxed<&cpu::max_pool_grad_of_list>::call);
-  library.define(
-      "_multiscale_roi_align_grad(Tensor upstream, Tensor boxes, SymInt[] sizes, float[] scales, "
-      "int sampling_ratio, bool aligned, int[] box_counts, float canonical_size, "
-      "int canonical_level, bool channels_last) -> Tensor[]",
-      &boxed<&cpu::multiscale_roi_align_grad>::call);
-}
-
 /// Finds PyTorch's functions and defines all operators.
 void define_all() {
   torch.find();
@@ -91,7 +50,6 @@ void define_all() {
   define_convolutions(*registered);
   define_ctc_loss(*registered);
   define_detections(*registered);
-  define_gradients(*registered);
   define_grouped_convolution(*registered);
   define_head_losses(*registered);
   define_masks(*registered);

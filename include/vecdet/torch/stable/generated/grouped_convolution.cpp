@@ -21,6 +21,11 @@ void define_grouped_convolution(library& library) {
       "_grouped_conv3x3(Tensor input, Tensor weight, Tensor? bias, int groups, int stride) -> "
       "Tensor",
       &boxed<&flat::compute_grouped_conv3x3<&cpu::grouped_conv3x3>>::call);
+  library.define(
+      "_grouped_conv3x3_grad(Tensor upstream, Tensor input, Tensor weight, int groups, int "
+      "stride, bool needs_input, bool needs_weight, bool needs_bias) -> (Tensor, Tensor, "
+      "Tensor)",
+      &boxed<&cpu::grouped_conv3x3_grad>::call);
 }
 
 }  // namespace stable

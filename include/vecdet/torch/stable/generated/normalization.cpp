@@ -22,6 +22,11 @@ void define_normalization(library& library) {
       "-> (Tensor, Tensor)",
       &boxed<&flat::compute_batch_norm<&cpu::batch_norm>>::call);
   library.define(
+      "_batch_norm_grad(Tensor upstream, Tensor input, Tensor? weight, Tensor? bias, Tensor "
+      "statistics, float epsilon, int activation, bool needs_weight, bool needs_bias) -> "
+      "(Tensor, Tensor, Tensor)",
+      &boxed<&cpu::flat_batch_norm_grad>::call);
+  library.define(
       "batch_norm_inference(Tensor input, Tensor statistics, Tensor? weight=None, Tensor? "
       "bias=None, float epsilon=1e-05, int activation=0) -> Tensor");
   library.define(

@@ -23,6 +23,10 @@ void define_pooling(library& library) {
       "stride_width, int padding_height, int padding_width, int dilation_height, int "
       "dilation_width, bool ceil_mode, bool has_positions) -> (Tensor, Tensor)",
       &boxed<&flat::compute_max_pool<&cpu::max_pool>>::call);
+  library.define(
+      "_max_pool_grad(Tensor upstream, Tensor positions, int height, int width, int[] params, "
+      "bool channels_last) -> Tensor",
+      &boxed<&cpu::max_pool_grad_of_list>::call);
 }
 
 }  // namespace stable

@@ -26,6 +26,11 @@ void define_roi_align(library& library) {
       "scales, int sampling_ratio, bool aligned, int[] box_counts, float canonical_size, int "
       "canonical_level) -> Tensor",
       &boxed<&flat::compute_multiscale_roi_align<&cpu::multiscale_roi_align>>::call);
+  library.define(
+      "_multiscale_roi_align_grad(Tensor upstream, Tensor boxes, SymInt[] sizes, float[] "
+      "scales, int sampling_ratio, bool aligned, int[] box_counts, float canonical_size, int "
+      "canonical_level, bool channels_last) -> Tensor[]",
+      &boxed<&cpu::multiscale_roi_align_grad>::call);
 }
 
 }  // namespace stable

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of deformable attention.
-//
-// backward() calls a separate operator for the gradients.
+// The gradients of deformable attention are a separate operator, called by backward().
+#pragma once
+
 #include <vecdet/impl/torch/deformable_attention.hpp>
+#include <vecdet/impl/torch/derivatives.hpp>
 #include <vecdet/impl/torch/gradient.hpp>
 #include <vecdet/impl/torch/operator.hpp>
-#include <vecdet/torch.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
-namespace {
 
 /// The arguments of a call that its gradient needs.
 struct attention_context : torch::CustomClassHolder {
@@ -58,14 +57,23 @@ struct attended : torch::autograd::Function<attended> {
   }
 };
 
-}  // namespace
-
-// The public operator with a gradient.
+// The public operator with a gradient. Under autocast, the value and the result keep the value's
+// type, because sums are always in float32 and rounded once. Points and weights are always computed
+// in float32.
 namespace differentiable {
 
-at::Tensor deformable_attention(const at::Tensor& value, at::IntArrayRef level_sizes,
-                                const at::Tensor& points, const at::Tensor& weights,
-                                at::IntArrayRef level_points) {
+/// Multi-scale deformable attention (deformable_attention.hpp): images x queries x (heads x
+/// channels), of the value's type. Differentiable once, in value, points and weights. Points and
+/// weights are computed in float32, or float64 for a value of float64.
+/// @param value images x locations of all levels x heads x channels of a head
+/// @param level_sizes height and width of each level, alternating
+/// @param points x and y, 0 to 1 from edge to edge of a level: images x queries x heads x levels x
+///     points x 2, or images x queries x heads x points of all levels x 2
+/// @param weights of the points' shape without its last dimension
+/// @param level_points the points of each level; empty: the same number on each
+inline at::Tensor deformable_attention(const at::Tensor& value, at::IntArrayRef level_sizes,
+                                       const at::Tensor& points, const at::Tensor& weights,
+                                       at::IntArrayRef level_points) {
   static const auto op =
       find_operator("vecdet::_deformable_attention", &meta::deformable_attention);
   const at::Tensor out = op.call(value, level_sizes, points, weights, level_points);
@@ -83,55 +91,5 @@ at::Tensor deformable_attention(const at::Tensor& value, at::IntArrayRef level_s
 }  // namespace differentiable
 }  // namespace aten
 }  // namespace detail
-
-namespace ops {
-
-at::Tensor deformable_attention(const at::Tensor& value, at::IntArrayRef level_sizes,
-                                const at::Tensor& points, const at::Tensor& weights,
-                                at::IntArrayRef level_points) {
-  static const auto op = detail::aten::find_operator(
-      "vecdet::deformable_attention", &detail::aten::differentiable::deformable_attention);
-  return op.call(value, level_sizes, points, weights, level_points);
-}
-
-}  // namespace ops
 }  // namespace VECDET_ABI
 }  // namespace vecdet
-
-namespace {
-
-namespace aten = vecdet::detail::aten;
-
-TORCH_LIBRARY_FRAGMENT(vecdet, m) {
-  m.def(
-      "deformable_attention(Tensor value, int[] level_sizes, Tensor points, Tensor weights, "
-      "int[] level_points=[]) -> Tensor",
-      &aten::differentiable::deformable_attention);
-  m.def(
-      "_deformable_attention(Tensor value, int[] level_sizes, Tensor points, Tensor weights, "
-      "int[] level_points) -> Tensor");
-  m.def(
-      "_deformable_attention_grad(Tensor upstream, Tensor value, int[] level_sizes, Tensor points, "
-      "Tensor weights, int[] level_points, bool needs_value, bool needs_points, "
-      "bool needs_weights) -> (Tensor, Tensor, Tensor)");
-}
-
-TORCH_LIBRARY_IMPL(vecdet, CPU, m) {
-  m.impl("_deformable_attention", &aten::cpu::deformable_attention);
-  m.impl("_deformable_attention_grad", &aten::cpu::deformable_attention_grad);
-}
-
-TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
-  m.impl("_deformable_attention", &aten::meta::deformable_attention);
-  m.impl("_deformable_attention_grad", &aten::meta::deformable_attention_grad);
-}
-
-TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
-  aten::backward_only<&aten::cpu::deformable_attention>::define(m, "_deformable_attention");
-  m.impl("_deformable_attention_grad", torch::autograd::autogradNotImplementedFallback());
-}
-
-// Under autocast, the value and the result keep the value's type, because sums are always in
-// float32 and rounded once. Points and weights are always computed in float32.
-
-}  // namespace

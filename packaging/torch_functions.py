@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes python/vecdet/torch/_functions.py: functions on tensors that call an operator and have the
+signature and the documentation of the function on arrays of the same name. FUNCTIONS lists them and
+says what differs. c_interface.py runs this module.
+
+A function passes its arguments to the operator under their names. Enumerators become numbers,
+lists of tensors with one per image are joined, and sizes of levels become a flat list."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import pathlib
+import re
+import textwrap
+
+import python_keywords
+import torch_operators
+from declarations import Enum, Struct
+
+# The operators' numbers of enumerators: python/vecdet/torch/_names.py.
+NUMBERS = python_keywords.NUMBERS
+
+
+@dataclasses.dataclass
+class Function:
+    operator: str = ""  # its name if that is not the function's
+    source: str = ""  # the function on arrays if its name differs
+    # What the operator gets for an argument of another name: a parameter, an expression, or nothing:
+    # its default.
+    given: dict[str, str] = dataclasses.field(default_factory=dict)
+    without: tuple[str, ...] = ()  # parameters that only the function on arrays has
+    defaults: dict[str, str] = dataclasses.field(default_factory=dict)  # that differ
+    result: str = ""  # its annotation if it differs
+    has_keywords_only: bool = True  # as on arrays; False: parameters are positional, too
+    edits: dict[str, str] = dataclasses.field(default_factory=dict)  # of the documentation
+    errors: str = ""  # when RuntimeError is raised, if the documentation says so
+
+
+_PREDICTIONS = {"logits": "inputs"}
+_CLASS_LISTS = ("classes", "class_thresholds", "class_groups")
+_PAIRS = {"a": "boxes1", "b": "boxes2"}
+_IOU_LOSS = {"predicted": "boxes1", "targets": "boxes2", "epsilon": "eps", "scale": "",
+             "box_weights": ""}
+
+FUNCTIONS: dict[str, Function] = {
+    "match_anchors": Function(edits={", or an AnchorIndex of them": "",
+                                     " Integers are converted.": ""}),
+    "assign_atss": Function(),
+    "assign_fcos": Function(),
+    "assign_task_aligned": Function(),
+    "assign_rotated_task_aligned": Function(),
+    "assign_sim_ota": Function(
+        given={"strides": "[float(stride) for stride in strides]"},
+        edits={" ``count_foreground(matches)`` is the number of assigned points.": ""}),
+    "match_queries": Function(edits={"[layers, groups, M]": "int64 [layers, groups, M]"}),
+    "assign_least_cost": Function(),
+    "set_loss": Function(source="set_loss_and_grad", result="Tensor", edits={
+        ", and the gradients of their sum, in one call.":
+        ", in one call. Differentiable in ``logits`` and ``boxes``, once.",
+        "[layers, groups, M], as match_queries returns it, or a list with [groups, M] per layer:":
+        "one tensor per layer, [groups, M]:",
+        "The losses [layers, 3]": "float32 [layers, 3]",
+        "; the gradients with respect to ``logits`` and ``boxes``, in their form": ""}),
+    "nms": Function(without=("overlap",)),
+    "batched_nms": Function(given={"classes": "idxs"}, without=("overlap", *_CLASS_LISTS), edits={
+        "integers of any value, or floats without a fraction, as a column of predictions has them":
+        "numbers of any type"}),
+    "rotated_nms": Function(given={"classes": "idxs"}, without=_CLASS_LISTS),
+    "prob_iou_nms": Function(given={"classes": "idxs"}, without=_CLASS_LISTS),
+    "soft_nms": Function(given={"classes": "idxs", "decay": "method", "score_floor": "min_score"}),
+    "quality_focal_loss": Function(
+        given=_PREDICTIONS, errors="different shapes, a label out of range, a negative beta."),
+    "varifocal_loss": Function(
+        given=_PREDICTIONS, source="varifocal_loss_and_grad", defaults={"reduction": '"none"'},
+        result="Tensor",
+        edits={"The sum or mean of varifocal_loss, and its gradient with respect to ``inputs``.":
+               "Varifocal loss, https://arxiv.org/abs/2008.13367; otherwise like "
+               "quality_focal_loss."}),
+    "bce_loss": Function(given=_PREDICTIONS),
+    "distribution_focal_loss": Function(given=_PREDICTIONS),
+    "softmax_cross_entropy_loss": Function(given=_PREDICTIONS),
+    "smooth_l1_loss": Function(given={"predictions": "input", "targets": "target"},
+                               errors="different shapes, or a negative beta."),
+    "generalized_box_iou_loss": Function(
+        "iou_loss", given={**_IOU_LOSS, "kind": 'OVERLAPS["giou"]'}, errors="different shapes."),
+    "distance_box_iou_loss": Function("iou_loss", given={**_IOU_LOSS, "kind": 'OVERLAPS["diou"]'}),
+    "prob_iou_loss": Function(given={"predicted": "boxes1", "targets": "boxes2"},
+                              has_keywords_only=False, errors="different shapes."),
+    "regression_loss": Function(given={"epsilon": "eps"},
+                                errors="different shapes, or a match out of range."),
+    "encode_distances": Function(given={"targets": "boxes"}),
+    "decode_distributions": Function(edits={" float32.": ""}),
+    "rotated_box_iou": Function("pairwise_rotated_iou", given=_PAIRS),
+    "elementwise_rotated_iou": Function(given=_PAIRS),
+    "pairwise_prob_iou": Function(given=_PAIRS),
+    "elementwise_prob_iou": Function(given=_PAIRS),
+    "rotated_box_convert": Function("convert_rotated_boxes",
+                                    given={"from": "in_fmt", "to": "out_fmt"}),
+    "rotated_box_area": Function("rotated_box_areas", edits={
+        "``boxes`` [N, 5].": "``boxes`` [N, 5]; float32 for bfloat16 and float16."}),
+}
+
+HEAD = '''\
+# SPDX-License-Identifier: Apache-2.0
+"""Functions with the parameters and the documentation of those on arrays.
+
+Generated by packaging/torch_functions.py from the modules of the NumPy package."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from torch import Tensor
+
+from .._boxes import SIZE_LIMIT, WEIGHTS
+from ._attention import flat_sizes
+from ._library import ops as _ops
+'''
+
+
+def _annotation(text: str, kind: str) -> str:
+    """An annotation for tensors. `kind` is what Any stands for."""
+    text = re.sub(r"ArrayLike|NDArray\[[\w.]+\]", "Tensor", text)
+    text = text.replace(" | AnchorIndex", "")
+    return re.sub(r"\bAny\b", kind, text)
+
+
+def _documentation(row: Function, text: str, names: list[str]) -> str:
+    """The docstring for tensors, without examples. `names` are the parameters that are names."""
+    text = text.partition("\n\n>>>")[0].partition("\n\nRaises:")[0]  # which differ
+    for old, new in row.edits.items():
+        pattern = r"\s+".join(map(re.escape, old.split(" ")))
+        text, count = re.subn(pattern, lambda _: new, text)
+        if count != 1:
+            raise SystemExit(f"torch_functions.py: {old!r} stands {count} times in the "
+                             "documentation, expected once")
+    text = re.sub(r"\b([aA])n array\b", r"\1 tensor", text)
+    text = re.sub(r"\barray(s?)\b", r"tensor\1", text).replace("Three arrays", "Three tensors")
+    if row.errors:
+        unknown = " or ".join(f"``{name}``" for name in names)
+        text += (f"\n\nRaises:\n    ValueError: an unknown {unknown}.\n"
+                 f"    RuntimeError: {row.errors}")
+    written = []
+    for k, part in enumerate(re.split(r"\n\n", text)):
+        title, _, body = part.partition("\n")
+        if title in ("Args:", "Raises:"):
+            entries = [_entry(own, row.without) for own in
+                       python_keywords.entries_of(textwrap.indent(body, "    "))]
+            laid_out = map(python_keywords.laid_out, filter(None, entries))
+            written.append("\n".join(["    " + title, *laid_out]))
+        elif title == "Returns:":
+            written.append("    Returns:\n" + _filled(body, " " * 8))
+        else:
+            written.append(_filled('"""' * (k == 0) + part, " " * 4))
+    lines = "\n\n".join(written)
+    has_room = len(written) == 1 and len(lines.split("\n")[-1]) <= 97
+    return lines + ('"""' if has_room else '\n    """')
+
+
+def _entry(text: str, without: tuple[str, ...]) -> str:
+    """An entry of Args for the parameters that the function has; empty if there is none."""
+    names, _, rest = text.partition(":")
+    kept = [name for name in names.split(", ") if name not in without]
+    return f"{', '.join(kept)}:{rest}" if kept else ""
+
+
+def _filled(text: str, indent: str) -> str:
+    return textwrap.fill(re.sub(r"\s+", " ", text).strip(), 100, initial_indent=indent,
+                         subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _call(head: str, arguments: list[str], tail: str = ")") -> str:
+    """A call in lines of at most 100 characters."""
+    protected = [own.replace(" ", "\0") for own in arguments]
+    text = textwrap.fill(head.replace(" ", "\0") + ", ".join(protected) + tail, 100,
+                         subsequent_indent=" " * len(head), break_long_words=False,
+                         break_on_hyphens=False)
+    return text.replace("\0", " ")
+
+
+class Written:
+    """A function on tensors, and the names of the package that it needs."""
+
+    def __init__(self, name: str, sources: dict[str, tuple[str, ast.FunctionDef]],
+                 operator: torch_operators.Function):
+        self.name, self.row, self.operator = name, FUNCTIONS[name], operator
+        self.needs: set[str] = set()
+        self.names: list[str] = []  # the parameters that are names of enumerators
+        text, source = sources[self.row.source or name]
+        given = source.args
+        defaults = [None] * (len(given.args) - len(given.defaults)) + given.defaults
+        self.parameters = [
+            (own.arg, ast.unparse(own.annotation), value and ast.get_source_segment(text, value))
+            for own, value in [*zip(given.args, defaults),
+                               *zip(given.kwonlyargs, given.kw_defaults)]
+            if own.arg not in self.row.without]
+        self.keywords = [own.arg for own in given.kwonlyargs]
+        self.images = any(own.name == "box_counts" for own in operator.arguments)
+        self.lists = {self.given(own.name) for own in operator.arguments
+                      if own.type == "at::TensorList"}
+        self.per_image = [own for own, annotation, _ in self.parameters
+                          if self.images and own not in self.lists
+                          and annotation.startswith("Any")]
+        self.result = self.row.result or ast.unparse(source.returns)
+        self.text = ast.get_docstring(source) or ""
+
+    def given(self, argument: str) -> str:
+        return self.row.given.get(argument, argument)
+
+    def signature(self) -> str:
+        listed = []
+        for name, annotation, value in self.parameters:
+            kind = "PerLayer" if name in self.lists else "PerImage"
+            of = _annotation(annotation, kind)
+            default = self.row.defaults.get(name, value)
+            if kind == "PerImage" and default == "None" and not of.endswith("None"):
+                of += " | None"
+            if kind in of:
+                self.needs.add(kind)
+            if name in self.keywords and "*" not in listed and self.row.has_keywords_only:
+                listed.append("*")
+            listed.append(f"{name}: {of}" + f" = {default}" * bool(default))
+        result = _annotation(self.result, "Tensor").replace("float", "Tensor")
+        line = f"def {self.name}({', '.join(listed)}) -> {result}:"
+        if len(line) <= 100:
+            return line
+        return "\n".join([f"def {self.name}(", *(f"    {own}," for own in listed),
+                          f") -> {result}:"])
+
+    def body(self) -> str:
+        lines = []
+        for name in self.per_image:
+            is_first = name == self.per_image[0]
+            counts = "box_counts" if is_first else "_" if name == "classes" else "region_counts"
+            join = "joined" if is_first else "joined_if_any"
+            self.needs.add(join)
+            lines.append(_call(f"    all_{name}, {counts} = {join}(",
+                               [f'"{self.name}"', f'"{name}"', name]))
+        values = [self.value(own) for own in self.operator.arguments]
+        while values and not values[-1]:
+            values.pop()  # it has a default
+        return "\n".join([*lines, _call(f"    return _ops.{self.operator.operator.name}(", values)])
+
+    def value(self, argument: torch_operators.Argument) -> str:
+        """What the operator gets for an argument."""
+        name = self.given(argument.name)
+        if name in self.per_image:
+            return f"all_{name}"
+        if name == "level_sizes":
+            return "flat_sizes(level_sizes)"
+        if name in ("box_counts", "region_counts"):
+            return name
+        if argument.type == "at::TensorList":
+            self.needs.add("layers")
+            return f"layers({name})"
+        if argument.name in self.row.given and not name.isidentifier():
+            self.needs |= {"OVERLAPS"} & set(re.findall(r"\w+", name))
+            return name
+        if name not in [own for own, _, _ in self.parameters]:
+            raise SystemExit(f"torch_functions.py: {self.name} has no parameter {name}, which "
+                             f"{self.operator.operator.name} needs")
+        table = "REDUCTIONS" if name == "reduction" else NUMBERS.get(argument.type)
+        if not table:
+            return name
+        self.needs |= {table, "number"}
+        self.names.append(name)
+        return f'number({table}, "{name}", {name})'
+
+    def code(self) -> str:
+        signature, body = self.signature(), self.body()
+        text = _documentation(self.row, self.text, self.names)
+        return f"{signature}\n{text}\n{body}\n"
+
+
+def written(modules: dict[pathlib.Path, str], structs: dict[str, Struct],
+            enums: dict[str, Enum]) -> str:
+    """The text of _functions.py, from those of the NumPy package's modules."""
+    sources = {}
+    for text in modules.values():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef):
+                sources[node.name] = text, node
+    operators = torch_operators.public(structs, enums)
+    functions = [Written(name, sources, operators[row.operator or name])
+                 for name, row in FUNCTIONS.items()]
+    code = [function.code() for function in functions]
+    needs = sorted(set().union(*(function.needs for function in functions)),
+                   key=lambda name: (not name.isupper(), name[0].islower(), name))
+    names = ", ".join(f'"{name}"' for name in sorted(FUNCTIONS))
+    return (HEAD + _call("from ._names import (", needs) + "\n\n__all__ = [\n"
+            + textwrap.fill(names + ",", 100, initial_indent="    ", subsequent_indent="    ")
+            + "\n]\n\n\n" + "\n\n".join(code))
