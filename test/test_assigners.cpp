@@ -3,20 +3,19 @@
 // kernels against the reference on every instruction set, with grids of every kind, boxes inside
 // and outside of them, ties, batches, ignore regions and special values; and every documented
 // error.
+#include "support/assigner_scene.hpp"
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
 #include "support/refusals.hpp"
 #include "support/values.hpp"
 #include <vecdet/assigners.hpp>
-#include <vecdet/reference/assigners.hpp>
 
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include <bench/support/pyramid.hpp>
 #include <doctest/doctest.h>
 
 using namespace vecdet;
@@ -36,14 +35,6 @@ std::vector<index_t> sizes_of(const pyramid& p) {
   return sizes;
 }
 
-pyramid three_levels() {
-  pyramid p;
-  p.add(25, 20, 8);
-  p.add(13, 10, 16);
-  p.add(7, 5, 32);
-  return p;
-}
-
 /// Boxes of all sizes, some beyond the image; of whole numbers if distances and IoUs should tie.
 std::vector<float> boxes_near(index_t count, std::uint64_t seed, bool whole) {
   random_generator generator(seed);
@@ -56,13 +47,6 @@ std::vector<float> boxes_near(index_t count, std::uint64_t seed, bool whole) {
       boxes.push_back(to<float>(whole ? 8 * std::floor(number / 8) : number));
   }
   return boxes;
-}
-
-std::vector<index_t> offsets_of(index_t images, index_t boxes) {
-  std::vector<index_t> offsets{0};
-  for (index_t k = 1; k < images; ++k) offsets.push_back(boxes * k * k / (images * images));
-  offsets.push_back(boxes);
-  return offsets;
 }
 
 /// Ignore regions of a batch: about `per_image` for each image.
@@ -181,16 +165,7 @@ struct task_problem {
           {truth.data() + 4 * first, count}, {classes.data() + first, count},
           {params.top, params.alpha, params.beta, static_cast<float>(params.least_side),
            static_cast<float>(params.grown_side), params.final_top});
-      for (index_t i = 0; i < n; ++i) {
-        const auto at = static_cast<std::size_t>(image * n + i), of = static_cast<std::size_t>(i);
-        const index_t match = expected.matches[of];
-        if (matches[at] != (match < 0 ? -1 : first + match))
-          FAIL_CHECK("point " << i << " of image " << image << " is matched with " << matches[at]
-                              << ", expected " << match << " from " << first);
-        const double exact = expected.targets[of];
-        if (!(std::abs(static_cast<double>(targets[at]) - exact) <= 2e-5 * exact + 1e-9))
-          FAIL_CHECK("the target of point " << i << " is " << targets[at] << ", exact " << exact);
-      }
+      check_assignment(expected, image, first, matches, targets, {2e-5, 1e-9});
     }
   }
 };
@@ -320,12 +295,7 @@ TEST_CASE("task-aligned assigner: grids, candidates, exponents and batches") {
         p.check();
       }
     task_problem(three_levels(), 70, ++seed, 4).check();
-    pyramid irregular;
-    irregular.add(1, 30, 8);
-    irregular.add(30, 1, 8);
-    irregular.add(0, 3, 8);
-    irregular.add(1, 1, 64);
-    task_problem(irregular, 30, ++seed, 2).check();
+    task_problem(irregular_levels(), 30, ++seed, 2).check();
     task_problem(pyramid(), 3, ++seed).check();
   });
 }
@@ -384,9 +354,6 @@ TEST_CASE("task-aligned assigner: small sides grow, and boxes keep their most al
 
 TEST_CASE("task-aligned assigner: YOLO26's rules, as operations on whole matrices") {
   // NumPy's operations on these numbers, in double, give the matches and targets below.
-  const auto number = [](index_t i, double low, double high) {
-    return low + (high - low) * static_cast<double>((i * 7919 + 104729) % 10007) / 10007;
-  };
   pyramid levels;
   levels.add(10, 8, 8);
   levels.add(5, 4, 16);
@@ -396,19 +363,21 @@ TEST_CASE("task-aligned assigner: YOLO26's rules, as operations on whole matrice
   p.class_count = p.stride = classes;
   p.scores.clear();
   for (index_t g = 0; g < boxes; ++g) {
-    const double x = number(4 * g, 0, 25), y = number(4 * g + 1, 0, 30), most = g < 5 ? 12 : 45;
-    const double corners[] = {x, y, x + number(4 * g + 2, 2, most), y + number(4 * g + 3, 2, most)};
+    const double x = scattered(4 * g, 0, 25), y = scattered(4 * g + 1, 0, 30),
+                 most = g < 5 ? 12 : 45;
+    const double corners[] = {x, y, x + scattered(4 * g + 2, 2, most),
+                              y + scattered(4 * g + 3, 2, most)};
     for (index_t k = 0; k < 4; ++k)
       p.truth[static_cast<std::size_t>(4 * g + k)] = to<float>(corners[k]);
     p.classes[static_cast<std::size_t>(g)] = g % classes;
   }
   for (index_t i = 0; i < levels.size(); ++i) {
     for (index_t c = 0; c < classes; ++c)
-      p.scores.push_back(to<float>(number(5000 + classes * i + c, 0.05, 0.95)));
+      p.scores.push_back(to<float>(scattered(5000 + classes * i + c, 0.05, 0.95)));
     for (index_t k = 0; k < 4; ++k)
       p.predictions[static_cast<std::size_t>(4 * i + k)] =
           to<float>(static_cast<double>(p.truth[static_cast<std::size_t>(4 * (i % boxes) + k)]) +
-                    number(20000 + 4 * i + k, -2, 2));
+                    scattered(20000 + 4 * i + k, -2, 2));
   }
   struct positive {
     index_t point, box;
@@ -492,7 +461,7 @@ TEST_CASE("assigners: unmatched anchors and points in ignore regions are ignored
     assigner_workspace workspace;
     std::uint64_t seed = 40;
     index_t ignored = 0, background = 0;
-    for (const pyramid& p : {three_levels(), irregular}) {
+    for (const pyramid& p : std::vector<pyramid>{three_levels(), irregular}) {
       for (const index_t images : {1, 3}) {
         for (const double threshold : {0.5, 0.0, 0.3, 1.0}) {
           const std::vector<float> truth = boxes_near(20, ++seed, false);

@@ -3,6 +3,7 @@
 // the overlaps that the library computes and with exact ones, in every convention, with grids of
 // every kind, batches, ignore regions, ties, points on sides, small and thin boxes and special
 // values; against the assigner of upright boxes; and every documented error.
+#include "support/assigner_scene.hpp"
 #include "support/isa.hpp"
 #include "support/random.hpp"
 #include "support/refusals.hpp"
@@ -17,7 +18,6 @@
 #include <string>
 #include <vector>
 
-#include <bench/support/pyramid.hpp>
 #include <doctest/doctest.h>
 
 using namespace vecdet;
@@ -33,20 +33,12 @@ constexpr angle_convention all_conventions[] = {
     angle_convention::opencv,      angle_convention::ultralytics,
     angle_convention::mmcv,        angle_convention::mmcv_counter_clockwise};
 
-bench::pyramid three_levels() {
-  bench::pyramid p;
-  p.add(25, 20, 8);
-  p.add(13, 10, 16);
-  p.add(7, 5, 32);
-  return p;
-}
-
 struct rotated_problem {
   bench::pyramid points;
   angle_convention angles;
   index_t images, padding, class_count = 5;
   std::vector<float> scores, predictions, truth;  ///< rows of boxes have `padding` more numbers
-  std::vector<index_t> classes, offsets{0};
+  std::vector<index_t> classes, offsets;
   std::vector<float> regions;
   std::vector<index_t> region_offsets;
   task_aligned_params params;
@@ -55,7 +47,11 @@ struct rotated_problem {
 
   rotated_problem(const bench::pyramid& p, index_t boxes, std::uint64_t seed,
                   angle_convention convention = degrees, index_t image_count = 1, index_t more = 0)
-      : points(p), angles(convention), images(image_count), padding(more) {
+      : points(p),
+        angles(convention),
+        images(image_count),
+        padding(more),
+        offsets(offsets_of(image_count, boxes)) {
     random_generator generator(seed);
     const bool in_degrees = angles == angle_convention::torchvision ||
                             angles == angle_convention::detectron2 || angles == degrees;
@@ -71,8 +67,6 @@ struct rotated_problem {
            generator.uniform(1, most), generator.uniform(-turn, turn)});
       classes.push_back(generator.below(class_count));
     }
-    for (index_t k = 1; k < images; ++k) offsets.push_back(boxes * k * k / (images * images));
-    offsets.push_back(boxes);
     const auto width = static_cast<std::size_t>(5 + padding);
     for (index_t i = 0; i < images * p.size(); ++i) {
       for (index_t c = 0; c < class_count; ++c)
@@ -151,29 +145,14 @@ struct rotated_problem {
         return value > 0 ? value : 0;
       };
       const auto expected = reference::task_aligned_by(s, count, labels, own, is_inside, overlap);
-      compare(expected, image, first, 2e-5, 0);
+      check_assignment(expected, image, first, matches, targets, {2e-5, 1e-9});
       if (exact_within > 0)
-        compare(reference::rotated_task_aligned(s, predicted, points.where(), boxes_of_image,
-                                                angles, labels, own),
-                image, first, exact_within, 1e-4);
+        check_assignment(reference::rotated_task_aligned(s, predicted, points.where(),
+                                                         boxes_of_image, angles, labels, own),
+                         image, first, matches, targets, {exact_within, 1e-9, 1e-4});
     }
   }
 
-  void compare(const reference::assignment& expected, index_t image, index_t first, double within,
-               double negligible) {
-    for (index_t i = 0; i < points.size(); ++i) {
-      const auto at = static_cast<std::size_t>(image * points.size() + i);
-      const index_t match = expected.matches[static_cast<std::size_t>(i)];
-      const double target = expected.targets[static_cast<std::size_t>(i)];
-      const auto found = static_cast<double>(targets[at]);
-      if (std::max(target, found) < negligible) continue;
-      if (matches[at] != (match < 0 ? -1 : first + match))
-        FAIL_CHECK("point " << i << " of image " << image << " is matched with " << matches[at]
-                            << ", expected " << match << " from " << first);
-      if (!(std::abs(found - target) <= within * target + 1e-9))
-        FAIL_CHECK("the target of point " << i << " is " << found << ", expected " << target);
-    }
-  }
   index_t matched() const {
     return std::count_if(matches.begin(), matches.end(), [](index_t m) { return m >= 0; });
   }
@@ -204,12 +183,7 @@ TEST_CASE("rotated assigner: conventions, grids, candidates, exponents and batch
         p.check(beta > 1 ? 1e-3 : 0);
       }
     rotated_problem(three_levels(), 70, ++seed, angle_convention::ultralytics, 4, 1).check();
-    bench::pyramid irregular;
-    irregular.add(1, 30, 8);
-    irregular.add(30, 1, 8);
-    irregular.add(0, 3, 8);
-    irregular.add(1, 1, 64);
-    rotated_problem(irregular, 30, ++seed, degrees, 2).check();
+    rotated_problem(irregular_levels(), 30, ++seed, degrees, 2).check();
     rotated_problem(bench::pyramid(), 3, ++seed).check();
   });
 }

@@ -2,20 +2,20 @@
 // SimOTA: the reference and the kernels against the authors' steps; the kernels against the
 // reference on every instruction set, with grids of every kind, numbers of boxes and classes,
 // priors, conflicts, ties, batches, ignore regions and special values; and every documented error.
+#include "support/assigner_scene.hpp"
 #include "support/box_tensor.hpp"
 #include "support/isa.hpp"
 #include "support/refusals.hpp"
 #include "support/values.hpp"
 #include <vecdet/assigners.hpp>
 #include <vecdet/iou.hpp>
-#include <vecdet/reference/assigners.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include <bench/support/pyramid.hpp>
 #include <doctest/doctest.h>
 
 using namespace vecdet;
@@ -26,30 +26,11 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
 
-struct strided_pyramid : bench::pyramid {
-  std::vector<double> strides, point_strides;
-
-  void add_level(index_t height, index_t width, double stride) {
-    add(height, width, stride);
-    strides.push_back(stride);
-    point_strides.insert(point_strides.end(), static_cast<std::size_t>(height * width), stride);
-  }
-};
-
-/// For an image of 200 x 160 pixels.
-strided_pyramid three_levels() {
-  strided_pyramid p;
-  p.add_level(25, 20, 8);
-  p.add_level(13, 10, 16);
-  p.add_level(7, 5, 32);
-  return p;
-}
-
 struct problem {
   strided_pyramid points;
   index_t images, class_count, stride;
   std::vector<float> logits, objectness, predictions, truth;
-  std::vector<index_t> classes, offsets{0};
+  std::vector<index_t> classes, offsets;
   sim_ota_params params;
   std::vector<index_t> matches;
   std::vector<float> targets;
@@ -61,6 +42,7 @@ struct problem {
         images(image_count),
         class_count(number_of_classes),
         stride(number_of_classes + padding),
+        offsets(offsets_of(image_count, boxes)),
         matches(static_cast<std::size_t>(image_count * p.size()), 77),
         targets(matches.size(), 77) {
     random_generator generator(seed);
@@ -71,7 +53,6 @@ struct problem {
       for (const double number : {x, y, x + w, y + h}) truth.push_back(to<float>(number));
       classes.push_back(generator.below(class_count));
     }
-    for (index_t k = 1; k <= images; ++k) offsets.push_back(boxes * k * k / (images * images));
     for (index_t i = 0; i < images * p.size(); ++i) {
       for (index_t c = 0; c < stride; ++c) logits.push_back(to<float>(generator.uniform(-6, 4)));
       objectness.push_back(to<float>(generator.uniform(-6, 4)));
@@ -114,17 +95,9 @@ struct problem {
           {objectness.data() + image * n, n}, {predictions.data() + 4 * image * n, n},
           points.where(), points.point_strides, {truth.data() + 4 * first, count},
           {classes.data() + first, count}, {params.candidates, params.radius, params.iou_weight});
-      for (index_t i = 0; i < n; ++i) {
-        const auto at = static_cast<std::size_t>(image * n + i), of = static_cast<std::size_t>(i);
-        const index_t match = expected.matches[of];
-        positives += match >= 0;
-        if (matches[at] != (match < 0 ? -1 : first + match))
-          FAIL_CHECK("point " << i << " of image " << image << " is matched with " << matches[at]
-                              << ", expected " << match << " from " << first);
-        if (static_cast<double>(targets[at]) != expected.targets[of])
-          FAIL_CHECK("the target of point " << i << " is " << targets[at] << ", expected "
-                                            << expected.targets[of]);
-      }
+      check_assignment(expected, image, first, matches, targets, {});
+      positives += std::count_if(expected.matches.begin(), expected.matches.end(),
+                                 [](index_t match) { return match >= 0; });
     }
     CHECK(foreground == positives);
   }
@@ -134,17 +107,15 @@ struct problem {
 
 TEST_CASE("SimOTA: equals the authors' steps in torch") {
   // Their operations on these numbers give the matches and IoUs below.
-  const auto number = [](index_t i, double low, double high) {
-    return low + (high - low) * static_cast<double>((i * 7919 + 104729) % 10007) / 10007;
-  };
   strided_pyramid levels;
   levels.add_level(10, 8, 8);
   levels.add_level(5, 4, 16);
   levels.add_level(3, 2, 32);
   problem p(levels, 6, 1, 1, 3);
   for (index_t g = 0; g < 6; ++g) {
-    const double x = number(4 * g, 0, 40), y = number(4 * g + 1, 0, 50);
-    const double corners[] = {x, y, x + number(4 * g + 2, 3, 50), y + number(4 * g + 3, 3, 50)};
+    const double x = scattered(4 * g, 0, 40), y = scattered(4 * g + 1, 0, 50);
+    const double corners[] = {x, y, x + scattered(4 * g + 2, 3, 50),
+                              y + scattered(4 * g + 3, 3, 50)};
     for (index_t k = 0; k < 4; ++k)
       p.truth[static_cast<std::size_t>(4 * g + k)] = to<float>(corners[k]);
     p.classes[static_cast<std::size_t>(g)] = g % 3;
@@ -152,11 +123,12 @@ TEST_CASE("SimOTA: equals the authors' steps in torch") {
   for (index_t i = 0; i < levels.size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     for (index_t c = 0; c < 3; ++c)
-      p.logits[static_cast<std::size_t>(3 * i + c)] = to<float>(number(5000 + 3 * i + c, -4, 4));
-    p.objectness[at] = to<float>(number(9000 + i, -4, 4));
+      p.logits[static_cast<std::size_t>(3 * i + c)] = to<float>(scattered(5000 + 3 * i + c, -4, 4));
+    p.objectness[at] = to<float>(scattered(9000 + i, -4, 4));
     for (std::size_t k = 0; k < 4; ++k)
-      p.predictions[4 * at + k] = to<float>(static_cast<double>(p.truth[4 * (at % 6) + k]) +
-                                            number(20000 + 4 * i + static_cast<index_t>(k), -6, 6));
+      p.predictions[4 * at + k] =
+          to<float>(static_cast<double>(p.truth[4 * (at % 6) + k]) +
+                    scattered(20000 + 4 * i + static_cast<index_t>(k), -6, 6));
   }
   const struct {
     index_t point, box;
@@ -205,12 +177,7 @@ TEST_CASE("SimOTA: boxes, classes, parameters and batches") {
 TEST_CASE("SimOTA: grids, and more boxes than points") {
   for_each_isa([](isa) {
     std::uint64_t seed = 100;
-    strided_pyramid irregular;
-    irregular.add_level(1, 30, 8);
-    irregular.add_level(30, 1, 8);
-    irregular.add_level(0, 3, 8);
-    irregular.add_level(1, 1, 64);
-    problem(irregular, 30, ++seed, 2).check();
+    problem(irregular_levels(), 30, ++seed, 2).check();
     strided_pyramid few;
     few.add_level(3, 5, 32);
     problem(few, 200, ++seed).check();
