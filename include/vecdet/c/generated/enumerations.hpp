@@ -72,6 +72,12 @@ typedef enum vecdet_yolo_scores {
   VECDET_YOLO_SCORE_AND_CLASS  ///< one score, then the index of its class; rows only
 } vecdet_yolo_scores;
 
+/// What the number of common pixels of two masks is divided by.
+typedef enum vecdet_mask_overlap {
+  VECDET_MASK_OVERLAP_IOU,          ///< the number of pixels of their union
+  VECDET_MASK_OVERLAP_SMALLER_AREA  ///< that of the mask with fewer pixels
+} vecdet_mask_overlap;
+
 /// The meaning of a box's four numbers.
 typedef enum vecdet_nms_format {
   VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered
@@ -163,12 +169,6 @@ typedef enum vecdet_mask_rule {
   VECDET_MASK_RULE_CROPPED  ///< cropped only (process_mask): masks have the size of the prototypes
 } vecdet_mask_rule;
 
-/// What the number of common pixels of two masks is divided by.
-typedef enum vecdet_mask_overlap {
-  VECDET_MASK_OVERLAP_IOU,          ///< the number of pixels of their union
-  VECDET_MASK_OVERLAP_SMALLER_AREA  ///< that of the mask with fewer pixels
-} vecdet_mask_overlap;
-
 /// How an overlap reduces a score.
 typedef enum vecdet_soft_nms_method {
   VECDET_SOFT_NMS_HARD,
@@ -230,6 +230,9 @@ template <>
 inline constexpr int enumerators<vecdet_yolo_scores> = 3;
 
 template <>
+inline constexpr int enumerators<vecdet_mask_overlap> = 2;
+
+template <>
 inline constexpr int enumerators<vecdet_nms_format> = 3;
 
 template <>
@@ -264,9 +267,6 @@ inline constexpr int enumerators<vecdet_conv3x3_tile> = 2;
 
 template <>
 inline constexpr int enumerators<vecdet_mask_rule> = 3;
-
-template <>
-inline constexpr int enumerators<vecdet_mask_overlap> = 2;
 
 template <>
 inline constexpr int enumerators<vecdet_soft_nms_method> = 3;
