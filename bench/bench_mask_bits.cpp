@@ -10,6 +10,7 @@
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
 #include <vecdet/mask_bits.hpp>
+#include <vecdet/mask_merging.hpp>
 #include <vecdet/mask_nms.hpp>
 
 #include <cstddef>
@@ -26,8 +27,10 @@ struct mask_bits_operands {
   std::vector<index_t> boxes, offsets{0}, areas, boxes_found;
   std::vector<std::int64_t> plain_memory;
   std::vector<float> scores;
-  std::vector<index_t> kept;
+  std::vector<index_t> kept;  ///< of NMS, or the first mask of the group of each
   mask_nms_workspace nms;
+  mask_merging_workspace merging;
+  std::vector<std::uint64_t> plain_union;
   std::vector<double> ious;
   mask_bits_workspace workspace;
 
@@ -98,7 +101,23 @@ const bool registered = [] {
          d.kept);
       },
       [](operands& d) -> std::vector<index_t>& { return d.kept; });
-  show_in_figures("mask_((iou|areas)/bits|nms/bits/f32)/50x640x640");
+  register_with_plain(
+      "group_masks/bits/f32/50x640x640", {operands::count, bytes}, discs,
+      [](operands& d, threading policy) {
+        const mask_groups groups = group_masks(d.view(), vector_view<const float>(d.scores), {},
+                                               mask_overlap::iou, 0.3, d.merging, policy);
+        d.kept.resize(operands::count);
+        for (index_t g = 0; g + 1 < groups.offsets.size(); ++g)
+          for (index_t m = groups.offsets[g]; m < groups.offsets[g + 1]; ++m)
+            d.kept[static_cast<std::size_t>(groups.members[m])] = groups.members[groups.offsets[g]];
+      },
+      [](operands& d) {
+        VECDET_PLAIN(plain_group_masks)
+        (d.bits.data(), d.scores.data(), operands::count, operands::words, 0.3, d.plain_memory,
+         d.plain_union, d.kept);
+      },
+      [](operands& d) -> std::vector<index_t>& { return d.kept; });
+  show_in_figures("(mask_((iou|areas)/bits|nms/bits/f32)|group_masks/bits/f32)/50x640x640");
   return true;
 }();
 

@@ -97,6 +97,7 @@ def problems():
         "group_masks": lambda: v.group_masks(np.ones((2, 8, 8), bool), scores[:2]),
         "mask_nms": lambda: v.mask_nms(np.ones((2, 8, 8), bool), scores[:2], 0.5),
         "merge_masks": lambda: v.merge_masks(runs),
+        "mask_polygons": lambda: v.mask_polygons(runs),
         "run_lengths_to_strings": lambda: v.run_lengths_to_strings(runs),
         "run_lengths_from_strings": lambda: v.run_lengths_from_strings(strings, (8, 8)),
         "run_lengths_from_polygons": lambda: v.run_lengths_from_polygons(corners_64[:, [0, 1, 2, 1, 2, 3]],

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From an image to the input of a YOLO model, from its output to detections, and merging of the
 // detections of a sliced image.
+#include "plain/masks.hpp"
 #include "plain/postprocess_yolo.hpp"
 #include "support/implementations.hpp"
 #include "support/operands.hpp"
@@ -9,8 +10,10 @@
 #include <vecdet/merging.hpp>
 #include <vecdet/postprocess_yolo.hpp>
 #include <vecdet/quantised_outputs.hpp>
+#include <vecdet/yolo_masks.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -86,6 +89,54 @@ struct yolo_output {
   }
 };
 
+/// The same output with coefficients, and prototypes.
+struct segmented_output : yolo_output {
+  static constexpr index_t channels = 32, map_side = 160, side = 640;
+  std::vector<float> prototypes, coefficients;
+  std::vector<std::int64_t> rectangles;
+  std::vector<std::uint8_t> pixels;
+  plain_masks_memory plain_masks;
+  yolo_masks_workspace masks;
+
+  explicit segmented_output(index_t found) : yolo_output(found, false) {
+    random_generator random(1);
+    for (index_t i = 0; i < channels * boxes; ++i)
+      output.push_back(static_cast<float>(random.normal()));
+    for (index_t i = 0; i < channels * map_side * map_side; ++i)
+      prototypes.push_back(static_cast<float>(random.normal()));
+  }
+  void segment(threading policy) {
+    const auto result =
+        postprocess_yolo(yolo_outputs<float>{{output.data(), 4 + classes + channels, boxes}, 1},
+                         feature_view<const float>(prototypes.data(), 1, channels, map_side,
+                                                   map_side, feature_layout::nchw),
+                         {}, params, {}, {side, side}, masks, policy);
+    pixels.assign(result.masks.pixels.begin(), result.masks.pixels.end());
+  }
+  void segment_plain() {
+    detect_plain();
+    coefficients.clear();
+    rectangles.clear();
+    std::int64_t bytes = 0;
+    const auto within = [](float x) {
+      return static_cast<std::int64_t>(std::min(std::max(std::ceil(x), 0.0f), float{side}));
+    };
+    for (const std::int64_t source : plain_memory.sources) {
+      const float* const own = output.data() + source;
+      const float w = own[2 * boxes] / 2, h = own[3 * boxes] / 2;
+      const std::int64_t x1 = within(own[0] - w), x2 = within(own[0] + w);
+      const std::int64_t y1 = within(own[boxes] - h), y2 = within(own[boxes] + h);
+      rectangles.insert(rectangles.end(), {x1, y1, x2, y2});
+      bytes += (x2 - x1 + 7) / 8 * (y2 - y1);
+      for (index_t c = 0; c < channels; ++c) coefficients.push_back(own[(4 + classes + c) * boxes]);
+    }
+    pixels.resize(static_cast<std::size_t>(bytes));
+    VECDET_PLAIN(plain_masks_from_prototypes)
+    (prototypes.data(), channels, map_side, map_side, coefficients.data(), rectangles.data(),
+     static_cast<std::int64_t>(plain_memory.sources.size()), side, plain_masks, pixels.data());
+  }
+};
+
 /// The same output as fractions of the input's size, quantised.
 struct quantised_yolo_output : yolo_output {
   std::vector<std::uint8_t> stored;
@@ -150,6 +201,18 @@ void register_yolo(index_t found, bool by_class) {
       [](yolo_output& data) { data.detect_plain(); }, &yolo_output::scores);
 }
 
+void register_segmentation(index_t found) {
+  using operands = segmented_output;
+  constexpr double numbers = boxes * (classes + operands::channels);
+  constexpr double map = operands::channels * operands::map_side * operands::map_side;
+  register_with_plain(
+      "postprocess_yolo/masks_found" + std::to_string(found) + "/f32/1x8400x80x32x160x160",
+      {boxes * classes, (numbers + map) * sizeof(float)},
+      [=] { return std::make_shared<operands>(found); },
+      [](operands& data, threading policy) { data.segment(policy); },
+      [](operands& data) { data.segment_plain(); }, &operands::pixels);
+}
+
 void register_quantised_yolo(index_t found) {
   const double scores = static_cast<double>(boxes * classes);
   register_with_plain(
@@ -196,6 +259,7 @@ const bool registered = [] {
     register_quantised_yolo(found);
   }
   register_yolo(500, true);
+  register_segmentation(500);
   for (const index_t count : {1000, 20000}) {
     register_merging("greedy", merge_params::sahi_greedy_nmm(), count);
     register_merging("transitive", merge_params::sahi_nmm(), count);

@@ -86,8 +86,8 @@ const bool registered = [] {
   register_with_plain(
       "mask_iou/50x640x640", {pairs, pairs * sizeof(double)}, prepare,
       [](operands& d, threading policy) {
-        mask_iou(d.view(), d.view(), {}, {d.ious.data(), operands::count, operands::count},
-                 d.workspace, policy);
+        mask_iou(d.view(), d.view(), mask_overlap::iou, {},
+                 {d.ious.data(), operands::count, operands::count}, d.workspace, policy);
       },
       [](operands& d) {
         VECDET_PLAIN(plain_mask_iou)

@@ -225,6 +225,31 @@ TEST_CASE("mask nms: more masks than are compared at once, and images") {
   }
 }
 
+TEST_CASE("mask nms: masks that are compared on several threads, in one group and in several") {
+  random_generator random(6);
+  for (const index_t class_count : {1, 2, 6}) {
+    std::vector<index_t> boxes, classes;
+    std::vector<float> scores;
+    for (index_t i = 0; i < 48; ++i) {
+      const index_t x = random.below(60), y = random.below(40);
+      boxes.insert(boxes.end(), {x, y, x + 150 + random.below(60), y + 150 + random.below(60)});
+      classes.push_back(random.below(class_count));
+      scores.push_back(static_cast<float>(random.uniform(0, 1)));
+    }
+    const owned_masks masks =
+        make_masks(boxes, mask_pixels::bits, [&](index_t i, index_t x, index_t y) {
+          return ((x - boxes[static_cast<std::size_t>(4 * i)]) / 20 + y / 20 + i) % 4 > 0;
+        });
+    for (const double threshold : {0.3, 0.45, 0.6}) {
+      check_kept(masks.view(), scores, classes, nms_params(threshold));
+      check_kept(masks.view(), scores, {}, nms_params(threshold));
+    }
+    nms_params few(0.6);
+    few.max_total = 5;
+    check_kept(masks.view(), scores, {}, few);
+  }
+}
+
 TEST_CASE("mask nms: errors") {
   const owned_masks masks = make_masks({1, 2, 12, 4, 0, 0, 3, 3}, mask_pixels::bits,
                                        [](index_t, index_t, index_t) { return true; });

@@ -119,10 +119,11 @@ std::vector<index_t> boxes_of(const run_lengths_view& runs) {
 }
 std::vector<double> ious_of(const run_lengths_view& a, const run_lengths_view& b,
                             const std::vector<std::uint8_t>& is_crowd,
-                            threading policy = threading::sequential) {
+                            threading policy = threading::sequential,
+                            mask_overlap overlap = mask_overlap::iou) {
   run_lengths_workspace workspace;
   std::vector<double> ious(static_cast<std::size_t>(a.size() * b.size()), -7);
-  mask_iou(a, b, is_crowd, {ious.data(), a.size(), b.size()}, workspace, policy);
+  mask_iou(a, b, overlap, is_crowd, {ious.data(), a.size(), b.size()}, workspace, policy);
   return ious;
 }
 
@@ -337,14 +338,19 @@ TEST_CASE("run lengths: areas, boxes, overlaps and merged masks") {
         CHECK(std::equal(box, box + 4, boxes.begin() + 4 * i));
       }
       const std::vector<std::uint8_t> is_crowd{0, 1, 255};
-      for (const bool has_crowds : {false, true}) {
-        const auto ious = ious_of(a, b, has_crowds ? is_crowd : std::vector<std::uint8_t>{});
+      for (const int kind : {0, 1, 2, 3}) {
+        const bool has_crowds = kind % 2 == 1;
+        const mask_overlap overlap = kind < 2 ? mask_overlap::iou : mask_overlap::smaller_area;
+        const auto ious = ious_of(a, b, has_crowds ? is_crowd : std::vector<std::uint8_t>{},
+                                  threading::sequential, overlap);
         for (index_t i = 0; i < 4; ++i)
           for (index_t k = 0; k < 3; ++k) {
             const index_t common = p.common(i, q, k), area = areas[static_cast<std::size_t>(i)];
+            const index_t other_area = other_areas[static_cast<std::size_t>(k)];
             const bool by_area = has_crowds && k > 0;
-            const index_t all =
-                by_area ? area : area + other_areas[static_cast<std::size_t>(k)] - common;
+            const index_t all = by_area                        ? area
+                                : overlap == mask_overlap::iou ? area + other_area - common
+                                                               : std::min(area, other_area);
             const double expected =
                 common == 0 ? 0 : static_cast<double>(common) / static_cast<double>(all);
             CHECK(ious[static_cast<std::size_t>(3 * i + k)] == expected);
@@ -352,7 +358,7 @@ TEST_CASE("run lengths: areas, boxes, overlaps and merged masks") {
         tbb::task_arena arena(3);
         arena.execute([&] {
           CHECK((ious_of(a, b, has_crowds ? is_crowd : std::vector<std::uint8_t>{},
-                         threading::parallel) == ious));
+                         threading::parallel, overlap) == ious));
         });
       }
       for (const bool is_any : {true, false}) {
@@ -452,6 +458,133 @@ TEST_CASE("run lengths: polygons against points drawn one by one") {
   const std::vector<double> box{-far, -far, far, far};
   CHECK((lists_of(run_lengths_from_boxes(box, {&size, 1}, workspace)) ==
          counts_list{{0, 3 * 65536}}));
+}
+
+namespace {
+
+/// The number of connected sets of the pixels for which has(x, y) holds. Pixels may lie one outside
+/// the picture.
+template <class Has>
+index_t connected_sets(const grid_size& size, bool by_corners, const Has& has) {
+  const index_t across = size.width + 2;
+  std::vector<std::uint8_t> is_left(static_cast<std::size_t>(across * (size.height + 2)));
+  const auto at = [&](index_t x, index_t y) -> std::uint8_t& {
+    return is_left[static_cast<std::size_t>((y + 1) * across + x + 1)];
+  };
+  for (index_t y = -1; y <= size.height; ++y)
+    for (index_t x = -1; x <= size.width; ++x) at(x, y) = has(x, y) ? 1 : 0;
+  index_t sets = 0;
+  for (index_t y = -1; y <= size.height; ++y)
+    for (index_t x = -1; x <= size.width; ++x) {
+      if (at(x, y) == 0) continue;
+      ++sets;
+      std::vector<std::pair<index_t, index_t>> reached{{x, y}};
+      at(x, y) = 0;
+      while (!reached.empty()) {
+        const auto [u, v] = reached.back();
+        reached.pop_back();
+        for (index_t dy = -1; dy <= 1; ++dy)
+          for (index_t dx = -1; dx <= 1; ++dx) {
+            const index_t i = u + dx, k = v + dy;
+            if (!by_corners && dx != 0 && dy != 0) continue;
+            if (i < -1 || k < -1 || i > size.width || k > size.height || at(i, k) == 0) continue;
+            at(i, k) = 0;
+            reached.emplace_back(i, k);
+          }
+      }
+    }
+  return sets;
+}
+
+/// Checks the polygons of mask i, and draws them again.
+void check_polygons(const mask_polygons_view& found, index_t i, const pictures_of_bytes& p) {
+  const grid_size size = p.size;
+  std::vector<std::uint8_t> odd(static_cast<std::size_t>(size.height * size.width));
+  std::vector<std::uint8_t> any = odd;
+  index_t outer = 0, holes = 0, area = 0;
+  run_lengths_workspace workspace;
+  for (index_t k = found.mask_offsets[i]; k < found.mask_offsets[i + 1]; ++k) {
+    const index_t count = found.offsets[k + 1] - found.offsets[k];
+    REQUIRE(count >= 4);
+    REQUIRE(count % 2 == 0);
+    const double* const own = found.points.data() + 2 * found.offsets[k];
+    const auto coordinate = [&](index_t point, int axis) {
+      return static_cast<index_t>(own[2 * (point % count) + axis]);
+    };
+    index_t twice = 0;
+    int turned = 0;
+    for (index_t m = 0; m < count; ++m) {
+      const index_t dx = coordinate(m + 1, 0) - coordinate(m, 0);
+      const index_t dy = coordinate(m + 1, 1) - coordinate(m, 1);
+      turned += (dx == 0) != (m % 2 == 0) || (dy == 0) != (m % 2 == 1);
+      twice += (coordinate(m, 0) + coordinate(m + 1, 0)) * dy;
+    }
+    CHECK(turned == 0);
+    area += twice / 2;
+    outer += twice > 0;
+    holes += twice < 0;
+    const run_lengths_view drawn = run_lengths_from_polygons(
+        {own, 2 * count}, std::vector<index_t>{0, count}, {&size, 1}, workspace);
+    const std::vector<std::uint8_t> pixels = reference::pixels_of_runs(drawn[0]);
+    for (std::size_t m = 0; m < pixels.size(); ++m) {
+      odd[m] ^= pixels[m];
+      if (twice > 0) any[m] |= pixels[m];
+    }
+  }
+  bool are_equal = true, has_all = true;
+  for (index_t x = 0; x < size.width; ++x)
+    for (index_t y = 0; y < size.height; ++y) {
+      const auto at = static_cast<std::size_t>(x * size.height + y);
+      are_equal = are_equal && odd[at] == (p.has(i, x, y) ? 1 : 0);
+      has_all = has_all && any[at] >= odd[at];
+    }
+  CHECK(are_equal);
+  CHECK(has_all);
+  CHECK(area == p.common(i, p, i));
+  CHECK(outer == connected_sets(size, false, [&](index_t x, index_t y) {
+          return x >= 0 && y >= 0 && x < size.width && y < size.height && p.has(i, x, y);
+        }));
+  CHECK(holes + 1 == connected_sets(size, true, [&](index_t x, index_t y) {
+          return x < 0 || y < 0 || x >= size.width || y >= size.height || !p.has(i, x, y);
+        }));
+}
+
+}  // namespace
+
+TEST_CASE("run lengths: polygons around pixels give the mask again") {
+  random_generator random(11);
+  run_lengths_workspace workspace, second;
+  for (const grid_size& size : sizes_of_pictures)
+    for (int round = 0; round < 8; ++round) {
+      const pictures_of_bytes p = random_pictures(3, size, random);
+      const mask_polygons_view found = mask_polygons(encode_masks(p.view(), workspace), second);
+      REQUIRE(found.mask_offsets.size() == 4);
+      CHECK(found.mask_offsets[3] == found.offsets.size() - 1);
+      CHECK(2 * found.offsets[found.offsets.size() - 1] == found.points.size());
+      for (index_t i = 0; i < 3; ++i) check_polygons(found, i, p);
+    }
+  // Two pixels that touch at a corner, and then a hole.
+  owned_runs runs;
+  runs.add({2, 2}, {0, 1, 2, 1});
+  runs.add({3, 3}, {0, 2, 0, 2, 1, 4});  // with a count of 0
+  const mask_polygons_view found = mask_polygons(runs.view(), workspace);
+  CHECK((std::vector<index_t>(found.mask_offsets.begin(), found.mask_offsets.end()) ==
+         std::vector<index_t>{0, 2, 4}));
+  CHECK((std::vector<double>(found.points.begin(), found.points.end()) ==
+         std::vector<double>{1, 0, 1, 1, 0, 1, 0, 0, 2, 1, 2, 2, 1, 2, 1, 1,  //
+                             3, 0, 3, 3, 0, 3, 0, 0, 1, 1, 1, 2, 2, 2, 2, 1}));
+  CHECK(mask_polygons({}, workspace).mask_offsets.size() == 1);
+  owned_runs empty;
+  empty.add({0, 5}, {0});
+  empty.add({5, 4}, {20});
+  CHECK(mask_polygons(empty.view(), workspace).mask_offsets[2] == 0);
+  // The runs may be a result of the same workspace.
+  const std::vector<double> box{1, 2, 3, 4};
+  const grid_size size{6, 5};
+  const mask_polygons_view own =
+      mask_polygons(run_lengths_from_boxes(box, {&size, 1}, workspace), workspace);
+  CHECK((std::vector<double>(own.points.begin(), own.points.end()) ==
+         std::vector<double>{3, 2, 3, 4, 1, 4, 1, 2}));
 }
 
 TEST_CASE("run lengths: boxes are polygons of their corners") {
@@ -615,6 +748,7 @@ TEST_CASE("run lengths: documented errors") {
     const run_lengths_view runs = bad.view();
     fails("mask_areas: " + message, [&] { mask_areas(runs, areas); });
     fails("mask_boxes: " + message, [&] { mask_boxes(runs, boxes); });
+    fails("mask_polygons: " + message, [&] { mask_polygons(runs, workspace); });
     fails("decode_masks: " + message, [&] { decode_masks(runs, mask_pixels::bits, decoded); });
     fails("decode_masks: " + message, [&] { decode_masks(runs, pictures); });
     fails("merge_masks: " + message, [&] { merge_masks(runs, mask_merging::any, workspace); });
@@ -625,7 +759,8 @@ TEST_CASE("run lengths: documented errors") {
         text.replace(at, 4, "b");
       return text;
     };
-    fails(in_b(other), [&] { mask_iou(good.view(), runs, {}, matrix, workspace); });
+    fails(in_b(other),
+          [&] { mask_iou(good.view(), runs, mask_overlap::iou, {}, matrix, workspace); });
   };
   all_fail("the sum of the counts of runs[1] is 19, expected 20, the number of pixels",
            [](owned_runs& r) { r.counts[3] = 19; });
@@ -658,19 +793,22 @@ TEST_CASE("run lengths: documented errors") {
   fails("mask_areas: areas is in the memory of runs.offsets, expected separate memory", [&] {
     mask_areas(short_runs, {good.offsets.data() + 1, 1});
   });
-  fails("mask_iou: is_crowd.size() is 1, expected 0 or 2, the number of masks in b",
-        [&] { mask_iou(runs, runs, std::vector<std::uint8_t>{1}, matrix, workspace); });
+  fails("mask_iou: is_crowd.size() is 1, expected 0 or 2, the number of masks in b", [&] {
+    mask_iou(runs, runs, mask_overlap::iou, std::vector<std::uint8_t>{1}, matrix, workspace);
+  });
+  fails("mask_iou: overlap is 2, expected a mask_overlap",
+        [&] { mask_iou(runs, runs, static_cast<mask_overlap>(2), {}, matrix, workspace); });
   fails("mask_iou: ious.rows() is 1, expected 2, the number of masks in a", [&] {
-    mask_iou(runs, runs, {}, {ious.data(), 1, 2}, workspace);
+    mask_iou(runs, runs, mask_overlap::iou, {}, {ious.data(), 1, 2}, workspace);
   });
   fails("mask_iou: ious.cols() is 1, expected 2, the number of masks in b", [&] {
-    mask_iou(runs, runs, {}, {ious.data(), 2, 1}, workspace);
+    mask_iou(runs, runs, mask_overlap::iou, {}, {ious.data(), 2, 1}, workspace);
   });
   owned_runs turned;
   turned.add({4, 5}, {20});
   turned.add({5, 4}, {20});
   fails("mask_iou: b.sizes[1] is 5 x 4, expected 4 x 5, the size of all pictures",
-        [&] { mask_iou(runs, turned.view(), {}, matrix, workspace); });
+        [&] { mask_iou(runs, turned.view(), mask_overlap::iou, {}, matrix, workspace); });
   fails("merge_masks: runs.sizes[1] is 5 x 4, expected 4 x 5, the size of all pictures",
         [&] { merge_masks(turned.view(), mask_merging::any, workspace); });
   fails("merge_masks: runs.size() is 0, expected 1 or more",

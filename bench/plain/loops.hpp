@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace vecdet::bench {
@@ -90,6 +91,8 @@ struct plain_yolo_memory {
   std::vector<float> best, class_boxes, class_scores, found;
   std::vector<std::uint8_t> best_bytes;
   std::vector<std::int32_t> labels;
+  std::vector<std::int64_t> class_sources, sources;  ///< which boxes are found
+  std::vector<std::pair<float, std::int64_t>> kept;
   plain_nms_memory nms;
 };
 

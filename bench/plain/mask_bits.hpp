@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Areas, IoU and NMS of masks of bits that have all pixels of their pictures, one pair after the
-// other.
+// Areas, IoU, NMS and merging of masks of bits that have all pixels of their pictures, one pair
+// after the other.
 #pragma once
 
 #include "loops.hpp"
@@ -17,6 +17,10 @@ VECDET_PLAIN_LOOPS(
     /// The masks that are kept, in descending score.
     void plain_mask_nms(const std::uint64_t* bits, const float* scores, std::int64_t count,
                         std::int64_t words, double threshold, std::vector<std::int64_t>& areas,
-                        std::vector<std::int64_t>& kept);)
+                        std::vector<std::int64_t>& kept);
+    /// The first mask of the group of each, by the rule of mask_merging.hpp.
+    void plain_group_masks(const std::uint64_t* bits, const float* scores, std::int64_t count,
+                           std::int64_t words, double threshold, std::vector<std::int64_t>& areas,
+                           std::vector<std::uint64_t>& whole, std::vector<std::int64_t>& owners);)
 
 }  // namespace vecdet::bench

@@ -38,10 +38,11 @@ void suppress_boxes(const T* output, const T* best, std::int64_t boxes, std::int
                     float iou_threshold, plain_yolo_memory& memory) {
   const std::int32_t* const labels = memory.labels.data();
   const auto number = [&](std::int64_t i) { return scale * static_cast<float>(output[i]); };
-  memory.found.clear();
+  memory.kept.clear();
   for (std::int32_t c = 0; c < static_cast<std::int32_t>(classes); ++c) {
     memory.class_boxes.clear();
     memory.class_scores.clear();
+    memory.class_sources.clear();
     for (std::int64_t b = 0; b < boxes; ++b) {
       const std::int32_t label = labels[b];
       if (label < 0 || (groups == nullptr ? label : groups[label]) != c) continue;
@@ -51,16 +52,24 @@ void suppress_boxes(const T* output, const T* best, std::int64_t boxes, std::int
       const float w = number(2 * boxes + b) / 2, h = number(3 * boxes + b) / 2;
       memory.class_boxes.insert(memory.class_boxes.end(), {x - w, y - h, x + w, y + h});
       memory.class_scores.push_back(score);
+      memory.class_sources.push_back(b);
     }
     const auto count = static_cast<std::int64_t>(memory.class_scores.size());
     const std::int64_t kept = plain_nms(memory.class_boxes.data(), memory.class_scores.data(),
                                         count, iou_threshold, memory.nms);
-    for (std::int64_t i = 0; i < kept; ++i)
-      memory.found.push_back(memory.class_scores[static_cast<std::size_t>(
-          memory.nms.kept[static_cast<std::size_t>(i)])]);
+    for (std::int64_t i = 0; i < kept; ++i) {
+      const auto k = static_cast<std::size_t>(memory.nms.kept[static_cast<std::size_t>(i)]);
+      memory.kept.emplace_back(-memory.class_scores[k], memory.class_sources[k]);
+    }
   }
-  std::sort(memory.found.begin(), memory.found.end(), [](float a, float b) { return a > b; });
-  memory.found.resize(std::min(memory.found.size(), std::size_t{300}));
+  std::sort(memory.kept.begin(), memory.kept.end());
+  memory.kept.resize(std::min(memory.kept.size(), std::size_t{300}));
+  memory.found.clear();
+  memory.sources.clear();
+  for (const auto& [score, source] : memory.kept) {
+    memory.found.push_back(-score);
+    memory.sources.push_back(source);
+  }
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
-    /// Leaves the scores of the detections in memory.found. `limits` are thresholds of each class;
+    /// Leaves the scores of the detections in memory.found, and which boxes these are in
+    /// memory.sources. `limits` are thresholds of each class;
     /// boxes of classes with the same group suppress each other.
     void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, float threshold,
                     const float* limits, const std::int32_t* groups, float iou_threshold,

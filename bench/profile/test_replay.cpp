@@ -236,6 +236,7 @@ TEST_CASE("replay: operations are known unless they depend on the data") {
                                              "mask_areas",
                                              "mask_boxes",
                                              "mask_iou",
+                                             "mask_polygons",
                                              "merge_masks",
                                              "run_lengths_to_strings",
                                              "run_lengths_from_strings",

@@ -251,6 +251,12 @@ typedef struct vecdet_postprocess_yolo_params {
   vecdet_rotated_format rotated_result_format;
 } vecdet_postprocess_yolo_params;
 
+/// What the number of common pixels of two masks is divided by.
+typedef enum vecdet_mask_overlap {
+  VECDET_MASK_OVERLAP_IOU,          ///< the number of pixels of their union
+  VECDET_MASK_OVERLAP_SMALLER_AREA  ///< that of the mask with fewer pixels
+} vecdet_mask_overlap;
+
 /// The meaning of a box's four numbers.
 typedef enum vecdet_nms_format {
   VECDET_NMS_CORNERS,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered
@@ -1151,12 +1157,6 @@ typedef struct vecdet_paste_masks_params {
   vecdet_mask_pixels pixels;  ///< how the result is stored; default VECDET_MASK_PIXELS_BITS
 } vecdet_paste_masks_params;
 
-/// What the number of common pixels of two masks is divided by.
-typedef enum vecdet_mask_overlap {
-  VECDET_MASK_OVERLAP_IOU,          ///< the number of pixels of their union
-  VECDET_MASK_OVERLAP_SMALLER_AREA  ///< that of the mask with fewer pixels
-} vecdet_mask_overlap;
-
 /// The defaults of vecdet_prototype_masks_params.
 vecdet_prototype_masks_params vecdet_prototype_masks_params_default(void);
 
@@ -1571,11 +1571,13 @@ vecdet_status vecdet_mask_areas(const vecdet_run_lengths* runs, int64_t* areas);
 /// x1 y1 x2 y2; 0 0 0 0 if the object has no pixels.
 vecdet_status vecdet_mask_boxes(const vecdet_run_lengths* runs, int64_t* boxes);
 
-/// The IoU of each mask of `a` and each of `b`, into `ious` (a.count x b.count), 0 if there are no
-/// common pixels. All pictures have the same size. `is_crowd`: one byte per mask of `b`, not 0 for
-/// COCO's crowds, for which the divisor is the area of the mask of `a`; null: there are none.
-vecdet_status vecdet_mask_iou(const vecdet_run_lengths* a, const vecdet_run_lengths* b, const
-    uint8_t* is_crowd, vecdet_workspace* workspace, double* ious);
+/// The overlap of each mask of `a` and each of `b`, into `ious` (a.count x b.count): the number of
+/// common pixels divided by that of the union or of the smaller mask, 0 if there are no common
+/// pixels. All pictures have the same size. `is_crowd`: one byte per mask of `b`, not 0 for COCO's
+/// crowds, for which the divisor is the area of the mask of `a`; null: there are none.
+vecdet_status vecdet_mask_iou(const vecdet_run_lengths* a, const vecdet_run_lengths* b,
+    vecdet_mask_overlap overlap, const uint8_t* is_crowd, vecdet_workspace* workspace, double*
+    ious);
 
 /// The union or intersection of all masks, of which there is one or more, as one mask. All pictures
 /// have the same size. The memory of `merged` belongs to `workspace`, which must not be null, and
@@ -1603,6 +1605,14 @@ vecdet_status vecdet_run_lengths_from_strings(const char* text, const int64_t* o
 vecdet_status vecdet_run_lengths_from_polygons(const double* points, const int64_t* offsets, int64_t
     count, const vecdet_grid_size* sizes, int64_t size_count, vecdet_workspace* workspace,
     vecdet_run_lengths* runs);
+
+/// The polygons around the pixels of each mask, along the borders of pixels: mask i has the
+/// polygons [mask_offsets[i], mask_offsets[i + 1]), and polygon k the points [offsets[k], offsets[k
+/// + 1]) of `points`, x y in whole numbers. Those around an object go clockwise, as seen in a
+/// picture, and those around its holes the other way. They belong to `workspace`, which must not be
+/// null, and are valid until it is used for other polygons.
+vecdet_status vecdet_mask_polygons(const vecdet_run_lengths* runs, vecdet_workspace* workspace,
+    const int64_t** mask_offsets, const int64_t** offsets, const double** points);
 
 /// The masks of `count` boxes: those of the polygons of their corners. `boxes` (count x 4) are x1
 /// y1 x2 y2 in pixels, at most 2^27 in magnitude. `sizes` are those of the pictures, one per box,

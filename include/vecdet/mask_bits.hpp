@@ -24,12 +24,6 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// What the number of common pixels of two masks is divided by.
-enum class mask_overlap {
-  iou,          ///< the number of pixels of their union
-  smaller_area  ///< that of the mask with fewer pixels
-};
-
 /// Scratch memory: copies of masks as bits. It grows to the needs of the largest call and is
 /// reused. Only one call at a time may use it.
 class mask_bits_workspace {

@@ -39,5 +39,11 @@ struct masks_view {
   }
 };
 
+/// What the number of common pixels of two masks is divided by.
+enum class mask_overlap {
+  iou,          ///< the number of pixels of their union
+  smaller_area  ///< that of the mask with fewer pixels
+};
+
 }  // namespace VECDET_ABI
 }  // namespace vecdet

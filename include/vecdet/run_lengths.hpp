@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masks as COCO's run lengths: encoding and decoding, areas, bounding boxes, overlaps, unions and
-// intersections, compressed strings, and polygons. Results equal those of COCO's mask API
-// (github.com/cocodataset/cocoapi) if no count but the first of a mask is 0. If another one is 0,
-// boxes and merged masks here follow from the pixels.
+// intersections, compressed strings, masks from polygons and back. Results equal those of COCO's
+// mask API (github.com/cocodataset/cocoapi) if no count but the first of a mask is 0. If another
+// one is 0, boxes and merged masks here follow from the pixels.
 //
 // Every function throws std::invalid_argument, and writes nothing, if the counts of a mask do not
 // add up to the pixels of its picture, offsets do not ascend from 0 to the number of elements,
@@ -74,12 +74,13 @@ void mask_areas(const run_lengths_view& runs, vector_view<index_t> areas);
 /// object has no pixels. COCO's toBbox has x1, y1, x2 - x1 and y2 - y1.
 void mask_boxes(const run_lengths_view& runs, boxes_view<index_t> boxes);
 
-/// The IoU of each mask of `a` (rows) and each of `b` (columns): the number of common pixels,
-/// divided by that of their union; 0 if there are no common pixels. If the mask of `b` is one of
-/// COCO's crowds, many objects in one mask, the divisor is the area of the mask of `a`.
+/// The overlap of each mask of `a` (rows) and each of `b` (columns): the number of common pixels,
+/// divided as `overlap` says; 0 if there are no common pixels. If the mask of `b` is one of COCO's
+/// crowds, many objects in one mask, the divisor is the area of the mask of `a`.
 /// @param is_crowd one byte per mask of `b`, not 0 for crowds; empty: there are none
-/// @throws std::invalid_argument if not all pictures have the same size
-void mask_iou(const run_lengths_view& a, const run_lengths_view& b,
+/// @throws std::invalid_argument if not all pictures have the same size, or overlap is no
+///   enumerator
+void mask_iou(const run_lengths_view& a, const run_lengths_view& b, mask_overlap overlap,
               vector_view<const std::uint8_t> is_crowd, matrix_view<double> ious,
               run_lengths_workspace& workspace, threading policy = threading::parallel);
 
@@ -116,6 +117,18 @@ run_lengths_view run_lengths_from_polygons(vector_view<const double> points,
                                            vector_view<const grid_size> sizes,
                                            run_lengths_workspace& workspace);
 
+/// The polygons around the pixels of each mask, along the borders of pixels. Pixel (x, y) is the
+/// square from (x, y) to (x + 1, y + 1). Horizontal and vertical edges alternate, so a polygon has
+/// 4 points or more. Those around an object go clockwise, as seen in a picture (x to the right, y
+/// down), and those around its holes the other way: their areas, by the sum of x dy, are positive
+/// and negative, and add up to the number of pixels. Pixels that touch only at a corner are apart,
+/// and holes that touch only there are one. Polygons are in the order of their first columns, then
+/// rows.
+///
+/// run_lengths_from_polygons() draws each polygon exactly. A pixel belongs to the mask if an odd
+/// number of its polygons have it. Without holes, the union of the polygons is the mask.
+mask_polygons_view mask_polygons(const run_lengths_view& runs, run_lengths_workspace& workspace);
+
 /// The masks of boxes, x1 y1 x2 y2: those of the polygons of their corners.
 run_lengths_view run_lengths_from_boxes(boxes_view<const double> boxes,
                                         vector_view<const grid_size> sizes,
@@ -127,5 +140,6 @@ run_lengths_view run_lengths_from_boxes(boxes_view<const double> boxes,
 #include <vecdet/impl/run_lengths.hpp>
 #include <vecdet/impl/run_lengths_decoding.hpp>
 #include <vecdet/impl/run_lengths_encoding.hpp>
+#include <vecdet/impl/run_lengths_outlines.hpp>
 #include <vecdet/impl/run_lengths_polygons.hpp>
 #include <vecdet/impl/run_lengths_strings.hpp>

@@ -34,6 +34,14 @@ struct run_length_strings {
   index_t size() const noexcept { return offsets.empty() ? 0 : offsets.size() - 1; }
 };
 
+/// Polygons of N masks. Polygon k has the points [offsets[k], offsets[k + 1]), and mask i has the
+/// polygons [mask_offsets[i], mask_offsets[i + 1]).
+struct mask_polygons_view {
+  lasting<vector_view<const index_t>> mask_offsets{};  ///< N + 1
+  lasting<vector_view<const index_t>> offsets{};       ///< polygons + 1
+  lasting<vector_view<const double>> points{};         ///< x y of each: whole numbers
+};
+
 /// N pictures of one size in the caller's memory, with one byte per pixel: that of column x and row
 /// y of picture i is data[i * stride + y * row_stride + x * column_stride]. Strides are in bytes,
 /// of any sign: NumPy's arrays in any order are such pictures.

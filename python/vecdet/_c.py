@@ -19,6 +19,7 @@ EMPTY_IOU_NAN, EMPTY_IOU_ZERO = range(2)
 ROTATED_CXCYWHR, ROTATED_XYWHR, ROTATED_XYXYXYXY, ROTATED_XYXY = range(4)
 YOLO_CHANNELS, YOLO_ROWS = range(2)
 YOLO_CLASSES, YOLO_OBJECTNESS, YOLO_SCORE_AND_CLASS = range(3)
+MASK_OVERLAP_IOU, MASK_OVERLAP_SMALLER_AREA = range(2)
 NMS_CORNERS, NMS_ANY_CORNERS, NMS_CENTRE = range(3)
 NMS_PLAIN, NMS_POSITIVE_AREA, NMS_SMALLER_AREA, NMS_JACCARD = range(4)
 NMS_BY_SCORE, NMS_BY_INDEX, NMS_BY_IMAGE, NMS_BY_IMAGE_AND_CLASS = range(4)
@@ -31,7 +32,6 @@ NCHW, NHWC = range(2)
 CONV3X3_FORWARD, CONV3X3_INPUT_GRAD = range(2)
 F4X4, F2X2 = range(2)
 MASK_RULE_NATIVE, MASK_RULE_UPSAMPLED, MASK_RULE_CROPPED = range(3)
-MASK_OVERLAP_IOU, MASK_OVERLAP_SMALLER_AREA = range(2)
 SOFT_NMS_HARD, SOFT_NMS_LINEAR, SOFT_NMS_GAUSSIAN = range(3)
 QUERY_COST_FOCAL, QUERY_COST_SOFTMAX = range(2)
 SET_LOSS_FOCAL, SET_LOSS_VARIFOCAL, SET_LOSS_CROSS_ENTROPY = range(3)
@@ -926,7 +926,7 @@ FUNCTIONS = {
     "vecdet_mask_boxes": (c_int, [
         c_void_p, c_void_p]),
     "vecdet_mask_iou": (c_int, [
-        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+        c_void_p, c_void_p, c_int, c_void_p, c_void_p, c_void_p]),
     "vecdet_merge_masks": (c_int, [
         c_void_p, c_int, c_void_p, c_void_p]),
     "vecdet_run_lengths_to_strings": (c_int, [
@@ -935,6 +935,8 @@ FUNCTIONS = {
         c_char_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
     "vecdet_run_lengths_from_polygons": (c_int, [
         c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+    "vecdet_mask_polygons": (c_int, [
+        c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_run_lengths_from_boxes": (c_int, [
         c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
     "vecdet_ctc_params_default": (ctc_params, []),

@@ -21,7 +21,7 @@ from ._packed import doubles, offsets_of
 from ._parameters import listed
 
 __all__ = ["RunLengths", "decode_masks", "encode_masks", "mask_areas", "mask_boxes", "mask_iou",
-           "merge_masks", "run_lengths_from_boxes", "run_lengths_from_polygons",
+           "mask_polygons", "merge_masks", "run_lengths_from_boxes", "run_lengths_from_polygons",
            "run_lengths_from_strings", "run_lengths_to_strings"]
 
 if TYPE_CHECKING:
@@ -59,6 +59,20 @@ def _copied(runs: Any) -> RunLengths:
     offsets = copied(runs.offsets, runs.count + 1, int64)
     return RunLengths(copied(runs.sizes, (runs.count, 2), int64), offsets,
                       copied(runs.counts, offsets.item(runs.count), _uint32))
+
+
+def joined(parts: Sequence[RunLengths]) -> RunLengths:
+    """The masks of all parts."""
+    sizes = [part.sizes for part in parts] or [empty((0, 2), int64)]
+    counts = [part.counts for part in parts] or [empty(0, _uint32)]
+    lengths = np.concatenate([np.zeros(1, int64), *(np.diff(part.offsets) for part in parts)])
+    return RunLengths(np.concatenate(sizes), np.cumsum(lengths), np.concatenate(counts))
+
+
+def selected(runs: RunLengths, indices: Sequence[int]) -> RunLengths:
+    """Some of the masks."""
+    return joined([RunLengths(runs.sizes[k:k + 1], np.array([0, len(runs.of(k))], int64),
+                              runs.of(k)) for k in indices])
 
 
 def _given(function: str, argument: str, runs: Any) -> tuple[Any, Any]:
@@ -219,8 +233,7 @@ def mask_iou(a: RunLengths | Masks | ArrayLike, b: RunLengths | Masks | ArrayLik
             ``a``; each pair of masks of pixels is then counted once.
         is_crowd: [M]: truth values or integers. The overlap with a crowd is the share of the mask
             of ``a`` that lies in it. None: there are no crowds.
-        overlap: ``"iou"``, or ``"ios"``, the intersection over the smaller area, for masks of
-            pixels.
+        overlap: ``"iou"``, or ``"ios"``, the intersection over the smaller area.
 
     >>> mask_iou(np.array([[[0, 1]]]), np.array([[[1, 1]]])).tolist()
     [[0.5]]
@@ -228,8 +241,6 @@ def mask_iou(a: RunLengths | Masks | ArrayLike, b: RunLengths | Masks | ArrayLik
     function = "mask_iou"
     by = choice(OVERLAPS, function, "overlap", overlap)
     are_pixels = _are_pixels(a)
-    if not are_pixels and by:
-        raise ValueError(f"vecdet.{function}: overlap is 'ios', expected 'iou' for run lengths")
     if b is not None and _are_pixels(b) != are_pixels:
         raise TypeError(found(function, "b", b) + ", expected masks of the same kind as a")
     own, memory = _any_masks(function, "a", a)
@@ -246,13 +257,32 @@ def mask_iou(a: RunLengths | Masks | ArrayLike, b: RunLengths | Masks | ArrayLik
             raise wrong_shape(function, "is_crowd", crowds, f"[{other.count}]")
         crowds = np.ascontiguousarray(crowds)
     overlaps = empty((own.count, other.count), float64)
-    if are_pixels:
-        check(library.vecdet_pixel_mask_iou(byref(own), byref(other), by, optional(crowds), None,
-                                            address(overlaps)), function)
-    else:
-        check(library.vecdet_mask_iou(byref(own), byref(other), optional(crowds), None,
-                                      address(overlaps)), function)
+    call = library.vecdet_pixel_mask_iou if are_pixels else library.vecdet_mask_iou
+    check(call(byref(own), byref(other), by, optional(crowds), None, address(overlaps)), function)
     return overlaps
+
+
+def mask_polygons(runs: RunLengths) -> list[list[NDArray[np.float64]]]:
+    """The polygons around the pixels of each mask, along the borders of pixels: [points, 2] each.
+
+    Pixel (x, y) is the square from (x, y) to (x + 1, y + 1). Polygons around an object go
+    clockwise, as seen in a picture, and those around its holes the other way: their areas, by the
+    sum of x dy, are positive and negative. Pixels that touch only at a corner are apart.
+    ``run_lengths_from_polygons`` draws each polygon exactly.
+
+    >>> [polygon.tolist() for polygon in mask_polygons(encode_masks([[[0, 1], [1, 1]]]))[0]]
+    [[[1.0, 1.0], [1.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [0.0, 1.0]]]
+    """
+    function = "mask_polygons"
+    own, memory = _given(function, "runs", runs)
+    masks, begins, start = c_void_p(), c_void_p(), c_void_p()
+    check(library.vecdet_mask_polygons(byref(own), workspace().address, byref(masks),
+                                       byref(begins), byref(start)), function)
+    ends = copied(masks.value, own.count + 1, int64).tolist()
+    offsets = copied(begins.value, ends[-1] + 1, int64).tolist()
+    points = copied(start.value, (offsets[-1], 2), float64)
+    polygons = [points[first:end] for first, end in zip(offsets, offsets[1:])]
+    return [polygons[first:end] for first, end in zip(ends, ends[1:])]
 
 
 def merge_masks(runs: RunLengths, merging: str = "any") -> RunLengths:

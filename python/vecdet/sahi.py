@@ -11,21 +11,27 @@ as in SAHI 0.12. Scores and categories of NaN are a ValueError.
 {1: [0], 2: []}
 >>> batched_nms(predictions)
 [1, 2]
+
+SAHI matches predictions by their boxes, also those that have masks. merge_predictions does what its
+GREEDYNMM and NMM then do with each group, boxes and masks.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 import numpy as np
 
 from . import _nms
-from ._arrays import category_numbers, check_scores, choice, float32s, int64, wrong_shape
+from ._arrays import (category_numbers, check_scores, choice, float32s, float64, floats, int64,
+                      wrong_shape)
+from ._masks import Masks
 from ._packed import offsets_of
 from ._parameters import number
+from ._run_lengths import RunLengths, encode_masks, joined, merge_masks, selected
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
 _METRICS = ("IOU", "IOS")
 
@@ -161,3 +167,92 @@ def batched_nmm(object_predictions_as_tensor: ArrayLike, match_metric: str = "IO
     """The same per category."""
     return _merged("batched_nmm", object_predictions_as_tensor, match_metric, match_threshold, True,
                    True)
+
+
+class MergedPredictions(NamedTuple):
+    """The result of merge_predictions: one prediction for each group."""
+
+    predictions: NDArray[np.float64]
+    """[M, 6]: x1 y1 x2 y2, score, category."""
+    masks: RunLengths | None
+    """The union of the masks of each group's merged members; None without masks."""
+    members: list[list[int]]
+    """Which predictions are merged, the kept one of each group first."""
+
+
+def _box_overlap(a: Sequence[float], b: Sequence[float], smaller_area: bool) -> float:
+    """As SAHI computes it in float64; 0 instead of NaN."""
+    common = (max(min(a[2], b[2]) - max(a[0], b[0]), 0.0)
+              * max(min(a[3], b[3]) - max(a[1], b[1]), 0.0))
+    area, other = (a[2] - a[0]) * (a[3] - a[1]), (b[2] - b[0]) * (b[3] - b[1])
+    whole = min(area, other) if smaller_area else area + other - common
+    return common / whole if common > 0 and whole > 0 else 0.0
+
+
+def merge_predictions(
+    predictions: ArrayLike,
+    masks: RunLengths | Masks | ArrayLike | None = None,
+    postprocess_type: str = "GREEDYNMM",
+    match_metric: str = "IOU",
+    match_threshold: float = 0.5,
+    class_agnostic: bool = True,
+    size: Sequence[Any] | None = None,
+) -> MergedPredictions:
+    """Non-maximum merging with masks, as SAHI's GreedyNMMPostprocess and NMMPostprocess do it.
+
+    Boxes alone decide what matches. Going down a group, a member is merged if its box overlaps that
+    of the group, as merged so far, by more than the threshold: the box becomes the smallest around
+    both, the score the greater, the category that of the greater score (of the member, if they are
+    equal), and the mask the union of both. Other members are dropped. SAHI computes unions of
+    polygons, which pass through the middles of pixels if they come from a mask. Here, they are
+    unions of pixels.
+
+    Args:
+        predictions: [N, 6]: x1 y1 x2 y2, score, category.
+        masks: N masks in whole pictures of one size: RunLengths, Masks, or pictures
+            [N, height, width]. Those of a slice are moved with ``boxes`` of its Masks. None:
+            predictions have no masks.
+        postprocess_type: ``"GREEDYNMM"`` or ``"NMM"``, in which a taken prediction takes its own
+            matches, too.
+        match_metric: ``"IOU"`` or ``"IOS"``.
+        match_threshold: in [0, 1].
+        class_agnostic: whether predictions of different categories match.
+        size: for Masks only: (height, width) of the picture.
+
+    >>> pictures = np.zeros((2, 10, 12), bool)
+    >>> pictures[0, :, :10] = pictures[1, :, 2:] = True
+    >>> merged = merge_predictions([[0, 0, 10, 10, 0.8, 1], [2, 0, 12, 10, 0.9, 1]], pictures)
+    >>> merged.predictions.tolist(), merged.members, int(merged.masks.full().sum())
+    ([[0.0, 0.0, 12.0, 10.0, 0.9, 1.0]], [[1, 0]], 120)
+    """
+    function = "merge_predictions"
+    rows, threshold, overlap = _checked(function, "predictions", predictions, match_metric,
+                                        match_threshold)
+    transitive = choice(("GREEDYNMM", "NMM"), f"sahi.{function}", "postprocess_type",
+                        postprocess_type) == 1
+    runs = None
+    if masks is not None:
+        runs = masks if isinstance(masks, RunLengths) else encode_masks(masks, size)
+        if len(runs.sizes) != len(rows):
+            raise ValueError(f"vecdet.sahi.{function}: masks has {len(runs.sizes)} masks, "
+                             f"expected {len(rows)}, the number of predictions")
+    members, begins = _grouped(rows, threshold, overlap, not class_agnostic, transitive)
+    given = floats(f"sahi.{function}", "predictions", predictions).astype(float64).tolist()
+    listed, ends = members.tolist(), [int(end) for end in begins]
+    found, merged = [], []
+    for first, end in zip(ends, ends[1:]):
+        own, taken = given[listed[first]], [listed[first]]
+        for member in listed[first + 1:end]:
+            other = given[member]
+            if not _box_overlap(own, other, overlap == "ios") > threshold:
+                continue
+            own = [min(own[0], other[0]), min(own[1], other[1]), max(own[2], other[2]),
+                   max(own[3], other[3]), max(own[4], other[4]),
+                   own[5] if own[4] > other[4] else other[5]]
+            taken.append(member)
+        found.append(own)
+        merged.append(taken)
+    if runs is not None:
+        unions = [selected(runs, taken) for taken in merged]
+        runs = joined([merge_masks(union) if len(union.sizes) > 1 else union for union in unions])
+    return MergedPredictions(np.array(found, float64).reshape(-1, 6), runs, merged)

@@ -364,8 +364,21 @@ static void test_losses(void) {
                                         of_strings, &strings_runs));
   double overlap = 0;
   const uint8_t crowd = 1;
-  SUCCEEDS(vecdet_mask_iou(&runs, &strings_runs, &crowd, NULL, &overlap));
+  SUCCEEDS(vecdet_mask_iou(&runs, &strings_runs, VECDET_MASK_OVERLAP_IOU, &crowd, NULL, &overlap));
   CHECK(near(overlap, 1));
+  SUCCEEDS(vecdet_mask_iou(&runs, &strings_runs, VECDET_MASK_OVERLAP_SMALLER_AREA, NULL, NULL,
+                           &overlap));
+  CHECK(overlap == 1);
+  FAILS("overlap is 2, expected one of the enumerators",
+        vecdet_mask_iou(&runs, &strings_runs, (vecdet_mask_overlap)2, NULL, NULL, &overlap));
+  const int64_t *polygons_of_masks, *polygon_ends;
+  const double* corners_of_polygons;
+  SUCCEEDS(vecdet_mask_polygons(&runs, of_strings, &polygons_of_masks, &polygon_ends,
+                                &corners_of_polygons));
+  CHECK(polygons_of_masks[1] == 1 && polygon_ends[1] == 12);
+  CHECK(corners_of_polygons[0] == 2 && corners_of_polygons[1] == 2 && corners_of_polygons[3] == 1);
+  FAILS("points is null",
+        vecdet_mask_polygons(&runs, of_strings, &polygons_of_masks, &polygon_ends, NULL));
   uint8_t decoded_pixels[25];
   const vecdet_byte_pictures pictures = {1, 5, 5, 25, 5, 1};
   SUCCEEDS(vecdet_decode_pictures(&runs, &pictures, decoded_pixels));
@@ -526,6 +539,19 @@ static void test_detections(void) {
   CHECK(offsets[1] == 1 && found[0] == 6 && its_masks.count == 1);
   CHECK(its_masks.boxes[0] == 6 && its_masks.boxes[3] == 10 && its_masks.offsets[1] == 4);
   CHECK(its_masks.pixels[0] == 3 && its_masks.pixels[3] == 3);
+  /* In the image's pixels: the letterbox has half of the columns of a prototype of 4 x 4. */
+  const float wide_map[] = {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1};
+  SUCCEEDS(vecdet_postprocess_yolo_masks(NULL, &both, VECDET_FLOAT32, wide_map, 1, 1, 4, 4,
+                                         &transform, NULL, &params, NULL, of_both, found,
+                                         found_scores, labels, NULL, NULL, offsets, &its_masks));
+  CHECK(offsets[1] == 1 && found[0] == 4 && found[3] == 20 && its_masks.count == 1);
+  CHECK(its_masks.boxes[0] == 4 && its_masks.boxes[1] == 12 && its_masks.boxes[2] == 12);
+  CHECK(its_masks.boxes[3] == 20 && its_masks.offsets[1] == 8);
+  CHECK(its_masks.pixels[0] == 240 && its_masks.pixels[7] == 240);
+  FAILS("input_size.height is 16, expected 0",
+        vecdet_postprocess_yolo_masks(NULL, &both, VECDET_FLOAT32, wide_map, 1, 1, 4, 4, &transform,
+                                      &of_input, &params, NULL, of_both, found, found_scores,
+                                      labels, NULL, NULL, offsets, &its_masks));
   FAILS("mask_params.rule is cropped",
         vecdet_postprocess_yolo_masks(
             NULL, &both, VECDET_FLOAT32, map_of_mask, 1, 1, 2, 2, &transform, NULL, &params,

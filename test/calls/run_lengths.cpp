@@ -184,6 +184,12 @@ struct run_lengths_calls {
     c.add("run_lengths_from_polygons/", reads(points, point_offsets), [=](threading) {
       return parts(run_lengths_from_polygons(points.in(), point_offsets.in(), one, workspace));
     });
+    c.add("mask_polygons/", all, [=](threading) {
+      const mask_polygons_view found = mask_polygons(runs.view(), workspace);
+      return std::make_tuple(vector_view<const index_t>(found.mask_offsets),
+                             vector_view<const index_t>(found.offsets),
+                             vector_view<const double>(found.points));
+    });
     c.add("run_lengths_from_boxes/", reads(rectangles), [=](threading) {
       return parts(run_lengths_from_boxes(rectangles.in(), one, workspace));
     });
@@ -213,10 +219,13 @@ struct overlap_calls {
   void list(call_list& c) {
     const accesses both = reads(a.sizes, a.offsets, a.counts, b.sizes, b.offsets, b.counts);
     c.add("mask_iou/", both.writes(ious), [=](threading policy) {
-      mask_iou(a.view(), b.view(), {}, ious.out(), workspace, policy);
+      mask_iou(a.view(), b.view(), mask_overlap::iou, {}, ious.out(), workspace, policy);
+    });
+    c.add("mask_iou//smaller_area", both.writes(ious), [=](threading policy) {
+      mask_iou(a.view(), b.view(), mask_overlap::smaller_area, {}, ious.out(), workspace, policy);
     });
     c.add("mask_iou//crowds", both.reads(is_crowd).writes(ious), [=](threading policy) {
-      mask_iou(a.view(), b.view(), is_crowd.in(), ious.out(), workspace, policy);
+      mask_iou(a.view(), b.view(), mask_overlap::iou, is_crowd.in(), ious.out(), workspace, policy);
     });
   }
 };

@@ -43,6 +43,19 @@ void fuzz_pictures(fuzz::input& in) {
   if (std::vector<std::uint8_t>(back.begin(), back.end()) !=
       std::vector<std::uint8_t>(bytes.begin(), bytes.end()))
     fuzz::fail("decoded pictures differ");
+  const mask_polygons_view polygons = mask_polygons(runs, second);
+  for (index_t i = 0; i < count; ++i) {
+    std::vector<std::uint8_t> odd(static_cast<std::size_t>(pixels));
+    for (index_t k = polygons.mask_offsets[i]; k < polygons.mask_offsets[i + 1]; ++k) {
+      const index_t begin = polygons.offsets[k], points = polygons.offsets[k + 1] - begin;
+      run_lengths_workspace drawing;
+      const auto drawn = reference::pixels_of_runs(
+          run_lengths_from_polygons({polygons.points.data() + 2 * begin, 2 * points},
+                                    std::vector<index_t>{0, points}, {&size, 1}, drawing)[0]);
+      for (std::size_t p = 0; p < drawn.size(); ++p) odd[p] ^= drawn[p];
+    }
+    if (odd != reference::pixels_of_runs(runs[i])) fuzz::fail("polygons do not give the mask");
+  }
   const run_lengths_view again =
       encode_masks(decode_masks(runs, mask_pixels::bits, decoding), {&size, 1}, second);
   if (std::vector<std::uint32_t>(again.counts.begin(), again.counts.end()) !=
@@ -88,8 +101,10 @@ void fuzz_string(fuzz::input& in) {
     mask_areas(runs, areas);
     mask_boxes(runs, box);
     double iou = -1;
-    mask_iou(runs, runs, {}, {&iou, 1, 1}, second);
-    if (iou < 0 || iou > 1 || (iou > 0) != (areas[0] > 0)) fuzz::fail("a wrong IoU");
+    for (const mask_overlap overlap : {mask_overlap::iou, mask_overlap::smaller_area}) {
+      mask_iou(runs, runs, overlap, {}, {&iou, 1, 1}, second);
+      if (iou != (areas[0] > 0 ? 1 : 0)) fuzz::fail("a wrong overlap of a mask with itself");
+    }
   } catch (const std::invalid_argument&) {
   }
 }

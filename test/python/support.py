@@ -75,6 +75,7 @@ def run_length_calls():
         "encode_masks": {"masks": np.ones((2, 4, 5), np.uint8)}, "decode_masks": {"runs": runs},
         "mask_areas": {"masks": runs}, "mask_boxes": {"masks": runs},
         "mask_iou": {"a": runs}, "merge_masks": {"runs": runs},
+        "mask_polygons": {"runs": runs},
         "group_masks": {"masks": np.ones((2, 4, 5), np.uint8), "scores": np.array([0.5, 0.9])},
         "mask_nms": {"masks": np.ones((2, 4, 5), np.uint8), "scores": np.array([0.5, 0.9]),
                      "iou_threshold": 0.5},

@@ -3,6 +3,7 @@
 import unittest
 
 from support import np, vecdet
+import vecdet.sahi
 import vecdet.supervision as sv
 
 generator = np.random.default_rng(5)
@@ -43,6 +44,30 @@ def kept_of(overlaps, scores, classes, suppresses):
         if not any(suppresses(overlaps[k, i]) and classes[k] == classes[i] for k in kept):
             kept.append(i)
     return kept
+
+
+def sahi_merged(rows, pictures, groups, metric, threshold):
+    """SAHI's rule, pair by pair: rows, unions and members of the groups of one of its functions."""
+    found, unions, merged = [], [], []
+    for keep, others in groups.items():
+        own, union, taken = rows[keep].copy(), pictures[keep].copy(), [keep]
+        for k in others:
+            low, high = np.maximum(own[:2], rows[k, :2]), np.minimum(own[2:4], rows[k, 2:4])
+            common = np.prod(np.maximum(high - low, 0))
+            areas = [np.prod(box[2:4] - box[:2]) for box in (own, rows[k])]
+            whole = min(areas) if metric == "IOS" else sum(areas) - common
+            if not (whole > 0 and common / whole > threshold):
+                continue
+            if not own[4] > rows[k, 4]:
+                own[4:] = rows[k, 4:]
+            own[:2] = np.minimum(own[:2], rows[k, :2])
+            own[2:4] = np.maximum(own[2:4], rows[k, 2:4])
+            union |= pictures[k]
+            taken.append(k)
+        found.append(own)
+        unions.append(union)
+        merged.append(taken)
+    return np.array(found), np.array(unions), merged
 
 
 def groups_of(pictures, scores, threshold, overlap="iou"):
@@ -198,6 +223,42 @@ class MaskBits(unittest.TestCase):
         runs = vecdet.encode_masks(pictures)
         self.assertEqual(vecdet.mask_areas(tuple(runs)).tolist(), [3, 2, 1])
 
+    def test_merging_as_sahi_does(self):
+        members = dropped = 0
+        for round in range(40):
+            count, height, width = 30, 20, 31
+            x, y = generator.integers(0, 20, (2, count))
+            w, h = generator.integers(1, 12, (2, count))
+            pictures = np.zeros((count, height, width), bool)
+            for k in range(count):
+                pictures[k, y[k]:y[k] + h[k], x[k]:x[k] + w[k]] = generator.random() < 0.9
+            rows = np.stack([x, y, x + w, y + h, generator.integers(0, 9, count) / 8,
+                             generator.integers(0, 3, count)], 1).astype(np.float64)
+            metric, threshold = ("IOU", "IOS")[round % 2], (0.1, 0.3, 0.5, 0)[round % 4]
+            kind, by_category = ("GREEDYNMM", "NMM")[round // 2 % 2], round % 3 > 0
+            name = ("batched_" if by_category else "") + kind.lower().replace("greedy", "greedy_")
+            groups = getattr(vecdet.sahi, name)(rows, metric, threshold)
+            expected = sahi_merged(rows, pictures, groups, metric, threshold)
+            runs = vecdet.encode_masks(pictures)
+            for masks, size in ((pictures, None), (runs, None),
+                                (vecdet.decode_masks(runs), (height, width))):
+                merged = vecdet.sahi.merge_predictions(rows, masks, kind, metric, threshold,
+                                                       not by_category, size)
+                np.testing.assert_array_equal(merged.predictions, expected[0])
+                np.testing.assert_array_equal(merged.masks.full(), expected[1])
+                self.assertEqual(merged.members, expected[2])
+            alone = vecdet.sahi.merge_predictions(rows, None, kind, metric, threshold,
+                                                  not by_category)
+            self.assertIsNone(alone.masks)
+            np.testing.assert_array_equal(alone.predictions, expected[0])
+            members += sum(map(len, expected[2])) - len(expected[2])
+            dropped += count - sum(map(len, expected[2]))
+        self.assertGreater(members, 100)
+        self.assertGreater(dropped, 10)
+        none = vecdet.sahi.merge_predictions(np.zeros((0, 6)), np.zeros((0, 4, 5), bool))
+        self.assertEqual((none.predictions.shape, len(none.masks.sizes), none.members),
+                         ((0, 6), 0, []))
+
     def test_errors(self):
         masks, pictures = some_masks(2, 9, 9, "bits"), some_pictures(2, 4, 5)
         runs = vecdet.encode_masks(pictures)
@@ -216,6 +277,10 @@ class MaskBits(unittest.TestCase):
              lambda: vecdet.mask_iou(masks, masks._replace(pixels=np.zeros(1, np.uint8)))),
             (ValueError, "overlap is 'union', expected 'iou', 'ios'",
              lambda: vecdet.mask_iou(masks, overlap="union")),
+            (ValueError, "sahi.merge_predictions: masks has 2 masks, expected 1, the number of",
+             lambda: vecdet.sahi.merge_predictions(np.zeros((1, 6)), pictures)),
+            (ValueError, "merge_predictions: postprocess_type is 'NMS', expected 'GREEDYNMM', 'NMM'",
+             lambda: vecdet.sahi.merge_predictions(np.zeros((1, 6)), None, "NMS")),
             (ValueError, "mask_iou: b has pictures of 4 x 6, expected 4 x 5, as in a",
              lambda: vecdet.mask_iou(pictures, np.zeros((2, 4, 6), bool))),
             (ValueError, "masks.pixels has 256, expected bytes of 0 to 255",

@@ -106,6 +106,9 @@ class RunLengths(unittest.TestCase):
         for crowds in ([0, 1, 1], [False, True, True], np.array([0, 2, 3], np.uint8)):
             np.testing.assert_array_equal(vecdet.mask_iou(runs, others, crowds),
                                           iou_of(a, b, [0, 1, 1]))
+        for one, other in ((runs, others), (runs, None)):
+            np.testing.assert_array_equal(vecdet.mask_iou(one, other, overlap="ios"),
+                                          vecdet.mask_iou(a, b if other else None, overlap="ios"))
         np.testing.assert_array_equal(vecdet.merge_masks(runs).full()[0], a.any(0))
         np.testing.assert_array_equal(vecdet.merge_masks(runs, "every").full()[0], a.all(0))
 
@@ -118,6 +121,18 @@ class RunLengths(unittest.TestCase):
         np.testing.assert_array_equal(
             vecdet.run_lengths_from_boxes([[1, 1, 6, 5]], (8, 9)).full()[0], expected)
         self.assertEqual(len(vecdet.run_lengths_from_polygons([], (8, 9)).sizes), 0)
+
+    def test_polygons_around_pixels(self):
+        pictures = some_masks(4, 12, 17)
+        for picture, polygons in zip(pictures, vecdet.mask_polygons(vecdet.encode_masks(pictures))):
+            drawn = vecdet.run_lengths_from_polygons(polygons, picture.shape).full()
+            np.testing.assert_array_equal(drawn.sum(0) % 2, picture)
+            nexts = [np.roll(polygon, -1, 0) for polygon in polygons]
+            areas = [(a[:, 0] * (b - a)[:, 1]).sum() for a, b in zip(polygons, nexts)]
+            self.assertEqual(sum(areas), picture.sum())
+            np.testing.assert_array_equal(np.abs(areas), drawn.sum((1, 2)))
+        self.assertEqual(vecdet.mask_polygons(vecdet.encode_masks(np.zeros((2, 3, 4), bool))),
+                         [[], []])
 
     def test_errors(self):
         runs = vecdet.encode_masks(some_masks(2, 4, 5))
@@ -145,8 +160,8 @@ class RunLengths(unittest.TestCase):
              lambda: vecdet.mask_iou(runs, runs, [0, 0, 0])),
             (ValueError, "expected 2 x 2, the size of all pictures",
              lambda: vecdet.mask_iou(vecdet.encode_masks([[1, 1], [0, 0]]), runs)),
-            (ValueError, "overlap is 'ios', expected 'iou' for run lengths",
-             lambda: vecdet.mask_iou(runs, runs, overlap="ios")),
+            (ValueError, "overlap is 'union', expected 'iou', 'ios'",
+             lambda: vecdet.mask_iou(runs, runs, overlap="union")),
             (TypeError, "run_lengths_from_strings: strings is '13', expected a list of bytes",
              lambda: vecdet.run_lengths_from_strings("13", (2, 2))),
             (TypeError, "run_lengths_from_strings: strings is b'13', expected a list of bytes",

@@ -42,6 +42,19 @@ struct mask_strips {
   }
 };
 
+/// Up to 64 pixels, of which some differ from the one before them in the order of run lengths: bit
+/// i is that of pixel (x + i, y) or, along a line, of the one at x + i.
+struct change_word {
+  std::uint64_t bits;
+  std::uint32_t x, y;
+};
+
+/// Words of changes that are not 0, and the number of their bits.
+struct change_list {
+  change_word* words;
+  index_t size, changes;
+};
+
 struct mask_bits_kernels {
   /// The number of pixels.
   index_t (*area)(const stored_mask&);
@@ -51,8 +64,21 @@ struct mask_bits_kernels {
   void (*fill)(const stored_mask&, mask_strips&);
   /// Counts the common pixels of `a` and each of `count` masks.
   void (*common)(const mask_strips& a, const mask_strips* b, index_t count, index_t* pixels);
+  /// The same without the instruction that some processors have for it, for tests.
+  void (*common_by_lookup)(const mask_strips& a, const mask_strips* b, index_t count,
+                           index_t* pixels);
   /// Adds the pixels of a mask to one whose rectangle has them. Its area stays as it is.
   void (*unite)(const mask_strips& from, mask_strips& to);
+  /// Writes bytes as bits: 1 for those that are not 0.
+  void (*pack)(const std::uint8_t* bytes, index_t count, std::uint8_t* bits);
+  /// Adds the changes along a line of bytes, the first of which is at `position`. `last` says
+  /// whether the pixel before them belongs to the object, and then whether the last of them does.
+  void (*line_changes)(const std::uint8_t* bytes, index_t count, index_t position, bool& last,
+                       change_list& to);
+  /// Adds the changes between each two of `rows` rows of bits that follow each other. The second of
+  /// them is row y of the picture.
+  void (*row_changes)(const std::uint8_t* bits, index_t row_bytes, index_t width, index_t rows,
+                      index_t x, index_t y, change_list& to);
 };
 
 }  // namespace detail

@@ -152,18 +152,20 @@ VECDET_C vecdet_status vecdet_mask_boxes(const vecdet_run_lengths* runs, int64_t
   });
 }
 
-/// The IoU of each mask of `a` and each of `b`, into `ious` (a.count x b.count), 0 if there are no
-/// common pixels. All pictures have the same size. `is_crowd`: one byte per mask of `b`, not 0 for
-/// COCO's crowds, for which the divisor is the area of the mask of `a`; null: there are none.
+/// The overlap of each mask of `a` and each of `b`, into `ious` (a.count x b.count): the number of
+/// common pixels divided by that of the union or of the smaller mask, 0 if there are no common
+/// pixels. All pictures have the same size. `is_crowd`: one byte per mask of `b`, not 0 for COCO's
+/// crowds, for which the divisor is the area of the mask of `a`; null: there are none.
 VECDET_C vecdet_status vecdet_mask_iou(const vecdet_run_lengths* a, const vecdet_run_lengths* b,
-                                       const uint8_t* is_crowd, vecdet_workspace* workspace,
-                                       double* ious) {
+                                       vecdet_mask_overlap overlap, const uint8_t* is_crowd,
+                                       vecdet_workspace* workspace, double* ious) {
   constexpr const char* function = "mask_iou";
   return guarded([&] {
     const run_lengths_view rows = runs_of(function, "a", a), cols = runs_of(function, "b", b);
+    const auto by = enum_of<mask_overlap>(overlap, function, "overlap");
     scratch memory(workspace);
     on_threads([&](threading policy) {
-      mask_iou(rows, cols, optional_view(is_crowd, cols.size()),
+      mask_iou(rows, cols, by, optional_view(is_crowd, cols.size()),
                matrix_view<double>(ious, rows.size(), cols.size()),
                memory.get<run_lengths_workspace>(), policy);
     });
@@ -255,6 +257,29 @@ VECDET_C vecdet_status vecdet_run_lengths_from_polygons(
     }
     *runs = c_runs(run_lengths_from_polygons(numbers, begins, vector_view<const grid_size>(all),
                                              workspace->get<run_lengths_workspace>()));
+  });
+}
+
+/// The polygons around the pixels of each mask, along the borders of pixels: mask i has the
+/// polygons [mask_offsets[i], mask_offsets[i + 1]), and polygon k the points [offsets[k], offsets[k
+/// + 1]) of `points`, x y in whole numbers. Those around an object go clockwise, as seen in a
+/// picture, and those around its holes the other way. They belong to `workspace`, which must not be
+/// null, and are valid until it is used for other polygons.
+VECDET_C vecdet_status vecdet_mask_polygons(const vecdet_run_lengths* runs,
+                                            vecdet_workspace* workspace,
+                                            const int64_t** mask_offsets, const int64_t** offsets,
+                                            const double** points) {
+  constexpr const char* function = "mask_polygons";
+  return guarded([&] {
+    const run_lengths_view view = runs_of(function, "runs", runs);
+    check_pointer(workspace, function, "workspace");
+    check_pointer(mask_offsets, function, "mask_offsets");
+    check_pointer(offsets, function, "offsets");
+    check_pointer(points, function, "points");
+    const mask_polygons_view found = mask_polygons(view, workspace->get<run_lengths_workspace>());
+    *mask_offsets = found.mask_offsets.data();
+    *offsets = found.offsets.data();
+    *points = found.points.data();
   });
 }
 

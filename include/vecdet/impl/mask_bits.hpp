@@ -4,11 +4,11 @@
 
 #include <vecdet/args/mask_bits.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/float_bits.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/chunks_of_cost.hpp>
 #include <vecdet/impl/mask_checks.hpp>
+#include <vecdet/impl/mask_overlaps.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/mask_bits.hpp>
 #include <vecdet/parallel.hpp>
@@ -108,16 +108,11 @@ inline mask_strips* make_strips(const masks_view& rows, const masks_view* cols,
   return strips;
 }
 
-/// The overlap of masks with these numbers of pixels.
-inline double mask_ratio(index_t common, index_t a, index_t b, mask_overlap overlap) {
-  if (common == 0) return 0;
-  const index_t divisor = overlap == mask_overlap::iou ? a + b - common : std::min(a, b);
-  return quotient(static_cast<double>(common), static_cast<double>(divisor));
-}
-
-inline void check_mask_overlap(const char* function, mask_overlap overlap) {
-  check(overlap == mask_overlap::iou || overlap == mask_overlap::smaller_area, function, "overlap",
-        static_cast<int>(overlap), "a mask_overlap");
+/// The fewest of these masks whose comparison takes longer than starting a task.
+inline index_t least_task_masks(const mask_strips* strips, index_t count) {
+  index_t words = 0;
+  for (index_t i = 0; i < count; ++i) words += strips[i].size();
+  return chunks_of_cost(count, 8 * words, least_mask_bytes).size;
 }
 
 }  // namespace detail
@@ -184,10 +179,8 @@ inline void mask_iou(const masks_view& a, const masks_view& b, mask_overlap over
   const auto& kernels = detail::kernels<detail::mask_bits_kernels>(target);
   const auto divide = [&](index_t i, index_t k, index_t pixels) {
     const bool by_area = !is_crowd.empty() && is_crowd[k] != 0;
-    overlaps(i, k) =
-        by_area && pixels != 0
-            ? detail::quotient(static_cast<double>(pixels), static_cast<double>(of_a[i].area))
-            : detail::mask_ratio(pixels, of_a[i].area, of_b[k].area, overlap);
+    overlaps(i, k) = by_area ? detail::mask_share(pixels, of_a[i].area)
+                             : detail::mask_ratio(pixels, of_a[i].area, of_b[k].area, overlap);
   };
   // Tiles of pairs. Their 16 masks stay in a second-level cache of 1 MB up to some 700 x 700
   // pixels. Of one list of masks, only the pairs of a mask with itself and those after it are

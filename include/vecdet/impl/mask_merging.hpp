@@ -57,7 +57,8 @@ class group_masks_call {
     std::fill_n(grown(own.owners, count), count, 0u);
     grown(buffers_.unions, usable_threads(policy));
     suppress_groups(
-        own, policy, [](index_t) { return index_t{sizeof(cache_line)}; },
+        own, policy, least_task_masks(strips_, scores_.size()),
+        [](index_t) { return index_t{sizeof(cache_line)}; },
         [&](index_t begin, index_t end, cache_line* scratch) {  // one line per concurrent task
           return group(begin, end,
                        buffers_.unions[static_cast<std::size_t>(scratch - own.scratch.data())]);

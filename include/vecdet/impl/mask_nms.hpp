@@ -8,6 +8,7 @@
 #include <vecdet/value_of.hpp>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -29,8 +30,11 @@ class pixel_nms {
         kernels_(kernels<mask_bits_kernels>(target)) {}
 
   index_t size() const { return count_; }
-  /// The kept masks, one after the other.
-  index_t scratch_bytes(index_t count) const { return count * index_t{sizeof(mask_strips)}; }
+  /// The masks that are left, their places in the order, and whether the last kept one suppresses
+  /// them.
+  index_t scratch_bytes(index_t count) const {
+    return count * index_t{sizeof(mask_strips) + sizeof(index_t) + 1};
+  }
   void prepare(nms_buffers&, index_t) const {}
 
   index_t drop_degenerate(nms_record* records, index_t count) const {
@@ -39,30 +43,56 @@ class pixel_nms {
            records;
   }
 
-  index_t suppress(nms_buffers&, index_t, nms_state& state) const {
+  index_t least_in_task(index_t) const { return least_task_masks(strips_, count_); }
+
+  /// Compares each kept mask with all that are left, in chunks of them.
+  index_t suppress(nms_buffers&, index_t, nms_state& state, threading policy) const {
     const profile::scope timing([&] { return nms_step<S>("nms.compare", size()); });
-    auto* const kept = static_cast<mask_strips*>(state.scratch);
-    index_t kept_count = 0;
-    for (index_t i = 0; i < state.count && kept_count < max_kept_; ++i) {
-      const mask_strips& own = strips_[index_of(state.order[i])];
-      if (is_suppressed(own, kept, kept_count)) continue;
-      kept[kept_count] = own;
-      state.kept[kept_count++] = state.order[i];
+    auto* const left = static_cast<mask_strips*>(state.scratch);
+    auto* const places = reinterpret_cast<index_t*>(left + state.count);
+    auto* const is_out = reinterpret_cast<std::uint8_t*>(places + state.count);
+    index_t words = 0;
+    for (index_t i = 0; i < state.count; ++i) {
+      left[i] = strips_[index_of(state.order[i])];
+      places[i] = i;
+      words += left[i].size();
     }
-    return kept_count;
+    index_t first = 0, end = state.count, kept = 0;
+    while (first < end && kept < max_kept_) {
+      const mask_strips own = left[first];
+      state.kept[kept++] = state.order[places[first++]];
+      const index_t others = end - first;
+      // At most all words of the kept mask are compared with each, and at most all of theirs.
+      const index_t cost = 8 * std::min(others * own.size(), words) + others;
+      for_each_chunk(policy, chunks_of_cost(others, cost, least_mask_bytes),
+                     [&](index_t, index_t begin, index_t stop) {
+                       find_suppressed(own, left + first, begin, stop, is_out + first);
+                     });
+      index_t to = first;
+      while (to < end && is_out[to] == 0) ++to;
+      for (index_t i = to; i < end; ++i) {
+        if (is_out[i] != 0) continue;
+        left[to] = left[i];
+        places[to++] = places[i];
+      }
+      end = to;
+    }
+    return kept;
   }
 
  private:
-  bool is_suppressed(const mask_strips& own, const mask_strips* kept, index_t count) const {
+  /// Writes whether the kept mask suppresses each of `masks` [begin, end).
+  void find_suppressed(const mask_strips& kept, const mask_strips* masks, index_t begin,
+                       index_t end, std::uint8_t* is_out) const {
     constexpr index_t block = 8;
     index_t common[block];
-    for (index_t k = 0; k < count; k += block) {
-      const index_t size = std::min(block, count - k);
-      kernels_.common(own, kept + k, size, common);
+    for (index_t i = begin; i < end; i += block) {
+      const index_t size = std::min(block, end - i);
+      kernels_.common(kept, masks + i, size, common);
       for (index_t j = 0; j < size; ++j)
-        if (mask_ratio(common[j], own.area, kept[k + j].area, overlap_) >= least_) return true;
+        is_out[i + j] =
+            mask_ratio(common[j], masks[i + j].area, kept.area, overlap_) >= least_ ? 1 : 0;
     }
-    return false;
   }
 
   const mask_strips* strips_;

@@ -65,7 +65,7 @@ class merge_call {
     grown(own.owners, 2 * count);
     grown(buffers_.first_tie, count);
     grown(buffers_.next, 2 * count);
-    suppress_groups(own, policy, kernels_.merge_scratch_bytes,
+    suppress_groups(own, policy, least_task_boxes, kernels_.merge_scratch_bytes,
                     [&](index_t begin, index_t end, cache_line* scratch) {
                       return merge_group(begin, end, scratch);
                     });

@@ -106,8 +106,13 @@ class upright_nms {
     return kernels_.drop_degenerate(args(), records, count);
   }
 
+  /// The fewest boxes of a task, if `count` take part. Fewer than 2048 take less time than it takes
+  /// to start threads.
+  index_t least_in_task(index_t count) const { return count < 2048 ? count : least_task_boxes; }
+
   /// NMS of a group, the records from `begin` on, in descending score. Returns how many are kept.
-  index_t suppress(nms_buffers& buffers, index_t begin, nms_state& state) const {
+  /// The policy is sequential unless the group is the only one.
+  index_t suppress(nms_buffers& buffers, index_t begin, nms_state& state, threading) const {
     if (by_smaller_area()) return suppress_by_smaller_area(buffers, begin, state);
     {
       const profile::scope timing([&] { return nms_step<T>("nms.compare", size()); });
@@ -189,8 +194,8 @@ class nms_call {
     grown(buffers_.kept, count);
     boxes_.prepare(buffers_, count);
     if (!grouped) {
-      const index_t kept =
-          suppress(0, count, grown(buffers_.scratch, (boxes_.scratch_bytes(count) + 63) / 64));
+      const index_t kept = suppress(
+          0, count, grown(buffers_.scratch, (boxes_.scratch_bytes(count) + 63) / 64), true);
       nms_record* const records = buffers_.kept.data();
       if (params_.order == nms_order::index)
         scores_kernels_.sort_by_index(records, buffers_.spare.data(), kept);
@@ -200,13 +205,11 @@ class nms_call {
       const profile::scope timing([&] { return step("nms.partition"); });
       partition_into_groups(groups, boxes_.size(), count, buffers_, policy_);
     }
-    // Fewer boxes take less time than it takes to start threads.
-    constexpr index_t fewest_on_threads = 2048;
     suppress_groups(
-        buffers_, count < fewest_on_threads ? threading::sequential : policy_,
+        buffers_, policy_, boxes_.least_in_task(count),
         [&](index_t boxes) { return boxes_.scratch_bytes(boxes); },
         [&](index_t begin, index_t end, cache_line* scratch) {
-          return suppress(begin, end, scratch);
+          return suppress(begin, end, scratch, end - begin == count);
         });
     return merge();
   }
@@ -240,7 +243,7 @@ class nms_call {
   }
 
   /// NMS of the records [begin, end). Returns how many are kept; they start at buffers.kept[begin].
-  index_t suppress(index_t begin, index_t end, cache_line* scratch) {
+  index_t suppress(index_t begin, index_t end, cache_line* scratch, bool are_all) {
     nms_record* const records = buffers_.records.data() + begin;
     nms_state state{};
     state.order = records;
@@ -251,7 +254,7 @@ class nms_call {
       const profile::scope timing([&] { return step("nms.sort"); });
       scores_kernels_.sort(scores_.data(), records, buffers_.spare.data() + begin, state.count);
     }
-    return boxes_.suppress(buffers_, begin, state);
+    return boxes_.suppress(buffers_, begin, state, are_all ? policy_ : threading::sequential);
   }
 
   /// The kept boxes of all groups in the order params.order.

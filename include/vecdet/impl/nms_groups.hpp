@@ -261,9 +261,9 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   buffers.records.swap(buffers.spare);
 }
 
-/// Divides the groups into tasks of a few hundred boxes; tasks with the largest groups come first.
-inline void plan_tasks(nms_buffers& buffers) {
-  constexpr index_t least_boxes = 256;
+/// Divides the groups into tasks of `least_boxes` or more; tasks with the largest groups come
+/// first.
+inline void plan_tasks(nms_buffers& buffers, index_t least_boxes) {
   buffers.tasks.clear();
   const index_t* const begin = buffers.group_begin.data();
   for (index_t first = 0, last; first < buffers.groups; first = last) {
@@ -277,15 +277,19 @@ inline void plan_tasks(nms_buffers& buffers) {
   });
 }
 
+/// The fewest boxes that take longer than starting a task.
+constexpr index_t least_task_boxes = 256;
+
 /// Calls suppress(begin, end, scratch) for the records [begin, end) of each group. It returns how
-/// many it keeps; they start at buffers.kept[begin]. Sets buffers.group_kept.
+/// many it keeps; they start at buffers.kept[begin]. Sets buffers.group_kept. Groups of fewer than
+/// `least_boxes` share a task.
 ///
 /// The largest tasks start first, one per thread, each with scratch memory of its own. Later tasks
 /// need no more than any of these and reuse the memory of a task that has finished.
 template <class ScratchBytes, class Suppress>
-void suppress_groups(nms_buffers& buffers, threading policy, ScratchBytes scratch_bytes,
-                     const Suppress& suppress) {
-  plan_tasks(buffers);
+void suppress_groups(nms_buffers& buffers, threading policy, index_t least_boxes,
+                     ScratchBytes scratch_bytes, const Suppress& suppress) {
+  plan_tasks(buffers, least_boxes);
   index_t* const group_kept = grown(buffers.group_kept, buffers.groups);
   std::fill(group_kept, group_kept + buffers.groups, index_t{0});
   const auto tasks = static_cast<index_t>(buffers.tasks.size());

@@ -90,9 +90,8 @@ class paste_masks_call {
     make_plans([&](index_t i, const mask_span& x, const mask_span& y) {
       return placed_rows{i * size + y.begin * width + x.begin, width};
     });
-    run_chunks(function, pictures.size() > 0, size, policy, [&](index_t i) {
-      std::fill_n(args_.numbers + i * size, static_cast<std::size_t>(size), 0.0f);
-    });
+    run_chunks(function, pictures.size() > 0, size, policy,
+               [&](index_t i) { clear_around(args_.masks[i], args_.numbers + i * size, size); });
   }
 
  private:
@@ -100,6 +99,18 @@ class paste_masks_call {
   struct placed_rows {
     index_t offset, distance;
   };
+
+  /// Clears the pixels of a picture that lie outside a mask's rectangle.
+  static void clear_around(const paste_plan& plan, float* picture, index_t size) {
+    const index_t width = plan.row_bytes;
+    float* at = picture;
+    const auto clear_to = [&](float* end) { at = std::fill_n(at, end - at, 0.0f); };
+    for (index_t y = plan.y.begin; y < plan.y.end; ++y) {
+      clear_to(picture + y * width + plan.x.begin);
+      at += plan.x.size();
+    }
+    clear_to(picture + size);
+  }
 
   /// place(i, x, y) returns the place of mask i.
   template <class Place>

@@ -60,7 +60,8 @@ class turned_nms {
   index_t drop_degenerate(nms_record* records, index_t count) const {
     return kernels_.drop_degenerate(args_, records, count);
   }
-  index_t suppress(nms_buffers&, index_t, nms_state& state) const {
+  index_t least_in_task(index_t count) const { return count < 2048 ? count : least_task_boxes; }
+  index_t suppress(nms_buffers&, index_t, nms_state& state, threading) const {
     const profile::scope timing([&] { return nms_step<T>("nms.compare", size()); });
     const auto kernel = by_prob_ ? kernels_.prob_nms : kernels_.nms;
     return kernel(args_, state.order, state.count, state.scratch, state.kept);

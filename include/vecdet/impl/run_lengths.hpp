@@ -4,8 +4,8 @@
 #pragma once
 
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/float_bits.hpp>
 #include <vecdet/impl/apart.hpp>
+#include <vecdet/impl/mask_overlaps.hpp>
 #include <vecdet/impl/run_lengths_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -121,11 +121,12 @@ inline void mask_boxes(const run_lengths_view& runs, boxes_view<index_t> boxes) 
   }
 }
 
-inline void mask_iou(const run_lengths_view& a, const run_lengths_view& b,
+inline void mask_iou(const run_lengths_view& a, const run_lengths_view& b, mask_overlap overlap,
                      vector_view<const std::uint8_t> is_crowd, matrix_view<double> ious,
                      run_lengths_workspace& workspace, threading policy) {
   constexpr const char* function = "mask_iou";
   const index_t rows = a.size(), cols = b.size();
+  detail::check_mask_overlap(function, overlap);
   detail::check_runs(function, "a", a);
   detail::check_runs(function, "b", b);
   detail::check_optional_size(function, "is_crowd.size()", is_crowd.size(), cols,
@@ -171,10 +172,8 @@ inline void mask_iou(const run_lengths_view& a, const run_lengths_view& b,
             const detail::measured_mask &one = measured[i], &other = measured[rows + k];
             const index_t common = detail::common_pixels(one, other, bounds, size.height);
             const bool by_area = !is_crowd.empty() && is_crowd[k] != 0;
-            const index_t all_pixels = by_area ? one.area : one.area + other.area - common;
-            ious(i, k) = common == 0 ? 0
-                                     : detail::quotient(static_cast<double>(common),
-                                                        static_cast<double>(all_pixels));
+            ious(i, k) = by_area ? detail::mask_share(common, one.area)
+                                 : detail::mask_ratio(common, one.area, other.area, overlap);
           }
       });
 }

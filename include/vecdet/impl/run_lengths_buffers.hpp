@@ -2,6 +2,7 @@
 // The buffers of run_lengths_workspace.
 #pragma once
 
+#include <vecdet/args/mask_bits.hpp>
 #include <vecdet/detail/aligned_vector.hpp>
 #include <vecdet/grid_size.hpp>
 #include <vecdet/impl/workspace.hpp>
@@ -14,19 +15,26 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// A mask that is encoded: the rectangle x1 y1 x2 y2 of its picture as lines of bits, the lowest of
-/// a byte first. A line is a row or, of whole pictures, a column.
+/// A mask that is encoded: the rectangle x1 y1 x2 y2 of its picture, and where its pixels change.
 struct encoded_mask {
   grid_size picture;
   index_t x1, y1, x2, y2;
-  const std::uint8_t* bits;
-  index_t line_bytes;
+  change_list found;
+
+  index_t width() const noexcept { return x2 - x1; }
+  index_t height() const noexcept { return y2 - y1; }
 };
 
 /// What the overlaps of a mask are computed from.
 struct measured_mask {
   index_t first, runs;  ///< its bounds begin at bounds[first]: begin and end of each run of pixels
   index_t area, box[4];
+};
+
+/// A horizontal edge of one pixel's length, from (x, y) to (x + 1, y), and the horizontal edge that
+/// follows it around the object; -1 once it belongs to a polygon.
+struct outline_edge {
+  index_t x, y, next;
 };
 
 struct run_lengths_buffers {
@@ -39,7 +47,10 @@ struct run_lengths_buffers {
   std::vector<measured_mask> measured;
   std::vector<std::uint32_t> bounds;
   std::vector<std::uint64_t> changes;
-  aligned_vector<cache_line> packed, scratch;
+  std::vector<outline_edge> edges;
+  std::vector<double> points;
+  std::vector<index_t> polygon_offsets, outline_offsets;
+  aligned_vector<cache_line> found, scratch;
 };
 
 }  // namespace detail

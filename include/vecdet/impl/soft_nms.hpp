@@ -53,7 +53,7 @@ soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
   detail::partition_into_groups(groups, size, count, buffers, policy);
   real* const rescored = detail::grown(soft_buffers.rescored, size);
   detail::nms_record* const kept_of_groups = detail::grown(buffers.kept, count);
-  detail::suppress_groups(buffers, policy, kernels.scratch_bytes,
+  detail::suppress_groups(buffers, policy, detail::least_task_boxes, kernels.scratch_bytes,
                           [&](index_t begin, index_t end, detail::cache_line* scratch) {
                             detail::soft_nms_args<stored> args{};
                             args.boxes = boxes.data();

@@ -57,6 +57,11 @@ typedef enum vecdet_yolo_scores {
   VECDET_YOLO_SCORE_AND_CLASS
 } vecdet_yolo_scores;
 
+typedef enum vecdet_mask_overlap {
+  VECDET_MASK_OVERLAP_IOU,
+  VECDET_MASK_OVERLAP_SMALLER_AREA
+} vecdet_mask_overlap;
+
 typedef enum vecdet_nms_format {
   VECDET_NMS_CORNERS,
   VECDET_NMS_ANY_CORNERS,
@@ -128,11 +133,6 @@ typedef enum vecdet_mask_rule {
   VECDET_MASK_RULE_CROPPED
 } vecdet_mask_rule;
 
-typedef enum vecdet_mask_overlap {
-  VECDET_MASK_OVERLAP_IOU,
-  VECDET_MASK_OVERLAP_SMALLER_AREA
-} vecdet_mask_overlap;
-
 typedef enum vecdet_soft_nms_method {
   VECDET_SOFT_NMS_HARD,
   VECDET_SOFT_NMS_LINEAR,
@@ -188,6 +188,9 @@ template <>
 inline constexpr int enumerators<vecdet_yolo_scores> = 3;
 
 template <>
+inline constexpr int enumerators<vecdet_mask_overlap> = 2;
+
+template <>
 inline constexpr int enumerators<vecdet_nms_format> = 3;
 
 template <>
@@ -222,9 +225,6 @@ inline constexpr int enumerators<vecdet_conv3x3_tile> = 2;
 
 template <>
 inline constexpr int enumerators<vecdet_mask_rule> = 3;
-
-template <>
-inline constexpr int enumerators<vecdet_mask_overlap> = 2;
 
 template <>
 inline constexpr int enumerators<vecdet_soft_nms_method> = 3;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Areas, rectangles and common pixels of masks. Rows are read as words of 64 pixels, from bits or
-// from bytes. Masks that are compared are first copied to strips of 64 columns of the picture
-// (args/mask_bits.hpp): shifting happens once per mask, not once per pair.
+// Areas, rectangles and common pixels of masks. Masks that are compared are first copied to strips
+// of 64 columns of the picture (args/mask_bits.hpp): shifting happens once per mask, not once per
+// pair.
 #pragma once
 
 #include <vecdet/args/mask_bits.hpp>
 #include <vecdet/detail/bit_lines.hpp>
 #include <vecdet/kernels/kernels_of.hpp>
+#include <vecdet/kernels/mask_bits/changes.hpp>
+#include <vecdet/kernels/mask_bits/rows.hpp>
 #include <vecdet/simd/bit_counts.hpp>
 
 #include <cstdint>
@@ -16,40 +18,6 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 using detail::mask_strips;
-using detail::stored_mask;
-
-struct rows_of_bits {
-  static VECDET_INLINE std::uint64_t word(const std::uint8_t* row, index_t width, index_t k) {
-    return detail::line_word(row, width, k);
-  }
-};
-
-struct rows_of_bytes {
-  static VECDET_INLINE std::uint64_t word(const std::uint8_t* row, index_t width, index_t k) {
-    const index_t left = width - 64 * k;
-    if (left >= 64) return bits_of_64_bytes(row + 64 * k);
-    if (left <= 0) return 0;
-    if (width >= 64) return bits_of_64_bytes(row + width - 64) >> (64 - left);
-    std::uint64_t bits = 0;
-    index_t i = 0;
-    for (; i + 8 <= width; i += 8) {
-      std::uint64_t bytes = 0;
-      std::memcpy(&bytes, row + i, 8);
-      bits |= detail::bits_of_8_bytes(bytes) << i;
-    }
-    for (; i < width; ++i) bits |= std::uint64_t{row[i] != 0} << i;
-    return bits;
-  }
-};
-
-/// Calls use(rows) with what reads the rows of a mask.
-template <class Use>
-VECDET_INLINE void with_rows(const stored_mask& m, const Use& use) {
-  if (m.kind == mask_pixels::bits)
-    use(rows_of_bits());
-  else
-    use(rows_of_bytes());
-}
 
 inline index_t area_of_mask(const stored_mask& m) {
   if (m.width == 0) return 0;  // its rows, which have no bytes, may be 2^31
@@ -62,8 +30,7 @@ inline index_t area_of_mask(const stored_mask& m) {
   }
   // The rows follow each other, so their bytes are counted as one line.
   const index_t bytes = m.height * m.row_bytes, groups = bytes / 64;
-  bit_sum sum;
-  sum.add_common(m.pixels, m.pixels, groups);
+  area += common_bits({m.pixels, m.pixels, 0, 0, 1, groups});
   const std::uint8_t* const rest = m.pixels + 64 * groups;
   const index_t left = 8 * (bytes - 64 * groups);
   for (index_t k = 0; 64 * k < left; ++k)
@@ -71,7 +38,7 @@ inline index_t area_of_mask(const stored_mask& m) {
   if (m.width % 8 != 0)  // the padding should be zeros
     for (index_t y = 1; y <= m.height; ++y)
       area -= detail::count_bits(std::uint64_t{m.pixels[y * m.row_bytes - 1]} >> (m.width % 8));
-  return area + sum.total();
+  return area;
 }
 
 inline void box_of_mask(const stored_mask& m, index_t* box) {
@@ -129,29 +96,25 @@ inline void fill_strips(const stored_mask& m, mask_strips& to) {
       }
     }
   });
-  bit_sum sum;
-  for (index_t t = 0; t < strips; ++t) {
-    std::uint64_t* const strip = to.words + t * stride;
-    for (index_t y = height; y < stride; ++y) strip[y] = 0;
-    sum.add_common(strip, strip, stride / mask_strips::group);
-  }
-  to.area = sum.total();
+  for (index_t t = 0; t < strips; ++t)
+    for (index_t y = height; y < stride; ++y) to.words[t * stride + y] = 0;
+  to.area = common_bits({to.words, to.words, 0, 0, 1, to.size() / mask_strips::group});
 }
 
+template <index_t Bits(const word_runs&)>
 VECDET_INLINE index_t common_pixels(const mask_strips& a, const mask_strips& b) {
   const index_t x1 = a.x1 > b.x1 ? a.x1 : b.x1, x2 = a.x2 < b.x2 ? a.x2 : b.x2;
   const index_t y1 = a.y1 > b.y1 ? a.y1 : b.y1, y2 = a.y2 < b.y2 ? a.y2 : b.y2;
   if (x1 >= x2 || y1 >= y2) return 0;
   const index_t groups = (y2 - y1 + mask_strips::group - 1) / mask_strips::group;
-  bit_sum sum;
-  for (index_t t = x1 / 64; t < (x2 + 63) / 64; ++t)
-    sum.add_common(a.at(t, y1), b.at(t, y1), groups);
-  return sum.total();
+  const index_t first = x1 / 64;
+  return Bits(
+      {a.at(first, y1), b.at(first, y1), a.stride(), b.stride(), (x2 + 63) / 64 - first, groups});
 }
 
-inline void count_common(const mask_strips& a, const mask_strips* b, index_t count,
-                         index_t* pixels) {
-  for (index_t k = 0; k < count; ++k) pixels[k] = common_pixels(a, b[k]);
+template <index_t Bits(const word_runs&)>
+void count_common(const mask_strips& a, const mask_strips* b, index_t count, index_t* pixels) {
+  for (index_t k = 0; k < count; ++k) pixels[k] = common_pixels<Bits>(a, b[k]);
 }
 
 inline void unite_strips(const mask_strips& from, mask_strips& to) {
@@ -169,8 +132,12 @@ struct kernels_of<detail::mask_bits_kernels> {
     kernels.area = area_of_mask;
     kernels.box = box_of_mask;
     kernels.fill = fill_strips;
-    kernels.common = count_common;
+    kernels.common = count_common<common_bits>;
+    kernels.common_by_lookup = count_common<common_bits_by_lookup>;
     kernels.unite = unite_strips;
+    kernels.pack = pack_bytes;
+    kernels.line_changes = changes_of_line;
+    kernels.row_changes = changes_of_rows;
     return kernels;
   }
 };
