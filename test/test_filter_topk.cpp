@@ -145,6 +145,28 @@ TEST_CASE("filter_topk: more candidates than the memory holds, ascending, equal,
   }
 }
 
+TEST_CASE_TEMPLATE("filter_topk: large matrices, whose threshold comes from a sample", T, float,
+                   bfloat16) {
+  const index_t rows = 1100, cols = 1000, most = rows * cols / 256;  // the greatest k with a sample
+  constexpr std::size_t stretch = 512, every = 64;
+  const auto check = [&](const std::vector<T>& logits) {
+    for (const int threads : {1, 3}) {
+      tbb::task_arena(threads).execute([&] {
+        for (const index_t k : {index_t{1}, index_t{1000}, most, most + 1})
+          check_topk<T>({logits.data(), rows, cols}, 0.05, k);
+      });
+    }
+  };
+  for (const bool tied : {false, true}) check(head<T>(rows * cols, 11, tied));
+  check(std::vector<T>(static_cast<std::size_t>(rows * cols), to<T>(1.5)));
+  check(std::vector<T>(static_cast<std::size_t>(rows * cols), to<T>(-5)));
+  // The sample promises more than there are: all of the 330 best are in it.
+  auto misleading = head<T>(rows * cols, 12, false);
+  for (std::size_t i = 0; i < misleading.size(); i += stretch * every)
+    for (std::size_t j = 0; j < 10; ++j) misleading[i + 50 * j] = to<T>(9 + 0.125 * double(j));
+  check(misleading);
+}
+
 TEST_CASE("filter_topk: special logits") {
   std::vector<float> logits;
   for (int i = 0; i < 20; ++i)

@@ -53,7 +53,8 @@ class fcos_loss_call {
         buffers_(buffers),
         policy_(policy),
         images_(head.logits.images()),
-        total_(images_ * head.logits.anchors_per_image()) {}
+        total_(images_ * head.logits.anchors_per_image()),
+        parts_(total_, smallest_part) {}
 
   fcos_losses run() {
     check_heads();
@@ -61,7 +62,8 @@ class fcos_loss_call {
     check_truth_and_params();
     const profile::scope timing([&] { return problem(); });
     fcos_losses losses;
-    losses.foreground = assign();
+    assign();
+    losses.foreground = first_matched_[parts_.count];
     const double scale = scale_of_foreground(params_.scale, losses.foreground, 1);
     losses.centerness = center(losses.foreground, scale);
     losses.regression = regress(scale);
@@ -71,6 +73,7 @@ class fcos_loss_call {
 
  private:
   static constexpr const char* function = "fcos_loss_and_grad";
+  static constexpr index_t smallest_part = 4096;  // anchors: some microseconds
 
   void check_heads() const {
     const auto check_like_logits = [&](const char* name, const auto& view, index_t classes) {
@@ -136,8 +139,8 @@ class fcos_loss_call {
             0};
   }
 
-  /// Computes matches and labels. Returns the number of matched anchors.
-  index_t assign() {
+  /// Computes matches and labels, and counts the matched anchors.
+  void assign() {
     buffers_.levels.clear();
     for (const auto& level : head_.logits.levels())
       buffers_.levels.push_back({level.height, level.width});
@@ -147,24 +150,35 @@ class fcos_loss_call {
     assigner.radius = params_.radius;
     run_assign_fcos(function, anchors_, buffers_.levels, truth_, {matches, total_}, assigner,
                     workspace_access::buffers(buffers_.assigner), policy_);
-    index_t foreground = 0;
-    for (index_t i = 0; i < total_; ++i) {
-      labels[i] = matches[i] < 0 ? matches[i] : class_of(truth_, matches[i]);
-      foreground += static_cast<index_t>(matches[i] >= 0);
-    }
-    return foreground;
+    first_matched_[0] = 0;
+    for_each_chunk(policy_, parts_, [&](index_t part, index_t first, index_t last) {
+      index_t matched = 0;
+      for (index_t i = first; i < last; ++i) {
+        labels[i] = matches[i] < 0 ? matches[i] : class_of(truth_, matches[i]);
+        matched += static_cast<index_t>(matches[i] >= 0);
+      }
+      first_matched_[part + 1] = matched;
+    });
+    for (index_t part = 0; part < parts_.count; ++part)
+      first_matched_[part + 1] += first_matched_[part];
   }
 
-  /// Calls use(index in the batch, index in the image, element of `head`) for all anchors of the
-  /// batch. `head` has one class and one anchor per location.
+  /// Calls use(match, how many matched anchors come before, index in the image, element of `head`)
+  /// for all anchors of the batch. `head` has one class and one anchor per location.
   template <class Head, class Use>
   void for_each_anchor(const head_view<Head>& head, const Use& use) const {
-    for_each_stretch(head, 0, total_, [&](const level_stretch& s) {
-      const level_steps steps(head, s.level);
-      Head* const from = head.levels()[s.level].data + s.image * steps.image;
-      for (index_t i = s.begin; i < s.end; ++i)
-        use(s.first_label + (i - s.begin), s.first_anchor + (i - s.begin),
-            from[i * steps.location]);
+    const index_t* const matches = buffers_.matches.data();
+    for_each_chunk(policy_, parts_, [&](index_t part, index_t first, index_t last) {
+      index_t k = first_matched_[part];
+      for_each_stretch(head, first, last, [&](const level_stretch& s) {
+        const level_steps steps(head, s.level);
+        Head* const from = head.levels()[s.level].data + s.image * steps.image;
+        for (index_t i = s.begin; i < s.end; ++i) {
+          const index_t match = matches[s.first_label + (i - s.begin)];
+          use(match, k, s.first_anchor + (i - s.begin), from[i * steps.location]);
+          k += static_cast<index_t>(match >= 0);
+        }
+      });
     });
   }
 
@@ -173,22 +187,20 @@ class fcos_loss_call {
     float* const targets = grown(buffers_.targets, foreground);
     float* const grad = grown(buffers_.grad, foreground);
     grown(buffers_.zeros, foreground);
-    index_t k = 0;
-    for_each_anchor(head_.centerness, [&](index_t label, index_t anchor, const T& logit) {
-      const index_t match = buffers_.matches[static_cast<std::size_t>(label)];
-      if (match < 0) return;
-      logits[k] = static_cast<float>(logit);
-      targets[k++] = centerness_of(anchors_[anchor], truth_.boxes[match]);
-    });
+    for_each_anchor(head_.centerness,
+                    [&](index_t match, index_t k, index_t anchor, const T& logit) {
+                      if (match < 0) return;
+                      logits[k] = static_cast<float>(logit);
+                      targets[k] = centerness_of(anchors_[anchor], truth_.boxes[match]);
+                    });
     bce_params params;
     params.scale = scale;
     const scored_labels scored{vector_view<const index_t>(buffers_.zeros.data(), foreground),
                                {targets, foreground}};
     const double loss = bce_loss_and_grad(matrix_view<const float>(logits, foreground, 1), scored,
                                           matrix_view<float>(grad, foreground, 1), params, policy_);
-    k = 0;
-    for_each_anchor(head_.centerness_grad, [&](index_t label, index_t, T& to) {
-      to = T(buffers_.matches[static_cast<std::size_t>(label)] < 0 ? 0.0f : grad[k++]);
+    for_each_anchor(head_.centerness_grad, [&](index_t match, index_t k, index_t, T& to) {
+      to = T(match < 0 ? 0.0f : grad[k]);
     });
     return loss;
   }
@@ -252,6 +264,9 @@ class fcos_loss_call {
   fcos_loss_buffers& buffers_;
   threading policy_;
   index_t images_, total_;
+  chunking parts_;  ///< of all anchors
+  /// How many matched anchors come before each part; at the end, all.
+  index_t first_matched_[chunking::max_count + 1];
 };
 
 }  // namespace detail

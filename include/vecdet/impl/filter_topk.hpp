@@ -252,27 +252,71 @@ index_t append_best(isa target, filter_topk_buffers& buffers, const chunking& ch
   return count + total;
 }
 
+/// The search for the best of a matrix's elements, with a threshold for chunks of this size.
+template <class T>
+filter_topk_args<value_of<T>> matrix_search(const matrix_view<T>& logits, double threshold,
+                                            index_t limit, index_t chunk_size) {
+  filter_topk_args<value_of<T>> args{};
+  args.logits = logits.data();
+  args.cols = logits.cols();
+  args.stride = logits.stride();
+  args.threshold = threshold;
+  args.limit = limit;
+  args.capacity = filter_topk_capacity(limit, chunk_size);
+  return args;
+}
+
+/// A threshold that probably more than k elements exceed, but not many more; the given one if too
+/// few exceed that. Each chunk of a search would raise the threshold in small steps by itself, and
+/// would sort thousands of records after each. A sample tells it at once: one stretch of each 64 is
+/// searched, and k has its place there, with room for elements that occur together.
+template <class T>
+double likely_threshold(isa target, const matrix_view<T>& logits, double threshold, index_t k,
+                        filter_topk_buffers& buffers, threading policy) {
+  constexpr index_t stretch = 512, every = 64, fewest = 1 << 20, fewest_per_result = 256;
+  const index_t size = logits.size();
+  const bool is_dense = logits.stride() == logits.cols() || logits.rows() == 1;
+  if (!is_dense || size < fewest || k > size / fewest_per_result) return threshold;
+  const matrix_view<T> sample(logits.data(), size / (stretch * every), stretch, stretch * every);
+  const index_t rank = 5 * k / (2 * every) + 16;
+  const chunking chunks = search_chunks(sample.size(), 1, policy, smallest_search(threshold) / 4);
+  const auto args = matrix_search(sample, threshold, rank, chunks.size);
+  const auto search = kernels<filter_topk_kernels<value_of<T>>>(target).search;
+  double likely = threshold;
+  search_best(
+      target, buffers, chunks, args.capacity, rank, policy,
+      [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+        return search(args, first, last, records, spare);
+      },
+      [](index_t) {},
+      [&](index_t i, index_t, std::uint64_t record) {
+        if (i == rank - 1) likely = static_cast<double>(score_of_record(record));
+      });
+  return likely;
+}
+
 /// append_best() for a matrix.
 template <class T>
 index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double threshold, index_t k,
                             index_t count, index_t first_element, filter_topk_buffers& buffers,
                             threading policy, const float* class_limits = nullptr) {
-  using stored = value_of<T>;
   const chunking chunks = search_chunks(logits.size(), 1, policy, smallest_search(threshold));
-  filter_topk_args<stored> args{};
-  args.logits = logits.data();
-  args.cols = logits.cols();
-  args.stride = logits.stride();
-  args.threshold = threshold;
-  args.limit = k;
-  args.capacity = filter_topk_capacity(k, chunks.size);
-  args.class_limits = class_limits;
-  const auto search = kernels<filter_topk_kernels<stored>>(target).search;
-  return append_best(
-      target, buffers, chunks, 1, args.capacity, k, count, first_element, policy,
-      [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
-        return search(args, first, last, records, spare);
-      });
+  const auto search = kernels<filter_topk_kernels<value_of<T>>>(target).search;
+  const auto append_above = [&](double least) {
+    auto args = matrix_search(logits, least, k, chunks.size);
+    args.class_limits = class_limits;
+    return append_best(
+        target, buffers, chunks, 1, args.capacity, k, count, first_element, policy,
+        [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+          return search(args, first, last, records, spare);
+        });
+  };
+  if (class_limits == nullptr) {
+    const double likely = likely_threshold(target, logits, threshold, k, buffers, policy);
+    const index_t all = append_above(likely);
+    if (all - count == k || !(likely > threshold)) return all;
+  }
+  return append_above(threshold);
 }
 
 template <class T>
