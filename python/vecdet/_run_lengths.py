@@ -142,7 +142,11 @@ def encode_masks(masks: Masks | ArrayLike, size: Sequence[Any] | None = None) ->
     >>> encode_masks([[[0, 1], [1, 1]]]).counts.tolist()
     [1, 3]
     """
-    function = "encode_masks"
+    return encoded("encode_masks", masks, size)
+
+
+def encoded(function: str, masks: Any, size: Any) -> RunLengths:
+    """The run lengths of the argument `masks` of a function."""
     if not isinstance(masks, Masks):
         if size is not None:
             raise TypeError(found(function, "size", size) + ", expected None for pictures, which "

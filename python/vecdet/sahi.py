@@ -26,9 +26,10 @@ from . import _nms
 from ._arrays import (category_numbers, check_scores, choice, float32s, float64, floats, int64,
                       wrong_shape)
 from ._masks import Masks
+from ._messages import found
 from ._packed import offsets_of
-from ._parameters import number
-from ._run_lengths import RunLengths, encode_masks, joined, merge_masks, selected
+from ._parameters import flag, number
+from ._run_lengths import RunLengths, encoded, joined, merge_masks, selected
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -230,16 +231,24 @@ def merge_predictions(
                                         match_threshold)
     transitive = choice(("GREEDYNMM", "NMM"), f"sahi.{function}", "postprocess_type",
                         postprocess_type) == 1
+    by_category = not flag(f"sahi.{function}", "class_agnostic", class_agnostic)
+    if size is not None and not isinstance(masks, Masks):
+        raise TypeError(found(f"sahi.{function}", "size", size)
+                        + ", expected None, unless masks are Masks")
     runs = None
     if masks is not None:
-        runs = masks if isinstance(masks, RunLengths) else encode_masks(masks, size)
+        runs = (RunLengths(*map(np.asarray, masks)) if isinstance(masks, RunLengths)
+                else encoded(f"sahi.{function}", masks, size))
         if len(runs.sizes) != len(rows):
-            raise ValueError(f"vecdet.sahi.{function}: masks has {len(runs.sizes)} masks, "
-                             f"expected {len(rows)}, the number of predictions")
-    members, begins = _grouped(rows, threshold, overlap, not class_agnostic, transitive)
+            raise ValueError(f"vecdet.sahi.{function}: predictions has {len(rows)} rows, expected "
+                             f"{len(runs.sizes)}, the number of masks")
+        if len(rows) and (runs.sizes != runs.sizes[0]).any():
+            raise ValueError(f"vecdet.sahi.{function}: masks.sizes is {runs.sizes.tolist()}, "
+                             "expected one size for all")
+    members, begins = _grouped(rows, threshold, overlap, by_category, transitive)
     given = floats(f"sahi.{function}", "predictions", predictions).astype(float64).tolist()
     listed, ends = members.tolist(), [int(end) for end in begins]
-    found, merged = [], []
+    merged_rows, merged = [], []
     for first, end in zip(ends, ends[1:]):
         own, taken = given[listed[first]], [listed[first]]
         for member in listed[first + 1:end]:
@@ -250,9 +259,9 @@ def merge_predictions(
                    max(own[3], other[3]), max(own[4], other[4]),
                    own[5] if own[4] > other[4] else other[5]]
             taken.append(member)
-        found.append(own)
+        merged_rows.append(own)
         merged.append(taken)
     if runs is not None:
         unions = [selected(runs, taken) for taken in merged]
         runs = joined([merge_masks(union) if len(union.sizes) > 1 else union for union in unions])
-    return MergedPredictions(np.array(found, float64).reshape(-1, 6), runs, merged)
+    return MergedPredictions(np.array(merged_rows, float64).reshape(-1, 6), runs, merged)

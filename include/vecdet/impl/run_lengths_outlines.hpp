@@ -56,8 +56,8 @@ class mask_outlines {
   void list_edges(const vector_view<const std::uint32_t>& counts, index_t height) {
     index_t begin = 0, end = 0;
     const auto list_run = [&] {
-      for (index_t x = begin / height; begin < end; ++x) {
-        const index_t column_end = std::min(end, (x + 1) * height);
+      while (begin < end) {  // never, if the height is 0
+        const index_t x = begin / height, column_end = std::min(end, (x + 1) * height);
         edges_.push_back({x, begin - x * height, -1});
         edges_.push_back({x, column_end - x * height, -1});
         begin = column_end;
