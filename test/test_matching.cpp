@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <utility>
@@ -300,6 +301,25 @@ TEST_CASE("matching: equal IoUs in the chunks of several threads") {
         });
       }
     });
+  }
+}
+
+TEST_CASE("matching: threads share large images or take an image each") {
+  batch_problem problem;
+  problem.anchors = random_boxes<float>(65536, 5, 400, 40);
+  match_workspace workspace;
+  for (std::uint64_t seed = 6; seed < 11; ++seed) {
+    problem.add_image(random_boxes<float>(2 + problem.images(), seed, 400, 90));
+    const outcome right = expected(problem, {});
+    for (const int threads : {1, 2, 4, 6}) {
+      tbb::task_arena arena(threads);
+      arena.execute([&] {
+        outcome out(problem.size(), problem.images());
+        match_anchors(boxes_view<const float>(problem.anchors), problem.truth(), out.results(), {},
+                      workspace);
+        CHECK(out == right);
+      });
+    }
   }
 }
 

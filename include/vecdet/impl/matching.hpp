@@ -57,10 +57,12 @@ inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, is
 }
 
 /// Whether threads share each image, rather than take an image each. A few threads share an image
-/// well, and images differ in their time: with few per thread, one thread waits for the other.
-inline bool divides_images(index_t images, index_t threads) {
-  constexpr index_t few_threads = 4, images_per_thread = 4;
-  return images < (threads <= few_threads ? images_per_thread * threads : threads);
+/// well if its loops are long enough, and images differ in their time: with few per thread, one
+/// thread waits for the other.
+inline bool divides_images(index_t images, index_t anchors, index_t threads) {
+  constexpr index_t few_threads = 4, few_images = 2, many_anchors = 65536;  // 0.1 ms and more
+  const bool are_few = threads <= few_threads && images < few_images * threads;
+  return images < threads || (are_few && anchors >= many_anchors);
 }
 
 inline index_t run_match(const match_call& call, const char* variant, match_buffers& buffers,
@@ -70,7 +72,7 @@ inline index_t run_match(const match_call& call, const char* variant, match_buff
   const profile::scope timing([&] { return call.problem(variant, policy.threads()); });
   index_t* const foreground = grown(buffers.foreground, images);
   const index_t threads = usable_threads(policy);
-  if (divides_images(images, threads)) {
+  if (threads == 1 || divides_images(images, call.anchors.anchor_count, threads)) {
     if (buffers.images.empty()) buffers.images.resize(1);
     reserve_for(buffers.images[0], call, threads);
     for (index_t k = 0; k < images; ++k)
