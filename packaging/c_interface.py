@@ -551,7 +551,7 @@ def main():
     losses = package / "_losses.py"
     files.append((package / "_gradients.py", python_gradients.written(modules[losses])))
     files.append((package / "torch/_functions.py", torch_functions.written(
-        {path: modules.get(path) or path.read_text() for path in sorted(package.glob("*.py"))},
+        {path: modules.get(path) or path.read_text() for path in sorted(package.glob("_*.py"))},
         STRUCTS, ENUMS)))
     for path, text in files:
         if sys.argv[1:] != ["--check"]:

@@ -26,8 +26,10 @@ NUMBERS = python_keywords.NUMBERS
 class Function:
     operator: str = ""  # its name if that is not the function's
     source: str = ""  # the function on arrays if its name differs
-    # What the operator gets for an argument of another name: a parameter, or an expression.
+    # What the operator gets for an argument of another name: a parameter, an expression, or nothing:
+    # its default.
     given: dict[str, str] = dataclasses.field(default_factory=dict)
+    without: tuple[str, ...] = ()  # parameters that only the function on arrays has
     defaults: dict[str, str] = dataclasses.field(default_factory=dict)  # that differ
     result: str = ""  # its annotation if it differs
     has_keywords_only: bool = True  # as on arrays; False: parameters are positional, too
@@ -36,6 +38,7 @@ class Function:
 
 
 _PREDICTIONS = {"logits": "inputs"}
+_CLASS_LISTS = ("classes", "class_thresholds", "class_groups")
 _PAIRS = {"a": "boxes1", "b": "boxes2"}
 _IOU_LOSS = {"predicted": "boxes1", "targets": "boxes2", "epsilon": "eps", "scale": "",
              "box_weights": ""}
@@ -59,6 +62,12 @@ FUNCTIONS: dict[str, Function] = {
         "one tensor per layer, [groups, M]:",
         "The losses [layers, 3]": "float32 [layers, 3]",
         "; the gradients with respect to ``logits`` and ``boxes``, in their form": ""}),
+    "nms": Function(without=("overlap",)),
+    "batched_nms": Function(given={"classes": "idxs"}, without=("overlap", *_CLASS_LISTS), edits={
+        "integers of any value, or floats without a fraction, as a column of predictions has them":
+        "numbers of any type"}),
+    "rotated_nms": Function(given={"classes": "idxs"}, without=_CLASS_LISTS),
+    "prob_iou_nms": Function(given={"classes": "idxs"}, without=_CLASS_LISTS),
     "soft_nms": Function(given={"classes": "idxs", "decay": "method", "score_floor": "min_score"}),
     "quality_focal_loss": Function(
         given=_PREDICTIONS, errors="different shapes, a label out of range, a negative beta."),
@@ -119,7 +128,7 @@ def _annotation(text: str, kind: str) -> str:
 
 def _documentation(row: Function, text: str, names: list[str]) -> str:
     """The docstring for tensors, without examples. `names` are the parameters that are names."""
-    text = text.partition("\n\n>>>")[0]
+    text = text.partition("\n\n>>>")[0].partition("\n\nRaises:")[0]  # which differ
     for old, new in row.edits.items():
         pattern = r"\s+".join(map(re.escape, old.split(" ")))
         text, count = re.subn(pattern, lambda _: new, text)
@@ -136,8 +145,10 @@ def _documentation(row: Function, text: str, names: list[str]) -> str:
     for k, part in enumerate(re.split(r"\n\n", text)):
         title, _, body = part.partition("\n")
         if title in ("Args:", "Raises:"):
-            entries = python_keywords.entries_of(textwrap.indent(body, "    "))
-            written.append("\n".join(["    " + title, *map(python_keywords.laid_out, entries)]))
+            entries = [_entry(own, row.without) for own in
+                       python_keywords.entries_of(textwrap.indent(body, "    "))]
+            laid_out = map(python_keywords.laid_out, filter(None, entries))
+            written.append("\n".join(["    " + title, *laid_out]))
         elif title == "Returns:":
             written.append("    Returns:\n" + _filled(body, " " * 8))
         else:
@@ -145,6 +156,13 @@ def _documentation(row: Function, text: str, names: list[str]) -> str:
     lines = "\n\n".join(written)
     has_room = len(written) == 1 and len(lines.split("\n")[-1]) <= 97
     return lines + ('"""' if has_room else '\n    """')
+
+
+def _entry(text: str, without: tuple[str, ...]) -> str:
+    """An entry of Args for the parameters that the function has; empty if there is none."""
+    names, _, rest = text.partition(":")
+    kept = [name for name in names.split(", ") if name not in without]
+    return f"{', '.join(kept)}:{rest}" if kept else ""
 
 
 def _filled(text: str, indent: str) -> str:
@@ -175,8 +193,9 @@ class Written:
         self.parameters = [
             (own.arg, ast.unparse(own.annotation), value and ast.get_source_segment(text, value))
             for own, value in [*zip(given.args, defaults),
-                               *zip(given.kwonlyargs, given.kw_defaults)]]
-        self.keyword = given.kwonlyargs[0].arg if given.kwonlyargs else ""
+                               *zip(given.kwonlyargs, given.kw_defaults)]
+            if own.arg not in self.row.without]
+        self.keywords = [own.arg for own in given.kwonlyargs]
         self.images = any(own.name == "box_counts" for own in operator.arguments)
         self.lists = {self.given(own.name) for own in operator.arguments
                       if own.type == "at::TensorList"}
@@ -199,7 +218,7 @@ class Written:
                 of += " | None"
             if kind in of:
                 self.needs.add(kind)
-            if name == self.keyword and self.row.has_keywords_only:
+            if name in self.keywords and "*" not in listed and self.row.has_keywords_only:
                 listed.append("*")
             listed.append(f"{name}: {of}" + f" = {default}" * bool(default))
         result = _annotation(self.result, "Tensor").replace("float", "Tensor")

@@ -8,39 +8,9 @@ from typing import Any, Sequence
 from torch import Tensor
 
 from ._library import ops as _ops
-from ._names import CONVENTIONS, DETECTORS, SIZE_LIMIT, number, sizes_of, split_detections
+from ._names import DETECTORS, SIZE_LIMIT, number, sizes_of, split_detections
 
-__all__ = ["batched_nms", "filter_topk", "nms", "postprocess", "prob_iou_nms", "rotated_nms"]
-
-
-def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
-    """The indices of the ``boxes`` [N, 4] that non-maximum suppression keeps, in descending score.
-    The indices equal torchvision's; ties are broken by lower index."""
-    return _ops.nms(boxes, scores, iou_threshold)
-
-
-def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
-    """Like nms, but only boxes with equal ``idxs``, numbers of any type, suppress each other.
-    Coordinates are not shifted by class, so they may be negative and stay exact."""
-    return _ops.batched_nms(boxes, scores, idxs, iou_threshold)
-
-
-def rotated_nms(boxes: Tensor, scores: Tensor, iou_threshold: float, angles: str,
-                idxs: Tensor | None = None) -> Tensor:
-    """The indices of the rotated ``boxes`` [N, 5] that non-maximum suppression by the exact IoU
-    keeps, in descending score. Boxes and ``angles`` as in rotated_box_iou. If ``idxs`` are given,
-    only boxes with equal ones, numbers of any type, suppress each other."""
-    return _ops.rotated_nms(boxes, scores, number(CONVENTIONS, "angles", angles), iou_threshold,
-                            idxs)
-
-
-def prob_iou_nms(boxes: Tensor, scores: Tensor, iou_threshold: float, angles: str,
-                 idxs: Tensor | None = None) -> Tensor:
-    """The indices of the rotated ``boxes`` [N, 5] that non-maximum suppression by ProbIoU keeps, in
-    descending score, as in ultralytics: a box is dropped if its ProbIoU with any better one,
-    dropped or not, is at least ``iou_threshold``. Otherwise as rotated_nms."""
-    return _ops.prob_iou_nms(boxes, scores, number(CONVENTIONS, "angles", angles), iou_threshold,
-                             idxs)
+__all__ = ["filter_topk", "postprocess"]
 
 
 def filter_topk(logits: Tensor, score_threshold: float, k: int) -> tuple[Tensor, Tensor]:

@@ -18,12 +18,13 @@ from ._names import (BOX_LOSSES, CLASS_COSTS, CLASS_LOSSES, CONVENTIONS, DECAYS,
 
 __all__ = [
     "assign_atss", "assign_fcos", "assign_least_cost", "assign_rotated_task_aligned",
-    "assign_sim_ota", "assign_task_aligned", "bce_loss", "decode_distributions",
+    "assign_sim_ota", "assign_task_aligned", "batched_nms", "bce_loss", "decode_distributions",
     "distance_box_iou_loss", "distribution_focal_loss", "elementwise_prob_iou",
     "elementwise_rotated_iou", "encode_distances", "generalized_box_iou_loss", "match_anchors",
-    "match_queries", "pairwise_prob_iou", "prob_iou_loss", "quality_focal_loss", "regression_loss",
-    "rotated_box_area", "rotated_box_convert", "rotated_box_iou", "set_loss", "smooth_l1_loss",
-    "soft_nms", "softmax_cross_entropy_loss", "varifocal_loss",
+    "match_queries", "nms", "pairwise_prob_iou", "prob_iou_loss", "prob_iou_nms",
+    "quality_focal_loss", "regression_loss", "rotated_box_area", "rotated_box_convert",
+    "rotated_box_iou", "rotated_nms", "set_loss", "smooth_l1_loss", "soft_nms",
+    "softmax_cross_entropy_loss", "varifocal_loss",
 ]
 
 
@@ -380,6 +381,72 @@ def set_loss(
     return _ops.set_loss(layers(logits), layers(boxes), layers(matches), all_targets, all_classes,
                          box_counts, number(CLASS_LOSSES, "class_loss", class_loss), alpha, gamma,
                          no_object_weight, class_weight, l1_weight, giou_weight, num_boxes, scale)
+
+
+def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
+    """Non-maximum suppression: the indices of the kept boxes, in descending score.
+
+    Args:
+        boxes: corners x1 y1 x2 y2, [N, 4].
+        scores: [N]. Ties are broken by lower index.
+        iou_threshold: in [0, 1]. A box is dropped if a better one overlaps it by more.
+    """
+    return _ops.nms(boxes, scores, iou_threshold)
+
+
+def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
+    """Like nms, but only boxes with equal ``idxs`` [N] suppress each other: numbers of any type.
+    Coordinates are not shifted by class, so they may be negative and stay exact.
+
+    Args:
+        boxes, scores, iou_threshold: as in nms.
+        idxs: the class of each box.
+    """
+    return _ops.batched_nms(boxes, scores, idxs, iou_threshold)
+
+
+def rotated_nms(
+    boxes: Tensor,
+    scores: Tensor,
+    iou_threshold: float,
+    angles: str,
+    idxs: Tensor | None = None,
+) -> Tensor:
+    """Non-maximum suppression of rotated boxes by their exact IoU: the indices of the kept boxes,
+    in descending score.
+
+    Args:
+        boxes: [N, 5] as in rotated_box_iou.
+        scores: [N]. Ties are broken by lower index.
+        iou_threshold: in [0, 1]. A box is dropped if a better one overlaps it by more.
+        angles: as in rotated_box_iou.
+        idxs: [N]; only boxes with equal ones suppress each other, as in batched_nms.
+    """
+    return _ops.rotated_nms(boxes, scores, number(CONVENTIONS, "angles", angles), iou_threshold,
+                            idxs)
+
+
+def prob_iou_nms(
+    boxes: Tensor,
+    scores: Tensor,
+    iou_threshold: float,
+    angles: str,
+    idxs: Tensor | None = None,
+) -> Tensor:
+    """Non-maximum suppression of rotated boxes by their ProbIoU as in ultralytics: the indices of
+    the kept boxes, in descending score. Unlike in rotated_nms, a box that is dropped itself drops
+    others, too.
+
+    Args:
+        boxes: [N, 5] as in rotated_box_iou.
+        scores: [N]. Ties are broken by lower index.
+        iou_threshold: in [0, 1]. A box is dropped if its ProbIoU with any better one is at least
+            this.
+        angles: as in rotated_box_iou.
+        idxs: [N]; only boxes with equal ones suppress each other, as in batched_nms.
+    """
+    return _ops.prob_iou_nms(boxes, scores, number(CONVENTIONS, "angles", angles), iou_threshold,
+                             idxs)
 
 
 def soft_nms(
