@@ -6,6 +6,7 @@
     include/vecdet/c/generated/params.hpp        structs of parameters in C
     include/vecdet/c/generated/fields.hpp        what copies between them and those in C++
     include/vecdet/c/generated/presets.cpp       functions that return structs of parameters
+    include/vecdet/c/generated/*_losses.hpp      functions of losses: see c_losses.py
     include/vecdet/c.h                           the C header
     python/vecdet/_c.py                          the tables of the NumPy package
     python/vecdet                                keywords of functions: see python_keywords.py
@@ -29,6 +30,7 @@ import re
 import sys
 import textwrap
 
+import c_losses
 import declarations
 import python_gradients
 import python_keywords
@@ -68,7 +70,8 @@ TYPES = {"double": "double", "bool": "int", "index_t": "int64_t", "std::uint64_t
 PER_ROW = "lasting<vector_view<const float>>"
 
 ENUMS, STRUCTS = declarations.read()
-CODE = {name: re.sub(r"//[^\n]*", "", (SOURCES / name).read_text()) for name in PARTS}
+TEXTS = {name: c_losses.expanded((SOURCES / name).read_text()) for name in PARTS}
+CODE = {name: re.sub(r"//[^\n]*", "", text) for name, text in TEXTS.items()}
 FUNCTIONS = {
     name: dict(re.findall(r"^VECDET_C [^(]*?\bvecdet_(\w+)\((.*?)\) \{", code, re.M | re.S))
     for name, code in CODE.items()}
@@ -415,7 +418,7 @@ def parts():
     struct that contains them, and presets before the first function that takes them."""
     with_presets = {name: functions_with(name)[:1] for name in USED if name in STRUCTS}
     for name in PARTS:
-        text = (SOURCES / name).read_text()
+        text = TEXTS[name]
         title = re.match(r"// SPDX[^\n]*\n((?://[^\n]*\n)*)", text)[1]
         if name == "types.hpp":
             title = title.split("//\n")[0]
@@ -541,6 +544,7 @@ def main():
              (SOURCES / "generated/params.hpp", params_file()),
              (SOURCES / "generated/fields.hpp", fields_file()),
              (SOURCES / "generated/presets.cpp", presets_file()),
+             *c_losses.files(SOURCES),
              (ROOT / "include/vecdet/c.h", header()),
              (ROOT / "python/vecdet/_c.py", table())]
     files += torch_operators.files(STRUCTS, ENUMS)

@@ -3,6 +3,7 @@
 // from one row to the next. Losses and gradients have the logits' type and the same shape without
 // gaps. A gradient may be the logits' own memory if these have no gaps. `params` null: the
 // defaults.
+#include <vecdet/c/losses.hpp>
 #include <vecdet/c/support.hpp>
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/soft_target_loss.hpp>
@@ -52,31 +53,21 @@ focal_targets<T> targets_of(const vecdet_focal_targets* targets, const matrix_vi
   return targets_of(given_labels{targets->labels, targets->scores}, logits, function);
 }
 
-/// An array of the logits' type and shape, without gaps.
-template <class T>
-matrix_view<const T> like(const matrix_view<const T>& logits, const void* memory) {
-  return {as<T>(memory), logits.rows(), logits.cols()};
-}
-template <class T>
-matrix_view<T> like(const matrix_view<const T>& logits, void* memory) {
-  return {as<T>(memory), logits.rows(), logits.cols()};
-}
-
-/// A function's body: compute(logits, targets, arrays..., parameters, policy) returns what is
-/// written to `loss`, unless that is nullptr_t. The arrays have the logits' shape.
-template <class Params, class CParams, class Targets, class Loss, class Compute, class... Arrays>
-vecdet_status loss_of(const char* function, const given_logits& logits, const Targets& targets,
-                      const CParams* params, Loss loss, const Compute& compute, Arrays*... arrays) {
+/// A loss's body: compute(logits, targets, output, parameters, policy).
+template <class Params, class Form, class Compute, class CParams, class Targets>
+vecdet_status loss_of(const Form& form, const Compute& compute, const given_logits& logits,
+                      const Targets& targets, const CParams* params) {
   return guarded([&] {
-    if constexpr (std::is_pointer<Loss>::value) check_pointer(loss, function, "loss");
-    const auto p = params_of<Params>(params, function, logits.rows);
-    on_type(logits.type, function, [&](auto of, threading policy) {
+    form.check();
+    const auto p = params_of<Params>(params, form.function, logits.rows);
+    on_type(logits.type, form.function, [&](auto of, threading policy) {
       const auto in = of.matrix(logits.data, logits.rows, logits.classes, logits.stride);
-      const auto compared = targets_of(targets, in, function);
-      if constexpr (std::is_pointer<Loss>::value)
-        *loss = compute(in, compared, like(in, arrays)..., p, policy);
-      else
-        compute(in, compared, like(in, arrays)..., p, policy);
+      const auto compared = targets_of(targets, in, form.function);
+      const auto like = [&](void* memory) {
+        return of.matrix(memory, logits.rows, logits.classes);
+      };
+      form.call(like, like,
+                [&](const auto&... out) { return compute(in, compared, out..., p, policy); });
     });
   });
 }
@@ -98,35 +89,13 @@ VECDET_C vecdet_status vecdet_count_foreground(const int64_t* labels, int64_t co
 }
 
 /// Sigmoid focal loss, arXiv 1708.02002: writes the sum or mean to `loss`.
-VECDET_C vecdet_status vecdet_sigmoid_focal_loss(vecdet_dtype type, const void* logits,
-                                                 int64_t rows, int64_t classes, int64_t stride,
-                                                 const vecdet_focal_targets* targets,
-                                                 const vecdet_focal_loss_params* params,
-                                                 double* loss) {
-  return loss_of<focal_loss_params>("sigmoid_focal_loss", {type, logits, rows, classes, stride},
-                                    targets, params, loss,
-                                    [](const auto&... of) { return sigmoid_focal_loss(of...); });
-}
-
-/// Writes the loss of each element to `losses`.
-VECDET_C vecdet_status vecdet_sigmoid_focal_loss_unreduced(
-    vecdet_dtype type, const void* logits, int64_t rows, int64_t classes, int64_t stride,
-    const vecdet_focal_targets* targets, const vecdet_focal_loss_params* params, void* losses) {
-  return loss_of<focal_loss_params>(
-      "sigmoid_focal_loss_unreduced", {type, logits, rows, classes, stride}, targets, params,
-      nullptr, [](const auto&... of) { return sigmoid_focal_loss_unreduced(of...); }, losses);
-}
-
-/// Writes the loss, and its gradient with respect to the logits, in one pass.
-VECDET_C vecdet_status vecdet_sigmoid_focal_loss_and_grad(vecdet_dtype type, const void* logits,
-                                                          int64_t rows, int64_t classes,
-                                                          int64_t stride,
-                                                          const vecdet_focal_targets* targets,
-                                                          const vecdet_focal_loss_params* params,
-                                                          double* loss, void* grad) {
-  return loss_of<focal_loss_params>(
-      "sigmoid_focal_loss_and_grad", {type, logits, rows, classes, stride}, targets, params, loss,
-      [](const auto&... of) { return sigmoid_focal_loss_and_grad(of...); }, grad);
+/// @unreduced Writes the loss of each element to `losses`.
+/// @and_grad Writes the loss, and its gradient with respect to the logits, in one pass.
+VECDET_LOSS(sigmoid_focal_loss, vecdet_dtype type, const void* logits, int64_t rows,
+            int64_t classes, int64_t stride, const vecdet_focal_targets* targets,
+            const vecdet_focal_loss_params* params) {
+  return loss_of<focal_loss_params>(form, compute, {type, logits, rows, classes, stride}, targets,
+                                    params);
 }
 
 /// Writes the gradients of the unreduced losses, multiplied element by element by `upstream`, which
@@ -137,103 +106,44 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss_grad(vecdet_dtype type, const v
                                                       const void* upstream,
                                                       const vecdet_focal_loss_params* params,
                                                       void* grad) {
-  return loss_of<focal_loss_params>(
-      "sigmoid_focal_loss_grad", {type, logits, rows, classes, stride}, targets, params, nullptr,
-      [](const auto&... of) { return sigmoid_focal_loss_grad(of...); }, upstream, grad);
+  const auto compute = [&](auto in, const auto& compared, auto out, const auto& p,
+                           threading policy) {
+    const decltype(in) arriving(static_cast<decltype(in.data())>(upstream), rows, classes);
+    sigmoid_focal_loss_grad(in, compared, arriving, out, p, policy);
+  };
+  return loss_of<focal_loss_params>(unreduced_form<void>{"sigmoid_focal_loss_grad", grad}, compute,
+                                    {type, logits, rows, classes, stride}, targets, params);
 }
 
 /// Quality focal loss, arXiv 2006.04388. Each row has a label and a score, which is the target of
 /// the labelled class.
-VECDET_C vecdet_status vecdet_quality_focal_loss(vecdet_dtype type, const void* logits,
-                                                 int64_t rows, int64_t classes, int64_t stride,
-                                                 const int64_t* labels, const float* scores,
-                                                 const vecdet_quality_focal_params* params,
-                                                 double* loss) {
-  return loss_of<quality_focal_params>("quality_focal_loss", {type, logits, rows, classes, stride},
-                                       given_labels{labels, scores}, params, loss,
-                                       [](const auto&... of) { return quality_focal_loss(of...); });
-}
-/// Writes the loss of each element to `losses`.
-VECDET_C vecdet_status vecdet_quality_focal_loss_unreduced(
-    vecdet_dtype type, const void* logits, int64_t rows, int64_t classes, int64_t stride,
-    const int64_t* labels, const float* scores, const vecdet_quality_focal_params* params,
-    void* losses) {
-  return loss_of<quality_focal_params>(
-      "quality_focal_loss_unreduced", {type, logits, rows, classes, stride},
-      given_labels{labels, scores}, params, nullptr,
-      [](const auto&... of) { return quality_focal_loss_unreduced(of...); }, losses);
-}
-/// Writes the loss, and its gradient with respect to the logits, in one pass.
-VECDET_C vecdet_status vecdet_quality_focal_loss_and_grad(vecdet_dtype type, const void* logits,
-                                                          int64_t rows, int64_t classes,
-                                                          int64_t stride, const int64_t* labels,
-                                                          const float* scores,
-                                                          const vecdet_quality_focal_params* params,
-                                                          double* loss, void* grad) {
-  return loss_of<quality_focal_params>(
-      "quality_focal_loss_and_grad", {type, logits, rows, classes, stride},
-      given_labels{labels, scores}, params, loss,
-      [](const auto&... of) { return quality_focal_loss_and_grad(of...); }, grad);
+/// @unreduced Writes the loss of each element to `losses`.
+/// @and_grad Writes the loss, and its gradient with respect to the logits, in one pass.
+VECDET_LOSS(quality_focal_loss, vecdet_dtype type, const void* logits, int64_t rows,
+            int64_t classes, int64_t stride, const int64_t* labels, const float* scores,
+            const vecdet_quality_focal_params* params) {
+  return loss_of<quality_focal_params>(form, compute, {type, logits, rows, classes, stride},
+                                       given_labels{labels, scores}, params);
 }
 
 /// Varifocal loss, arXiv 2008.13367; otherwise as vecdet_quality_focal_loss().
-VECDET_C vecdet_status vecdet_varifocal_loss(vecdet_dtype type, const void* logits, int64_t rows,
-                                             int64_t classes, int64_t stride, const int64_t* labels,
-                                             const float* scores,
-                                             const vecdet_varifocal_params* params, double* loss) {
-  return loss_of<varifocal_params>("varifocal_loss", {type, logits, rows, classes, stride},
-                                   given_labels{labels, scores}, params, loss,
-                                   [](const auto&... of) { return varifocal_loss(of...); });
-}
-/// Writes the loss of each element to `losses`.
-VECDET_C vecdet_status vecdet_varifocal_loss_unreduced(vecdet_dtype type, const void* logits,
-                                                       int64_t rows, int64_t classes,
-                                                       int64_t stride, const int64_t* labels,
-                                                       const float* scores,
-                                                       const vecdet_varifocal_params* params,
-                                                       void* losses) {
-  return loss_of<varifocal_params>(
-      "varifocal_loss_unreduced", {type, logits, rows, classes, stride},
-      given_labels{labels, scores}, params, nullptr,
-      [](const auto&... of) { return varifocal_loss_unreduced(of...); }, losses);
-}
-/// Writes the loss, and its gradient with respect to the logits, in one pass.
-VECDET_C vecdet_status vecdet_varifocal_loss_and_grad(vecdet_dtype type, const void* logits,
-                                                      int64_t rows, int64_t classes, int64_t stride,
-                                                      const int64_t* labels, const float* scores,
-                                                      const vecdet_varifocal_params* params,
-                                                      double* loss, void* grad) {
-  return loss_of<varifocal_params>(
-      "varifocal_loss_and_grad", {type, logits, rows, classes, stride},
-      given_labels{labels, scores}, params, loss,
-      [](const auto&... of) { return varifocal_loss_and_grad(of...); }, grad);
+/// @unreduced Writes the loss of each element to `losses`.
+/// @and_grad Writes the loss, and its gradient with respect to the logits, in one pass.
+VECDET_LOSS(varifocal_loss, vecdet_dtype type, const void* logits, int64_t rows, int64_t classes,
+            int64_t stride, const int64_t* labels, const float* scores,
+            const vecdet_varifocal_params* params) {
+  return loss_of<varifocal_params>(form, compute, {type, logits, rows, classes, stride},
+                                   given_labels{labels, scores}, params);
 }
 
 /// Binary cross entropy with logits; otherwise as vecdet_quality_focal_loss().
-VECDET_C vecdet_status vecdet_bce_loss(vecdet_dtype type, const void* logits, int64_t rows,
-                                       int64_t classes, int64_t stride, const int64_t* labels,
-                                       const float* scores, const vecdet_bce_params* params,
-                                       double* loss) {
-  return loss_of<bce_params>("bce_loss", {type, logits, rows, classes, stride},
-                             given_labels{labels, scores}, params, loss,
-                             [](const auto&... of) { return bce_loss(of...); });
+/// @unreduced Writes the loss of each element to `losses`.
+/// @and_grad Writes the loss, and its gradient with respect to the logits, in one pass.
+VECDET_LOSS(bce_loss, vecdet_dtype type, const void* logits, int64_t rows, int64_t classes,
+            int64_t stride, const int64_t* labels, const float* scores,
+            const vecdet_bce_params* params) {
+  return loss_of<bce_params>(form, compute, {type, logits, rows, classes, stride},
+                             given_labels{labels, scores}, params);
 }
-/// Writes the loss of each element to `losses`.
-VECDET_C vecdet_status vecdet_bce_loss_unreduced(vecdet_dtype type, const void* logits,
-                                                 int64_t rows, int64_t classes, int64_t stride,
-                                                 const int64_t* labels, const float* scores,
-                                                 const vecdet_bce_params* params, void* losses) {
-  return loss_of<bce_params>(
-      "bce_loss_unreduced", {type, logits, rows, classes, stride}, given_labels{labels, scores},
-      params, nullptr, [](const auto&... of) { return bce_loss_unreduced(of...); }, losses);
-}
-/// Writes the loss, and its gradient with respect to the logits, in one pass.
-VECDET_C vecdet_status vecdet_bce_loss_and_grad(vecdet_dtype type, const void* logits, int64_t rows,
-                                                int64_t classes, int64_t stride,
-                                                const int64_t* labels, const float* scores,
-                                                const vecdet_bce_params* params, double* loss,
-                                                void* grad) {
-  return loss_of<bce_params>(
-      "bce_loss_and_grad", {type, logits, rows, classes, stride}, given_labels{labels, scores},
-      params, loss, [](const auto&... of) { return bce_loss_and_grad(of...); }, grad);
-}
+
+#include <vecdet/c/generated/class_losses.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CTC, the loss of text and speech recognisers, and decoding. Logits are steps x samples x classes:
 // class c of step t of sample n is element t * step_stride + n * sample_stride + c.
+#include <vecdet/c/losses.hpp>
 #include <vecdet/c/support.hpp>
 #include <vecdet/ctc_beams.hpp>
 #include <vecdet/ctc_decoding.hpp>
@@ -16,9 +17,6 @@ typedef struct vecdet_ctc_targets {
 
 namespace vecdet_c {
 namespace {
-
-template <class T>
-using real_of = compute_type<T>;
 
 /// The arguments of a call, apart from its results.
 struct sequences {
@@ -46,65 +44,30 @@ ctc_targets targets_of(const vecdet_ctc_targets* targets, int64_t samples, const
 using namespace vecdet_c;
 
 /// The sum of the losses. `input_lengths` null: each sample has all steps.
-VECDET_C vecdet_status vecdet_ctc_loss(vecdet_dtype type, const void* logits, int64_t steps,
-                                       int64_t samples, int64_t classes, int64_t step_stride,
-                                       int64_t sample_stride, const vecdet_ctc_targets* targets,
-                                       const int64_t* input_lengths,
-                                       const vecdet_ctc_params* params, vecdet_workspace* workspace,
-                                       double* loss) {
-  constexpr const char* function = "ctc_loss";
+/// @unreduced Writes the loss of each sample to `losses`: double for double logits, otherwise
+/// float.
+/// @and_grad The sum and its gradient. `grad` has the strides of the logits, and may be their
+/// memory.
+VECDET_LOSS(ctc_loss, vecdet_dtype type, const void* logits, int64_t steps, int64_t samples,
+            int64_t classes, int64_t step_stride, int64_t sample_stride,
+            const vecdet_ctc_targets* targets, const int64_t* input_lengths,
+            const vecdet_ctc_params* params, vecdet_workspace* workspace) {
   return guarded([&] {
-    check_pointer(loss, function, "loss");
-    const ctc_targets t = targets_of(targets, samples, function);
-    const auto p = params_of<ctc_params>(params, function, samples);
+    form.check();
+    const ctc_targets t = targets_of(targets, samples, form.function);
+    const auto p = params_of<ctc_params>(params, form.function, samples);
     const sequences shape{steps, samples, classes, step_stride, sample_stride};
     scratch memory(workspace);
-    on_type(type, function, [&](auto of, threading policy) {
+    on_type(type, form.function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
-      *loss = ctc_loss(shape.view(as<T>(logits)), t, optional_view(input_lengths, samples), p,
-                       memory.get<ctc_workspace>(), policy);
-    });
-  });
-}
-/// Writes the loss of each sample to `losses`: double for double logits, otherwise float.
-VECDET_C vecdet_status vecdet_ctc_loss_unreduced(vecdet_dtype type, const void* logits,
-                                                 int64_t steps, int64_t samples, int64_t classes,
-                                                 int64_t step_stride, int64_t sample_stride,
-                                                 const vecdet_ctc_targets* targets,
-                                                 const int64_t* input_lengths,
-                                                 const vecdet_ctc_params* params,
-                                                 vecdet_workspace* workspace, void* losses) {
-  constexpr const char* function = "ctc_loss_unreduced";
-  return guarded([&] {
-    const ctc_targets t = targets_of(targets, samples, function);
-    const auto p = params_of<ctc_params>(params, function, samples);
-    const sequences shape{steps, samples, classes, step_stride, sample_stride};
-    scratch memory(workspace);
-    on_type(type, function, [&](auto of, threading policy) {
-      using T = typename decltype(of)::type;
-      ctc_loss_unreduced(shape.view(as<T>(logits)), t, optional_view(input_lengths, samples),
-                         vector_view<real_of<T>>(as<real_of<T>>(losses), samples), p,
-                         memory.get<ctc_workspace>(), policy);
-    });
-  });
-}
-/// The sum and its gradient. `grad` has the strides of the logits, and may be their memory.
-VECDET_C vecdet_status vecdet_ctc_loss_and_grad(
-    vecdet_dtype type, const void* logits, int64_t steps, int64_t samples, int64_t classes,
-    int64_t step_stride, int64_t sample_stride, const vecdet_ctc_targets* targets,
-    const int64_t* input_lengths, const vecdet_ctc_params* params, vecdet_workspace* workspace,
-    double* loss, void* grad) {
-  constexpr const char* function = "ctc_loss_and_grad";
-  return guarded([&] {
-    check_pointer(loss, function, "loss");
-    const ctc_targets t = targets_of(targets, samples, function);
-    const auto p = params_of<ctc_params>(params, function, samples);
-    const sequences shape{steps, samples, classes, step_stride, sample_stride};
-    scratch memory(workspace);
-    on_type(type, function, [&](auto of, threading policy) {
-      using T = typename decltype(of)::type;
-      *loss = ctc_loss_and_grad(shape.view(as<T>(logits)), t, optional_view(input_lengths, samples),
-                                shape.view(as<T>(grad)), p, memory.get<ctc_workspace>(), policy);
+      using R = compute_type<T>;
+      form.call([&](void* losses) { return vector_view<R>(as<R>(losses), samples); },
+                [&](void* grad) { return shape.view(as<T>(grad)); },
+                [&](const auto&... out) {
+                  return compute(shape.view(as<T>(logits)), t,
+                                 optional_view(input_lengths, samples), out..., p,
+                                 memory.get<ctc_workspace>(), policy);
+                });
     });
   });
 }
@@ -181,3 +144,5 @@ VECDET_C vecdet_status vecdet_ctc_beams(vecdet_dtype type, const void* logits, i
     });
   });
 }
+
+#include <vecdet/c/generated/sequences_losses.hpp>

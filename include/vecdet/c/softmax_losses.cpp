@@ -2,6 +2,7 @@
 // Losses by softmax: cross entropy and the distribution focal loss. Logits are float, with one row
 // per anchor or box side; a stride is the number of elements from one row to the next. Gradients
 // have the logits' shape without gaps.
+#include <vecdet/c/losses.hpp>
 #include <vecdet/c/support.hpp>
 #include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/softmax_cross_entropy.hpp>
@@ -17,30 +18,19 @@ typedef struct vecdet_hard_negative_mining {
 using namespace vecdet_c;
 
 /// The sum of the softmax cross entropies of the rows.
-VECDET_C vecdet_status vecdet_softmax_cross_entropy_loss(
-    const float* logits, int64_t rows, int64_t classes, int64_t stride, const int64_t* labels,
-    const vecdet_softmax_cross_entropy_params* params, double* loss) {
-  constexpr const char* function = "softmax_cross_entropy_loss";
+/// @unreduced Writes the loss of each row.
+VECDET_LOSS(softmax_cross_entropy_loss, const float* logits, int64_t rows, int64_t classes,
+            int64_t stride, const int64_t* labels,
+            const vecdet_softmax_cross_entropy_params* params) {
   return guarded([&] {
-    check_pointer(loss, function, "loss");
-    const auto p = params_of<softmax_cross_entropy_params>(params, function);
+    form.check();
+    const auto p = params_of<softmax_cross_entropy_params>(params, form.function);
     on_threads([&](threading policy) {
-      *loss = softmax_cross_entropy_loss(matrix_view<const float>(logits, rows, classes, stride),
-                                         labels_view(labels, rows), p, policy);
-    });
-  });
-}
-/// Writes the loss of each row.
-VECDET_C vecdet_status vecdet_softmax_cross_entropy_loss_unreduced(
-    const float* logits, int64_t rows, int64_t classes, int64_t stride, const int64_t* labels,
-    const vecdet_softmax_cross_entropy_params* params, float* losses) {
-  return guarded([&] {
-    const auto p =
-        params_of<softmax_cross_entropy_params>(params, "softmax_cross_entropy_loss_unreduced");
-    on_threads([&](threading policy) {
-      softmax_cross_entropy_loss_unreduced(matrix_view<const float>(logits, rows, classes, stride),
-                                           labels_view(labels, rows),
-                                           vector_view<float>(losses, rows), p, policy);
+      const auto losses_of = [&](float* losses) { return vector_view<float>(losses, rows); };
+      form.call(losses_of, losses_of, [&](const auto&... out) {
+        return compute(matrix_view<const float>(logits, rows, classes, stride),
+                       labels_view(labels, rows), out..., p, policy);
+      });
     });
   });
 }
@@ -73,52 +63,24 @@ VECDET_C vecdet_status vecdet_softmax_cross_entropy_loss_and_grad(
 
 /// Distribution focal loss, arXiv 2006.04388, of rows x bins logits; one target per row, in bins.
 /// `row_weights` null: all 1.
-VECDET_C vecdet_status vecdet_distribution_focal_loss(const float* logits, int64_t rows,
-                                                      int64_t bins, int64_t stride,
-                                                      const float* targets,
-                                                      const float* row_weights, double scale,
-                                                      double* loss) {
+/// @unreduced Writes the loss of each row to `losses`.
+/// @and_grad Writes the sum, and its gradient with respect to the logits, in one pass.
+VECDET_LOSS(distribution_focal_loss, const float* logits, int64_t rows, int64_t bins,
+            int64_t stride, const float* targets, const float* row_weights, double scale) {
   return guarded([&] {
-    check_pointer(loss, "distribution_focal_loss", "loss");
+    form.check();
     distribution_focal_loss_params p;
     p.scale = scale;
     p.row_weights = optional_view(row_weights, rows);
     on_threads([&](threading policy) {
-      *loss = distribution_focal_loss(matrix_view<const float>(logits, rows, bins, stride),
-                                      vector_view<const float>(targets, rows), p, policy);
+      form.call([&](float* losses) { return vector_view<float>(losses, rows); },
+                [&](float* grad) { return matrix_view<float>(grad, rows, bins); },
+                [&](const auto&... out) {
+                  return compute(matrix_view<const float>(logits, rows, bins, stride),
+                                 vector_view<const float>(targets, rows), out..., p, policy);
+                });
     });
   });
 }
-/// Writes the loss of each row to `losses`.
-VECDET_C vecdet_status vecdet_distribution_focal_loss_unreduced(const float* logits, int64_t rows,
-                                                                int64_t bins, int64_t stride,
-                                                                const float* targets,
-                                                                const float* row_weights,
-                                                                double scale, float* losses) {
-  return guarded([&] {
-    distribution_focal_loss_params p;
-    p.scale = scale;
-    p.row_weights = optional_view(row_weights, rows);
-    on_threads([&](threading policy) {
-      distribution_focal_loss_unreduced(matrix_view<const float>(logits, rows, bins, stride),
-                                        vector_view<const float>(targets, rows),
-                                        vector_view<float>(losses, rows), p, policy);
-    });
-  });
-}
-/// Writes the sum, and its gradient with respect to the logits, in one pass.
-VECDET_C vecdet_status vecdet_distribution_focal_loss_and_grad(
-    const float* logits, int64_t rows, int64_t bins, int64_t stride, const float* targets,
-    const float* row_weights, double scale, double* loss, float* grad) {
-  return guarded([&] {
-    check_pointer(loss, "distribution_focal_loss_and_grad", "loss");
-    distribution_focal_loss_params p;
-    p.scale = scale;
-    p.row_weights = optional_view(row_weights, rows);
-    on_threads([&](threading policy) {
-      *loss = distribution_focal_loss_and_grad(matrix_view<const float>(logits, rows, bins, stride),
-                                               vector_view<const float>(targets, rows),
-                                               matrix_view<float>(grad, rows, bins), p, policy);
-    });
-  });
-}
+
+#include <vecdet/c/generated/softmax_losses.hpp>
