@@ -54,6 +54,49 @@ inline void check_coded(const char* function, const char* argument, const at::Te
               "the shape of the first argument");
 }
 
+/// The deltas or distances by encode(targets, anchors, out) on views.
+template <class Encode>
+at::Tensor encoded(const char* function, const at::Tensor& targets, const at::Tensor& anchors,
+                   const Encode& encode) {
+  return translated([&] {
+    check_coded(function, "targets", targets, anchors);
+    const at::ScalarType type = computed_type(function, "targets", targets, "anchors", anchors);
+    const at::Tensor x = contiguous("targets", targets, type);
+    const at::Tensor a = contiguous("anchors", anchors, type);
+    const at::Tensor codes = at::empty(targets.sizes(), x.options());
+    with_element(type, [&](auto element) {
+      using T = decltype(element);
+      encode(boxes<const T>(x), boxes<const T>(a), boxes<T>(codes));
+    });
+    return codes.to(c10::promoteTypes(targets.scalar_type(), anchors.scalar_type()));
+  });
+}
+
+/// The boxes by decode(codes, anchors, the image's size unless it is empty, out) on views.
+template <class Decode>
+at::Tensor decoded(const char* function, const char* argument, const at::Tensor& codes,
+                   const at::Tensor& anchors, at::ArrayRef<double> image_size,
+                   const Decode& decode) {
+  return translated([&] {
+    check_coded(function, argument, codes, anchors);
+    computed_type(function, "anchors", anchors);
+    const at::ScalarType type = computed_type(function, argument, codes);
+    const at::ScalarType box_type = decoded_type(type, anchors.scalar_type());
+    const at::Tensor x = contiguous(argument, codes, type);
+    const at::Tensor a = contiguous("anchors", anchors, box_type);
+    const at::Tensor out = at::empty(codes.sizes(), a.options());
+    with_coded_element(type, box_type, [&](auto element, auto box) {
+      using T = decltype(element);
+      using B = decltype(box);
+      if (image_size.empty())
+        decode(boxes<const T>(x), boxes<const B>(a), boxes<B>(out));
+      else
+        decode(boxes<const T>(x), boxes<const B>(a), image_of(function, image_size), boxes<B>(out));
+    });
+    return codes.scalar_type() == at::kHalf ? out.to(at::kHalf) : out;
+  });
+}
+
 namespace cpu {
 
 /// The deltas that decode to `targets` from `anchors`, both N x 4 corners (box_coding.hpp).
@@ -61,19 +104,8 @@ namespace cpu {
 inline at::Tensor encode_boxes(const at::Tensor& targets, const at::Tensor& anchors,
                                at::ArrayRef<double> weights) {
   constexpr const char* function = "encode_boxes";
-  return translated([&] {
-    check_coded(function, "targets", targets, anchors);
-    const at::ScalarType type = computed_type(function, "targets", targets, "anchors", anchors);
-    const coder_params coder = coder_of(function, {}, weights);
-    const at::Tensor x = contiguous("targets", targets, type);
-    const at::Tensor a = contiguous("anchors", anchors, type);
-    const at::Tensor deltas = at::empty(targets.sizes(), x.options());
-    with_element(type, [&](auto element) {
-      using T = decltype(element);
-      vecdet::encode_boxes(boxes<const T>(x), boxes<const T>(a), boxes<T>(deltas), coder,
-                           threads());
-    });
-    return deltas.to(c10::promoteTypes(targets.scalar_type(), anchors.scalar_type()));
+  return encoded(function, targets, anchors, [&](auto... views) {
+    vecdet::encode_boxes(views..., coder_of(function, {}, weights), threads());
   });
 }
 
@@ -86,74 +118,24 @@ inline at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& ancho
                                at::ArrayRef<double> weights, at::ArrayRef<double> image_size,
                                const coder_params& params) {
   constexpr const char* function = "decode_boxes";
-  return translated([&] {
-    check_coded(function, "deltas", deltas, anchors);
-    computed_type(function, "anchors", anchors);
-    const at::ScalarType type = computed_type(function, "deltas", deltas);
-    const at::ScalarType box_type = decoded_type(type, anchors.scalar_type());
-    const coder_params coder = coder_of(function, params, weights);
-    const at::Tensor x = contiguous("deltas", deltas, type);
-    const at::Tensor a = contiguous("anchors", anchors, box_type);
-    const at::Tensor decoded = at::empty(deltas.sizes(), a.options());
-    with_coded_element(type, box_type, [&](auto element, auto box) {
-      using T = decltype(element);
-      using B = decltype(box);
-      if (image_size.empty())
-        vecdet::decode_boxes(boxes<const T>(x), boxes<const B>(a), boxes<B>(decoded), coder,
-                             threads());
-      else
-        vecdet::decode_boxes(boxes<const T>(x), boxes<const B>(a), image_of(function, image_size),
-                             boxes<B>(decoded), coder, threads());
-    });
-    return deltas.scalar_type() == at::kHalf ? decoded.to(at::kHalf) : decoded;
+  return decoded(function, "deltas", deltas, anchors, image_size, [&](auto... given) {
+    vecdet::decode_boxes(given..., coder_of(function, params, weights), threads());
   });
 }
 
 /// FCOS's distances from the anchors' centres to the sides of `targets`, both N x 4 corners.
 inline at::Tensor encode_distances(const at::Tensor& targets, const at::Tensor& anchors,
                                    const distance_params& params) {
-  constexpr const char* function = "encode_distances";
-  return translated([&] {
-    check_coded(function, "targets", targets, anchors);
-    const at::ScalarType type = computed_type(function, "targets", targets, "anchors", anchors);
-    const at::Tensor x = contiguous("targets", targets, type);
-    const at::Tensor a = contiguous("anchors", anchors, type);
-    const at::Tensor distances = at::empty(targets.sizes(), x.options());
-    with_element(type, [&](auto element) {
-      using T = decltype(element);
-      vecdet::encode_distances(boxes<const T>(x), boxes<const T>(a), boxes<T>(distances), params,
-                               threads());
-    });
-    return distances.to(c10::promoteTypes(targets.scalar_type(), anchors.scalar_type()));
-  });
+  return encoded("encode_distances", targets, anchors,
+                 [&](auto... views) { vecdet::encode_distances(views..., params, threads()); });
 }
 
 /// The boxes, N x 4 corners, of FCOS's `distances` from the centres of `anchors`.
 /// @param image_size height and width to clip to, in torchvision's order; empty: no clipping
 inline at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor& anchors,
                                    const distance_params& params, at::ArrayRef<double> image_size) {
-  constexpr const char* function = "decode_distances";
-  return translated([&] {
-    check_coded(function, "distances", distances, anchors);
-    computed_type(function, "anchors", anchors);
-    const at::ScalarType type = computed_type(function, "distances", distances);
-    const at::ScalarType box_type = decoded_type(type, anchors.scalar_type());
-    const at::Tensor x = contiguous("distances", distances, type);
-    const at::Tensor a = contiguous("anchors", anchors, box_type);
-    const at::Tensor decoded = at::empty(distances.sizes(), a.options());
-    with_coded_element(type, box_type, [&](auto element, auto box) {
-      using T = decltype(element);
-      using B = decltype(box);
-      if (image_size.empty())
-        vecdet::decode_distances(boxes<const T>(x), boxes<const B>(a), boxes<B>(decoded), params,
-                                 threads());
-      else
-        vecdet::decode_distances(boxes<const T>(x), boxes<const B>(a),
-                                 image_of(function, image_size), boxes<B>(decoded), params,
-                                 threads());
-    });
-    return distances.scalar_type() == at::kHalf ? decoded.to(at::kHalf) : decoded;
-  });
+  return decoded("decode_distances", "distances", distances, anchors, image_size,
+                 [&](auto... given) { vecdet::decode_distances(given..., params, threads()); });
 }
 
 inline const iou_params& checked(const char* function, const iou_params& params) {
