@@ -21,19 +21,11 @@ namespace vecdet::bench {
 namespace {
 
 constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
+using operands = conv3x3_operands<>;
 
-/// The operands of the current problem; the previous ones of the type are freed.
 template <class T = float>
-std::shared_ptr<conv_operands_of<T>> make_operands(const conv_shape& shape) {
-  static std::shared_ptr<conv_operands_of<T>> current;
-  const auto is_same = [](const conv_shape& a, const conv_shape& b) {
-    return a.inputs == b.inputs && a.height == b.height && a.width == b.width &&
-           a.outputs == b.outputs && a.layout == b.layout && a.tile == b.tile;
-  };
-  if (current != nullptr && is_same(current->shape, shape)) return current;
-  current.reset();
-  current = std::make_shared<conv_operands_of<T>>(shape);
-  return current;
+auto make_operands(const conv_shape& shape) {
+  return current_data<conv3x3_operands<T>>(shape.name(), shape);
 }
 
 template <class T = float>
@@ -45,8 +37,7 @@ work work_of(const conv_shape& s) {
 }
 
 std::string shape_name(const conv_shape& s) {
-  return std::to_string(s.images) + "x" + std::to_string(s.inputs) + "x" +
-         std::to_string(s.height) + "x" + std::to_string(s.width) + "x" + std::to_string(s.outputs);
+  return joined({s.images, s.inputs, s.height, s.width, s.outputs});
 }
 
 onednn_conv3x3_sizes sizes_of(const conv_shape& s) {
@@ -66,7 +57,7 @@ void register_onednn(const std::string& name, const conv_shape& shape, const cha
           name, is_direct ? "onednn" : "onednn_winograd", threads, work_of(shape),
           [=](benchmark::State& state) {
             time_onednn(state, onednn_conv3x3(sizes_of(shape), propagation, algorithm),
-                        {shape.layout == nchw ? "nchw" : "channels_last", type}, threads);
+                        {shape.input_layout == nchw ? "nchw" : "channels_last", type}, threads);
           });
       if (all_threads == 1) break;
     }
@@ -74,7 +65,7 @@ void register_onednn(const std::string& name, const conv_shape& shape, const cha
 
 void add(conv_shape shape) {
   for (const feature_layout layout : {nchw, nhwc}) {
-    shape.layout = layout;
+    shape = shape.with_layout(layout);
     const std::string rest =
         std::string(layout == nhwc ? "/nhwc" : "") + "/f32/" + shape_name(shape);
     const auto prepare = [=] { return make_operands(shape); };
@@ -88,47 +79,47 @@ void add(conv_shape shape) {
       register_onednn(name, shape, propagation);
     };
     add_function(
-        "conv3x3", "forward_training",
-        [](conv_operands& d, threading policy) { d.forward(policy); },
-        [=](conv_operands& d) {
+        "conv3x3", "forward_training", [](operands& d, threading policy) { d.forward(policy); },
+        [=](operands& d) {
           VECDET_PLAIN(plain_conv3x3)
           (d.input.data(), shape.inputs, shape.height, shape.width, d.weights.data(), d.bias.data(),
            shape.outputs, d.output.data());
         },
-        &conv_operands::output);
+        &operands::output);
     add_function(
         "conv3x3_input_grad", "backward_data",
-        [](conv_operands& d, threading policy) { d.backward_input(policy); },
-        [=](conv_operands& d) {
+        [](operands& d, threading policy) { d.backward_input(policy); },
+        [=](operands& d) {
           VECDET_PLAIN(plain_conv3x3_input_grad)
           (d.upstream.data(), shape.inputs, shape.height, shape.width, d.weights.data(),
            shape.outputs, d.input_grad.data());
         },
-        &conv_operands::input_grad);
+        &operands::input_grad);
     add_function(
         "conv3x3_weight_grad", "backward_weights",
-        [](conv_operands& d, threading policy) { d.backward_weight(policy); },
-        [=](conv_operands& d) {
+        [](operands& d, threading policy) { d.backward_weight(policy); },
+        [=](operands& d) {
           VECDET_PLAIN(plain_conv3x3_weight_grad)
           (d.input.data(), shape.inputs, shape.height, shape.width, d.upstream.data(),
            shape.outputs, d.weight_grad.data(), d.bias_grad.data());
         },
-        &conv_operands::weight_grad);
+        &operands::weight_grad);
   }
   register_vecdet(
       "conv3x3_weights/f32/" + shape_name(shape),
       {static_cast<double>(shape.inputs * shape.outputs),
        45 * 4.0 * static_cast<double>(shape.inputs * shape.outputs)},
       [=] { return make_operands(shape); },
-      [](conv_operands& d, threading policy) {
-        d.forward_weights.assign(d.weights_view(), conv3x3_use::forward, d.shape.tile, policy);
+      [](operands& d, threading policy) {
+        d.memory.forward.assign(d.kernel<const float>(d.weights.data()), conv3x3_use::forward,
+                                d.tile, policy);
       });
 }
 
 /// Maps of bfloat16 in NHWC, with weights in float. oneDNN's rows include the reorders of the
 /// weights to bfloat16, as under PyTorch's autocast.
 void add_bfloat16(conv_shape shape) {
-  shape.layout = nhwc;
+  shape = shape.with_layout(nhwc);
   const auto prepare = [=] { return make_operands<bfloat16>(shape); };
   const auto add_function = [&](const std::string& function, const char* propagation,
                                 const auto& call) {
@@ -136,27 +127,27 @@ void add_bfloat16(conv_shape shape) {
     register_vecdet(name, work_of<bfloat16>(shape), prepare, call);
     register_onednn(name, shape, propagation, "bf16");
   };
-  using operands = conv_operands_of<bfloat16>;
+  using narrow = conv3x3_operands<bfloat16>;
   add_function("conv3x3", "forward_training",
-               [](operands& d, threading policy) { d.forward(policy); });
+               [](narrow& d, threading policy) { d.forward(policy); });
   add_function("conv3x3_input_grad", "backward_data",
-               [](operands& d, threading policy) { d.backward_input(policy); });
+               [](narrow& d, threading policy) { d.backward_input(policy); });
   add_function("conv3x3_weight_grad", "backward_weights",
-               [](operands& d, threading policy) { d.backward_weight(policy); });
+               [](narrow& d, threading policy) { d.backward_weight(policy); });
 }
 
 /// The levels of a picture of 800 x 800, forward: one call for all, or one call per level.
 struct level_operands {
-  std::vector<conv_operands> levels;
+  std::vector<operands> levels;
   std::vector<head_level<const float>> inputs;
   std::vector<head_level<float>> outputs;
 
   level_operands() {
     for (const index_t side : {100, 50, 25, 13, 7})
       levels.emplace_back(conv_shape{1, 256, side, side, 256});
-    for (conv_operands& level : levels) {
-      inputs.push_back({level.input.data(), level.shape.height, level.shape.width});
-      outputs.push_back({level.output.data(), level.shape.height, level.shape.width});
+    for (operands& level : levels) {
+      inputs.push_back({level.input.data(), level.height, level.width});
+      outputs.push_back({level.output.data(), level.height, level.width});
     }
   }
   template <class T>
@@ -164,12 +155,13 @@ struct level_operands {
     return {vector_view<const head_level<T>>(list), 1, 1, 256, head_layout::nchw};
   }
   void run(threading policy) {
-    conv_operands& first = levels[0];
-    first.forward_weights.assign(first.weights_view(), conv3x3_use::forward, conv3x3_tile::f4x4,
-                                 policy);
+    operands& first = levels[0];
+    first.memory.forward.assign(first.kernel<const float>(first.weights.data()),
+                                conv3x3_use::forward, first.tile, policy);
     conv3x3_params<float> params;
     params.bias = first.bias;
-    conv3x3(head(inputs), first.forward_weights, head(outputs), params, first.workspace, policy);
+    conv3x3(head(inputs), first.memory.forward, head(outputs), params, first.memory.workspace,
+            policy);
   }
 };
 
@@ -186,7 +178,7 @@ void add_levels() {
                   [](level_operands& d, threading policy) { d.run(policy); });
   register_vecdet("conv3x3_levels/one_by_one/f32/256x5x256", all, make,
                   [](level_operands& d, threading policy) {
-                    for (conv_operands& level : d.levels) level.forward(policy);
+                    for (operands& level : d.levels) level.forward(policy);
                   });
   if (!profile::why_no_primitives().empty()) return;
   register_implementation(

@@ -13,7 +13,6 @@
 #include "support/attention_scene.hpp"
 #include "support/implementations.hpp"
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,17 +21,11 @@ namespace {
 
 using scene = attention_scene<float>;
 
-/// The scene of the current problem; the previous one is freed.
 template <class T>
-std::shared_ptr<attention_scene<T>> make_scene(index_t queries) {
-  static index_t which = -1;
-  static std::shared_ptr<attention_scene<T>> current;
-  if (which == queries) return current;
-  current.reset();
-  current = std::make_shared<attention_scene<T>>(
-      queries > 0 ? scene::decoder_levels() : scene::encoder_levels(), queries);
-  which = queries;
-  return current;
+auto make_scene(index_t queries) {
+  return current_data<attention_scene<T>>(
+      std::to_string(queries), queries > 0 ? scene::decoder_levels() : scene::encoder_levels(),
+      queries);
 }
 
 std::vector<plain_attention_level> plain_levels(const scene& d) {

@@ -8,7 +8,7 @@
 // Bound of 1x128x200x200_g32: 184 million multiply-adds, at two vectors per cycle; 20 MB are read
 // and 20 MB written, which takes longer from memory.
 #include "plain/grouped_conv3x3.hpp"
-#include "support/grouped_conv_operands.hpp"
+#include "support/conv_operands.hpp"
 #include "support/implementations.hpp"
 #include "support/onednn_conv3x3.hpp"
 
@@ -25,10 +25,9 @@ std::string function_of(const grouped_conv_shape& s) {
   return s.groups > 1 ? "grouped_conv3x3" : "conv3x3_stride2";
 }
 std::string name_of(const grouped_conv_shape& s) {
-  const auto text = [](index_t n) { return std::to_string(n); };
-  return text(s.images) + "x" + text(s.inputs) + "x" + text(s.height) + "x" + text(s.width) +
-         (s.groups > 1 ? "_g" + text(s.groups) + (s.stride > 1 ? "_s2" : "")
-                       : "x" + text(s.outputs));
+  return joined({s.images, s.inputs, s.height, s.width}) +
+         (s.groups > 1 ? "_g" + std::to_string(s.groups) + (s.stride > 1 ? "_s2" : "")
+                       : "x" + std::to_string(s.outputs));
 }
 work work_of(const grouped_conv_shape& s) {
   const double outs =
@@ -38,17 +37,6 @@ work work_of(const grouped_conv_shape& s) {
   return {outs * pairs, 4 * (outs + ins + pairs * static_cast<double>(s.outputs))};
 }
 
-/// The operands of the current problem; the previous ones are freed.
-std::shared_ptr<grouped_conv_operands> make_operands(const grouped_conv_shape& shape) {
-  static std::shared_ptr<grouped_conv_operands> current;
-  if (current != nullptr && name_of(current->shape) == name_of(shape) &&
-      current->shape.layout == shape.layout)
-    return current;
-  current.reset();
-  current = std::make_shared<grouped_conv_operands>(shape);
-  return current;
-}
-
 /// oneDNN's primitive with the reorders that PyTorch runs around it.
 void register_onednn(const std::string& name, const grouped_conv_shape& s,
                      const char* propagation) {
@@ -56,7 +44,7 @@ void register_onednn(const std::string& name, const grouped_conv_shape& s,
   const auto problem =
       onednn_conv3x3({s.images, s.inputs, s.outputs, s.height, s.width, s.groups, s.stride},
                      propagation, "convolution_direct");
-  const std::string layout = s.layout == nchw ? "nchw" : "channels_last";
+  const std::string layout = s.input_layout == nchw ? "nchw" : "channels_last";
   register_implementation(name, "onednn", 1, work_of(s), [=](benchmark::State& state) {
     time_onednn(state, problem, {layout, "f32"}, 1);
   });
@@ -64,9 +52,9 @@ void register_onednn(const std::string& name, const grouped_conv_shape& s,
 
 void add(grouped_conv_shape shape) {
   for (const feature_layout layout : {nchw, nhwc}) {
-    shape.layout = layout;
+    shape = shape.with_layout(layout);
     const std::string rest = std::string(layout == nhwc ? "/nhwc" : "") + "/f32/" + name_of(shape);
-    const auto prepare = [=] { return make_operands(shape); };
+    const auto prepare = [=] { return current_data<grouped_conv_operands>(shape.name(), shape); };
     const auto add_function = [&](const std::string& suffix, const char* propagation,
                                   const auto& call, const auto& plain, auto result) {
       const std::string name = function_of(shape) + suffix + rest;

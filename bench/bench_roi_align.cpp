@@ -12,9 +12,7 @@
 #include "support/implementations.hpp"
 #include "support/roi_scene.hpp"
 
-#include <memory>
 #include <string>
-#include <tuple>
 
 namespace vecdet::bench {
 namespace {
@@ -22,17 +20,10 @@ namespace {
 constexpr index_t boxes = 1000, channels = 256;
 using scene = roi_scene<float>;
 
-/// The scene of the current problem; the previous one is freed.
 template <class T>
-std::shared_ptr<roi_scene<T>> make_scene(index_t side, index_t bins, feature_layout layout) {
-  static std::tuple<index_t, index_t, feature_layout> which;
-  static std::shared_ptr<roi_scene<T>> current;
-  const auto wanted = std::make_tuple(side, bins, layout);
-  if (current != nullptr && which == wanted) return current;
-  current.reset();
-  current = std::make_shared<roi_scene<T>>(boxes, channels, side, bins, bins, layout);
-  which = wanted;
-  return current;
+auto make_scene(index_t side, index_t bins, feature_layout layout) {
+  const std::string name = joined({side, bins, static_cast<index_t>(layout)});
+  return current_data<roi_scene<T>>(name, boxes, channels, side, bins, bins, layout);
 }
 
 roi_align_params params() {

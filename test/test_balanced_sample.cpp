@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Balanced samples: the number of each kind, every subset equally likely, dependence only on the
 // seed and the image; and every documented error.
+#include "support/loops.hpp"
 #include "support/values.hpp"
 #include <vecdet/balanced_sample.hpp>
 
@@ -104,9 +105,6 @@ TEST_CASE("balanced sample: the seed and the image decide, not the threads") {
   balanced_sample_params params;
   params.seed = 42;
   const auto sample = sampled(labels, offsets, params, threading::sequential);
-  const auto backwards = [](index_t count, const task& work) {
-    for (index_t i = count; i-- > 0;) work(i);
-  };
   CHECK(sampled(labels, offsets, params) == sample);
   CHECK(sampled(labels, offsets, params, threading::on(backwards, 3)) == sample);
   params.seed = 43;

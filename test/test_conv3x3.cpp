@@ -2,6 +2,7 @@
 // 3x3 convolution and its gradients against the reference: sizes around tiles and vectors, layouts,
 // blocks, instruction sets; NaN and infinity; threads. test_conv3x3_bounds.cpp attacks the error
 // bounds.
+#include "support/check_affected.hpp"
 #include "support/conv_problem.hpp"
 #include "support/isa.hpp"
 #include "support/sanitizer.hpp"
@@ -17,7 +18,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -26,8 +26,6 @@ namespace {
 
 constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
 constexpr auto f4x4 = conv3x3_tile::f4x4, f2x2 = conv3x3_tile::f2x2;
-
-using test::same_bits;
 
 template <class T>
 double largest_difference(const std::vector<T>& a, const std::vector<double>& b) {
@@ -68,30 +66,18 @@ void check_against(const conv_results<T>& actual, const conv_results<double>& ex
 template <class T>
 void check_problem(const conv_problem<T>& p) {
   INFO(p.name());
-  conv_results<T> wide;
-  bool has_wide = false;
-  for_each_isa([&](isa set) {
-    const conv_results<T> actual = p.run();
-    // The mask comes from the computed outputs: near 0, their sign may differ from that of the
-    // exact ones.
-    check_against(actual, p.exact(actual.output), p);
-    if (set == isa::baseline) return;
-    if (has_wide) CHECK(same_bits(actual, wide));
-    wide = actual;
-    has_wide = true;
-  });
+  check_on_every_isa([&] { return p.run(); },
+                     [&](const conv_results<T>& actual) {
+                       // The mask comes from the computed outputs: near 0, their sign may differ
+                       // from that of the exact ones.
+                       check_against(actual, p.exact(actual.output), p);
+                     });
 }
 
 template <class T = float>
 conv_problem<T> problem(index_t images, index_t inputs, index_t height, index_t width,
                         index_t outputs) {
-  conv_problem<T> p;
-  p.images = images;
-  p.inputs = inputs;
-  p.height = height;
-  p.width = width;
-  p.outputs = outputs;
-  return p;
+  return conv_problem<T>({images, inputs, height, width, outputs});
 }
 
 /// Problems whose transformed weights take more than 4 MiB, with more than 48 tiles: on few
@@ -160,7 +146,7 @@ TEST_CASE("3x3 convolution: blocks of more than 48 tiles") {
   for (const auto& p : problems_of_large_blocks()) {
     INFO(p.name());
     const index_t area = p.height * p.width;
-    const feature_view<const float> upstream = p.output_view(p.upstream.data(), nchw);
+    const feature_view<const float> upstream = p.out(p.upstream.data());
     const feature_view<const float> row(p.weights.data() + first_output * p.inputs * 9, count,
                                         p.inputs, 3, 3, nchw);
     std::vector<float> some_weights;
@@ -173,7 +159,7 @@ TEST_CASE("3x3 convolution: blocks of more than 48 tiles") {
     };
     auto output = sized(count * area), input_grad = sized(count * area),
          weight_grad = sized(count * count * 9);
-    reference::conv3x3(p.input_view(p.input.data(), nchw), row,
+    reference::conv3x3(p.in(p.input.data()), row,
                        vector_view<const float>(p.bias.data() + first_output, count), false,
                        {output.data(), 1, count, p.height, p.width, nchw});
     reference::conv3x3_input_grad(
@@ -212,14 +198,8 @@ TEST_CASE("3x3 convolution: the workspace is as small as documented") {
     const std::vector<float> x(static_cast<std::size_t>(p.inputs * p.height * p.width));
     const std::vector<float> w(static_cast<std::size_t>(9 * p.inputs * p.outputs));
     std::vector<float> y(static_cast<std::size_t>(p.outputs * p.height * p.width));
-    conv3x3(p.input_view(x.data(), nchw),
-            conv3x3_weights<float>(
-                feature_view<const float>(w.data(), p.outputs, p.inputs, 3, 3, nchw)),
-            feature_view<float>(y.data(), 1, p.outputs, p.height, p.width, nchw), {}, workspace,
-            policy);
-  };
-  const auto loop = [](index_t count, const task& work) {
-    for (index_t i = 0; i < count; ++i) work(i);
+    conv3x3(p.in(x.data()), conv3x3_weights<float>(p.kernel(w.data())), p.out(y.data()), {},
+            workspace, policy);
   };
   // One block of the largest size per thread.
   const std::pair<index_t, std::size_t> tiles_and_mib[] = {
@@ -228,16 +208,16 @@ TEST_CASE("3x3 convolution: the workspace is as small as documented") {
   for (const auto& [tiles, bound] : tiles_and_mib) {
     ++threads;
     conv3x3_workspace workspace;
-    run(problem(1, 256, 4, 4 * tiles * threads, 256), workspace, threading::on(loop, threads));
+    run(problem(1, 256, 4, 4 * tiles * threads, 256), workspace, threading::on(in_turn, threads));
     CHECK(scratch_bytes(workspace) <= static_cast<std::size_t>(threads) * bound * mib);
   }
   // Fewer tiles: threads share them.
   for (const int many : {3, 28, 128}) {
     CAPTURE(many);
     conv3x3_workspace workspace, past_cache;
-    run(problem(1, 256, 4, 4 * 27 * many, 256), workspace, threading::on(loop, many));
+    run(problem(1, 256, 4, 4 * 27 * many, 256), workspace, threading::on(in_turn, many));
     CHECK(scratch_bytes(workspace) <= static_cast<std::size_t>(many) * 4 * mib);
-    run(problem(1, 928, 4, 4 * many, 256), past_cache, threading::on(loop, many));
+    run(problem(1, 928, 4, 4 * many, 256), past_cache, threading::on(in_turn, many));
     CHECK(scratch_bytes(past_cache) <= static_cast<std::size_t>(many) * 12 * mib);
   }
   conv3x3_workspace large, grown;
@@ -274,7 +254,7 @@ TEST_CASE("3x3 convolution: all layouts give the same bits") {
           p.input_layout = input;
           p.output_layout = output;
           p.weight_layout = weights;
-          CHECK(same_bits(p.run(), expected));
+          CHECK((p.run() == expected));
         }
   });
 }
@@ -312,55 +292,33 @@ TEST_CASE("3x3 convolution: NaN and infinity affect the documented outputs, and 
         const auto row_is_affected = [&](index_t of, index_t at) {
           return of / t == at / t || std::abs(of - at) <= 1;
         };
-        const auto check_map = [&](const std::vector<float>& before,
-                                   const std::vector<float>& after, index_t channels) {
-          for (index_t n = 0; n < 2; ++n)
-            for (index_t k = 0; k < channels; ++k)
-              for (index_t y = 0; y < 11; ++y)
-                for (index_t x = 0; x < 13; ++x) {
-                  const auto i = static_cast<std::size_t>(((n * channels + k) * 11 + y) * 13 + x);
-                  const bool affected =
-                      n == 1 && row_is_affected(y, at_y) && row_is_affected(x, at_x);
-                  if (affected) CHECK(!std::isfinite(after[i]));
-                  if (!affected) CHECK(after[i] == before[i]);
-                }
+        const auto reached = [&](index_t n, index_t, index_t y, index_t x) {
+          return n == 1 && row_is_affected(y, at_y) && row_is_affected(x, at_x);
         };
-        const auto check_weights = [&](const std::vector<float>& before,
-                                       const std::vector<float>& after, const auto& affected) {
-          for (index_t k = 0; k < 3; ++k)
-            for (index_t c = 0; c < 5; ++c)
-              for (index_t tap = 0; tap < 9; ++tap) {
-                const auto i = static_cast<std::size_t>((k * 5 + c) * 9 + tap);
-                if (affected(k, c)) CHECK(!std::isfinite(after[i]));
-                if (!affected(k, c)) CHECK(after[i] == before[i]);
-              }
-        };
+        const auto inputs = p.in<const float>(p.input.data()),
+                   outputs = p.out<const float>(p.upstream.data()),
+                   kernel = p.kernel<const float>(p.weights.data());
         for_each_isa([&](isa) {
           const auto before = p.run();
           conv_problem<float> q = p;
           q.input[static_cast<std::size_t>(((1 * 5 + 2) * 11 + at_y) * 13 + at_x)] = special;
           auto after = q.run();
-          check_map(before.output, after.output, 3);
+          check_affected(before.output, after.output, outputs, reached);
           CHECK(same_bits(after.input_grad, before.input_grad));
-          check_weights(before.weight_grad, after.weight_grad,
-                        [](index_t, index_t c) { return c == 2; });
+          const auto of_input = [](index_t, index_t c, index_t, index_t) { return c == 2; };
+          const auto of_output = [](index_t k, index_t, index_t, index_t) { return k == 1; };
+          check_affected(before.weight_grad, after.weight_grad, kernel, of_input);
           q = p;
           q.upstream[static_cast<std::size_t>(((1 * 3 + 1) * 11 + at_y) * 13 + at_x)] = special;
           after = q.run();
-          check_map(before.input_grad, after.input_grad, 5);
-          check_weights(before.weight_grad, after.weight_grad,
-                        [](index_t k, index_t) { return k == 1; });
+          check_affected(before.input_grad, after.input_grad, inputs, reached);
+          check_affected(before.weight_grad, after.weight_grad, kernel, of_output);
           q = p;
           q.weights[static_cast<std::size_t>((1 * 5 + 2) * 9 + at_y % 3 * 3 + at_x % 3)] = special;
           after = q.run();
-          for (std::size_t i = 0; i < after.output.size(); ++i) {
-            if (i / 143 % 3 == 1) CHECK(!std::isfinite(after.output[i]));
-            if (i / 143 % 3 != 1) CHECK(after.output[i] == before.output[i]);
-          }
-          for (std::size_t i = 0; i < after.input_grad.size(); ++i) {
-            if (i / 143 % 5 == 2) CHECK(!std::isfinite(after.input_grad[i]));
-            if (i / 143 % 5 != 2) CHECK(after.input_grad[i] == before.input_grad[i]);
-          }
+          check_affected(before.output, after.output, outputs,
+                         [](index_t, index_t k, index_t, index_t) { return k == 1; });
+          check_affected(before.input_grad, after.input_grad, inputs, of_input);
         });
       }
 }
@@ -405,7 +363,7 @@ TEST_CASE("3x3 convolution: ReLU keeps NaN, and masked gradients are 0") {
     q = p;
     for (std::size_t i = 0; i < q.upstream.size(); ++i)
       if (before.output[i] == 0) q.upstream[i] = std::numeric_limits<float>::quiet_NaN();
-    CHECK(same_bits(q.run(), before));
+    CHECK((q.run() == before));
   });
 }
 
@@ -417,18 +375,10 @@ TEST_CASE("3x3 convolution: the same bits on any number of threads, for many cha
       p.relu = true;
       p.make(7);
       const auto expected = p.run();
-      p.policy = threading::parallel;
-      for (const int threads : {1, 2, 3, 4, 7}) {
-        tbb::task_arena arena(threads);
-        arena.execute([&] { CHECK(same_bits(p.run(), expected)); });
-      }
-      const auto backwards = [](index_t count, const task& work) {
-        for (index_t i = count; i-- > 0;) work(i);
-      };
-      for (const int threads : {5, 20, 28, 64, 128, 1000}) {
-        p.policy = threading::on(backwards, threads);
-        CHECK(same_bits(p.run(), expected));
-      }
+      for_each_policy([&](threading policy) {
+        p.policy = policy;
+        CHECK((p.run() == expected));
+      });
     }
 }
 
@@ -441,12 +391,9 @@ TEST_CASE("3x3 convolution: passes of tiles that threads share give the same bit
   CHECK(blocks.shares_tiles);
   CHECK(blocks.passes > 1);
   const auto expected = p.run();
-  const auto backwards = [](index_t count, const task& work) {
-    for (index_t i = count; i-- > 0;) work(i);
-  };
   for (const int threads : {8, 28}) {
     p.policy = threading::on(backwards, threads);
-    CHECK(same_bits(p.run(), expected));
+    CHECK((p.run() == expected));
   }
 }
 
@@ -472,17 +419,14 @@ TEST_CASE("3x3 convolution: every thread of a socket has work") {
 }
 
 TEST_CASE("3x3 convolution: the same bits in blocks of any size") {
-  const auto loop = [](index_t count, const task& work) {
-    for (index_t i = 0; i < count; ++i) work(i);
-  };
   for (auto& p : problems_of_large_blocks()) {
     INFO(p.name());
     const auto expected = p.run();
     // Blocks of 61 tiles on two threads, 41 on three and 31 on four. With more threads than 9
     // (f2x2: 4), the weight gradient's panels are divided too.
     for (const int threads : {2, 3, 4, 20, 64}) {
-      p.policy = threading::on(loop, threads);
-      CHECK(same_bits(p.run(), expected));
+      p.policy = threading::on(in_turn, threads);
+      CHECK((p.run() == expected));
     }
   }
 }
@@ -490,8 +434,7 @@ TEST_CASE("3x3 convolution: the same bits in blocks of any size") {
 TEST_CASE("3x3 convolution: weights serve every instruction set, and are copied and moved") {
   conv_problem<float> p = problem(1, 20, 9, 9, 50);
   p.make(8);
-  const feature_view<const float> x(p.input.data(), 1, 20, 9, 9, nchw);
-  const feature_view<const float> w(p.weights.data(), 50, 20, 3, 3, nchw);
+  const feature_view<const float> x = p.in(p.input.data()), w = p.kernel(p.weights.data());
   std::vector<std::vector<float>> all;
   conv3x3_weights<float> first;
   for_each_isa([&](isa set) {
@@ -501,7 +444,7 @@ TEST_CASE("3x3 convolution: weights serve every instruction set, and are copied 
          {first, conv3x3_weights<float>(w), conv3x3_weights<float>(conv3x3_weights<float>(w))}) {
       std::vector<float> y(p.upstream.size());
       conv3x3_workspace workspace;
-      conv3x3(x, weights, feature_view<float>(y.data(), 1, 50, 9, 9, nchw), {}, workspace);
+      conv3x3(x, weights, p.out(y.data()), {}, workspace);
       all.push_back(y);
     }
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // 3x3 convolution of bfloat16 maps: the bits of the results in float, rounded once, for sizes
-// around tiles and vectors, layouts, levels, any alignment, NaN and infinity; and the reference.
+// around tiles and vectors, layouts, any alignment, NaN and infinity; and the reference.
 #include "support/conv_problem.hpp"
 #include "support/isa.hpp"
 #include "support/sanitizer.hpp"
@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <limits>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -38,19 +37,7 @@ std::vector<bfloat16> rounded_once(const std::vector<float>& values) {
 
 /// The same problem on maps of float.
 conv_problem<float> in_float(const conv_problem<bfloat16>& p) {
-  conv_problem<float> wide;
-  wide.images = p.images;
-  wide.inputs = p.inputs;
-  wide.outputs = p.outputs;
-  wide.height = p.height;
-  wide.width = p.width;
-  wide.input_layout = p.input_layout;
-  wide.output_layout = p.output_layout;
-  wide.weight_layout = p.weight_layout;
-  wide.tile = p.tile;
-  wide.relu = p.relu;
-  wide.has_bias = p.has_bias;
-  wide.policy = p.policy;
+  conv_problem<float> wide(static_cast<const conv_shape&>(p));
   wide.input = widened(p.input);
   wide.upstream = widened(p.upstream);
   wide.weights = p.weights;
@@ -72,31 +59,19 @@ bool same_numbers(const std::vector<T>& a, const std::vector<T>& b) {
 /// The results in float, rounded, on every instruction set; the same bits on AVX2 and AVX-512.
 void check_rounded(const conv_problem<bfloat16>& p) {
   INFO(p.name());
-  conv_results<bfloat16> wide;
-  bool has_wide = false;
-  for_each_isa([&](isa set) {
-    const auto actual = p.run();
-    const auto exact = in_float(p).run();
-    CHECK(same_numbers(actual.output, rounded_once(exact.output)));
-    CHECK(same_numbers(actual.input_grad, rounded_once(exact.input_grad)));
-    CHECK(same_numbers(actual.weight_grad, exact.weight_grad));
-    CHECK(same_numbers(actual.bias_grad, exact.bias_grad));
-    if (set == isa::baseline) return;
-    if (has_wide) CHECK(same_bits(actual, wide));
-    wide = actual;
-    has_wide = true;
-  });
+  check_on_every_isa([&] { return p.run(); },
+                     [&](const conv_results<bfloat16>& actual) {
+                       const auto exact = in_float(p).run();
+                       CHECK(same_numbers(actual.output, rounded_once(exact.output)));
+                       CHECK(same_numbers(actual.input_grad, rounded_once(exact.input_grad)));
+                       CHECK(same_numbers(actual.weight_grad, exact.weight_grad));
+                       CHECK(same_numbers(actual.bias_grad, exact.bias_grad));
+                     });
 }
 
 conv_problem<bfloat16> problem(index_t images, index_t inputs, index_t height, index_t width,
                                index_t outputs) {
-  conv_problem<bfloat16> p;
-  p.images = images;
-  p.inputs = inputs;
-  p.height = height;
-  p.width = width;
-  p.outputs = outputs;
-  return p;
+  return conv_problem<bfloat16>({images, inputs, height, width, outputs});
 }
 
 /// Numbers in memory that begins `offset` elements after a cache line.
@@ -298,28 +273,25 @@ TEST_CASE("3x3 convolution of bfloat16: maps at any address, and nothing else is
       p.make(4);
       for_each_isa([&](isa) {
         const auto expected = p.run();
-        const auto x = relaid(p.input, 1, channels, height, width, nchw, layout);
-        const auto gy = relaid(p.upstream, 1, channels, height, width, nchw, layout);
-        const feature_view<const float> w(p.weights.data(), channels, channels, 3, 3, nchw);
+        const conv_shape planes = p.with_layout(nchw);
+        const auto x = relaid(p.input, planes.in(p.input.data()), layout);
+        const auto gy = relaid(p.upstream, planes.out(p.upstream.data()), layout);
+        const auto w = planes.kernel(p.weights.data());
         for (std::size_t offset = 0; offset < 33; offset += offset < 3 ? 1 : 5) {
           shifted<bfloat16> input(x, offset), upstream(gy, offset + 1);
           const std::vector<bfloat16> sentinels(x.size() + 2, bfloat16(7.0f));
           shifted<bfloat16> output(sentinels, offset), grad(sentinels, offset);
-          const auto view = [&](auto* data) {
-            return feature_view<std::remove_pointer_t<decltype(data)>>(data, 1, channels, height,
-                                                                       width, layout);
-          };
           std::vector<float> gw(p.weights.size()), gb(p.bias.size());
           conv3x3_params<float> params;
           params.bias = p.bias;
           conv3x3_workspace workspace;
-          conv3x3(view(input.data), conv3x3_weights<float>(w), view(output.data + 1), params,
-                  workspace);
-          conv3x3_input_grad(view(upstream.data), {},
+          conv3x3(p.in<const bfloat16>(input.data), conv3x3_weights<float>(w),
+                  p.out(output.data + 1), params, workspace);
+          conv3x3_input_grad(p.out<const bfloat16>(upstream.data), {},
                              conv3x3_weights<float>(w, conv3x3_use::input_grad),
-                             view(grad.data + 1), workspace);
-          conv3x3_weight_grad(view(input.data), view(upstream.data), {},
-                              feature_view<float>(gw.data(), channels, channels, 3, 3, nchw),
+                             p.in(grad.data + 1), workspace);
+          conv3x3_weight_grad(p.in<const bfloat16>(input.data),
+                              p.out<const bfloat16>(upstream.data), {}, planes.kernel(gw.data()),
                               vector_view<float>(gb), f4x4, workspace);
           const auto check_map = [&](const bfloat16* actual, const std::vector<bfloat16>& right) {
             CHECK(actual[0] == 7.0f);
@@ -334,60 +306,4 @@ TEST_CASE("3x3 convolution of bfloat16: maps at any address, and nothing else is
         }
       });
     }
-}
-
-TEST_CASE("3x3 convolution of bfloat16: levels in one call, on any number of threads") {
-  const std::pair<index_t, index_t> sizes[] = {{13, 17}, {7, 9}, {4, 4}, {1, 3}, {2, 1}};
-  constexpr index_t inputs = 21, outputs = 32;
-  std::vector<conv_problem<bfloat16>> levels;
-  for (const auto& [height, width] : sizes) {
-    levels.push_back(problem(2, inputs, height, width, outputs));
-    levels.back().input_layout = levels.back().output_layout = nhwc;
-    levels.back().make(5);
-    levels.back().weights = levels[0].weights;
-    levels.back().bias = levels[0].bias;
-  }
-  const auto loop = [](index_t count, const task& work) {
-    for (index_t i = 0; i < count; ++i) work(i);
-  };
-  for_each_isa([&](isa) {
-    for (const int threads : {1, 2, 5}) {
-      const threading policy = threading::on(loop, threads);
-      std::vector<std::vector<bfloat16>> x, gy, y(levels.size()), gx(levels.size());
-      std::vector<head_level<const bfloat16>> in, up;
-      std::vector<head_level<bfloat16>> out, grad;
-      for (std::size_t l = 0; l < levels.size(); ++l) {
-        const auto& p = levels[l];
-        x.push_back(relaid(p.input, 2, inputs, p.height, p.width, nchw, nhwc));
-        gy.push_back(relaid(p.upstream, 2, outputs, p.height, p.width, nchw, nhwc));
-        y[l].resize(gy[l].size());
-        gx[l].resize(x[l].size());
-        in.push_back({x[l].data(), p.height, p.width});
-        up.push_back({gy[l].data(), p.height, p.width});
-        out.push_back({y[l].data(), p.height, p.width});
-        grad.push_back({gx[l].data(), p.height, p.width});
-      }
-      const feature_view<const float> w(levels[0].weights.data(), outputs, inputs, 3, 3, nchw);
-      conv3x3_params<float> params;
-      params.bias = levels[0].bias;
-      conv3x3_workspace workspace;
-      const auto head = [](const auto& of, index_t channels) {
-        using number = std::remove_pointer_t<decltype(of[0].data)>;
-        return head_view<number>(vector_view<const head_level<number>>(of), 2, 1, channels,
-                                 head_layout::nhwc);
-      };
-      conv3x3(head(in, inputs), conv3x3_weights<float>(w), head(out, outputs), params, workspace,
-              policy);
-      conv3x3_input_grad(head(up, outputs), {}, conv3x3_weights<float>(w, conv3x3_use::input_grad),
-                         head(grad, inputs), workspace, policy);
-      for (std::size_t l = 0; l < levels.size(); ++l) {
-        const auto& p = levels[l];
-        const auto expected = p.run();
-        CHECK(test::same_bits(relaid(y[l], 2, outputs, p.height, p.width, nhwc, nchw),
-                              expected.output));
-        CHECK(test::same_bits(relaid(gx[l], 2, inputs, p.height, p.width, nhwc, nchw),
-                              expected.input_grad));
-      }
-    }
-  });
 }

@@ -9,8 +9,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -26,7 +24,7 @@ namespace {
 constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
 constexpr auto f4x4 = conv3x3_tile::f4x4, f2x2 = conv3x3_tile::f2x2;
 
-constexpr index_t images = 2, inputs = 21, anchors = 3, classes = 7, outputs = anchors * classes;
+constexpr index_t images = 2, inputs = 21, anchors = 4, classes = 8, outputs = anchors * classes;
 const std::vector<std::pair<index_t, index_t>> sizes{{13, 17}, {7, 9}, {4, 4},
                                                      {1, 3},   {0, 5}, {2, 1}};
 
@@ -52,10 +50,10 @@ struct pyramid {
     for (const auto& [height, width] : sizes) {
       begin.push_back(static_cast<index_t>(values.size()));
       for (index_t i = 0; i < images * height * width * stride; ++i)
-        values.push_back(std::numeric_limits<T>::quiet_NaN());
+        values.push_back(to<T>(std::nan("")));
     }
     for (std::size_t l = 0; l < sizes.size(); ++l)
-      for_each(l, [&](T& value) { value = static_cast<T>(random.normal()); });
+      for_each(l, [&](T& value) { value = to<T>(random.normal()); });
   }
 
   template <class Visit>
@@ -93,58 +91,51 @@ struct pyramid {
   }
 };
 
-bool same(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
-}
-
 }  // namespace
 
-TEST_CASE("3x3 convolution: levels in one call or in several are bit-identical") {
+TEST_CASE_TEMPLATE("3x3 convolution: levels in one call or in several are bit-identical", T, float,
+                   bfloat16) {
   for (const feature_layout layout : {nchw, nhwc})
     for (const index_t gap : {0, 5})
       for (const conv3x3_tile tile : {f4x4, f2x2}) {
-        pyramid<float> input(inputs, gap, layout, 1), upstream(outputs, gap, layout, 2);
-        pyramid<float> output(outputs, gap, layout, 3), grad(inputs, gap, layout, 4);
-        const auto x = input.levels<const float>(), gy = upstream.levels<const float>();
-        const auto mask = output.levels<const float>();
-        const auto y = output.levels<float>(), gx = grad.levels<float>();
+        pyramid<T> input(inputs, gap, layout, 1), upstream(outputs, gap, layout, 2);
+        pyramid<T> output(outputs, gap, layout, 3), grad(inputs, gap, layout, 4);
+        const auto x = input.template levels<const T>(), gy = upstream.template levels<const T>();
+        const auto mask = output.template levels<const T>();
+        const auto y = output.template levels<T>(), gx = grad.template levels<T>();
         const index_t at_location = gap == 0 ? anchors : 1;
         const auto before = output.values;
-        conv_problem<float> p;
-        p.inputs = inputs;
-        p.outputs = outputs;
+        conv_problem<T> p({images, inputs, 1, 1, outputs});
+        p.tile = tile;
+        p.relu = true;
         p.make(5);
-        const feature_view<const float> w(p.weights.data(), outputs, inputs, 3, 3, nchw);
+        const feature_view<const float> w = p.kernel(p.weights.data());
         conv3x3_params<float> params;
         params.bias = p.bias;
         params.relu = true;
-        for_each_isa([&](isa) {
+        const auto check_on = [&](threading policy) {
           conv3x3_workspace workspace;
           const conv3x3_weights<float> forward(w, conv3x3_use::forward, tile);
           const conv3x3_weights<float> backward(w, conv3x3_use::input_grad, tile);
-          conv3x3(input.head(x, 1), forward, output.head(y, at_location), params, workspace);
+          conv3x3(input.head(x, 1), forward, output.head(y, at_location), params, workspace,
+                  policy);
           conv3x3_input_grad(upstream.head(gy, at_location), output.head(mask, at_location),
-                             backward, grad.head(gx, 1), workspace);
+                             backward, grad.head(gx, 1), workspace, policy);
           std::vector<float> gw(p.weights.size()), gb(p.bias.size());
           conv3x3_weight_grad(input.head(x, 1), upstream.head(gy, at_location),
-                              output.head(mask, at_location),
-                              feature_view<float>(gw.data(), outputs, inputs, 3, 3, nchw),
-                              vector_view<float>(gb), tile, workspace);
+                              output.head(mask, at_location), p.kernel(gw.data()),
+                              vector_view<float>(gb), tile, workspace, policy);
           std::vector<double> exact_gw(gw.size()), exact_gb(gb.size());
           for (std::size_t l = 0; l < sizes.size(); ++l) {
             INFO("level ", l);
-            conv_problem<float> one = p;
-            one.images = images;
+            conv_problem<T> one = p;
             one.height = sizes[l].first;
             one.width = sizes[l].second;
-            one.tile = tile;
-            one.relu = true;
             one.input = input.level(l);
             one.upstream = upstream.level(l);
             const auto expected = one.run();
-            CHECK(same(output.level(l), expected.output));
-            CHECK(same(grad.level(l), expected.input_grad));
+            CHECK(same_bits(output.level(l), expected.output));
+            CHECK(same_bits(grad.level(l), expected.input_grad));
             const auto exact = one.exact(expected.output);
             for (std::size_t i = 0; i < gw.size(); ++i) exact_gw[i] += exact.weight_grad[i];
             for (std::size_t i = 0; i < gb.size(); ++i) exact_gb[i] += exact.bias_grad[i];
@@ -154,7 +145,11 @@ TEST_CASE("3x3 convolution: levels in one call or in several are bit-identical")
           for (std::size_t i = 0; i < gb.size(); ++i) CHECK(std::abs(gb[i] - exact_gb[i]) < 2e-5);
           // Elements between them must not change.
           for (std::size_t i = 0; i < before.size(); ++i)
-            if (std::isnan(before[i])) CHECK(std::isnan(output.values[i]));
+            if (std::isnan(static_cast<float>(before[i])))
+              CHECK(std::isnan(static_cast<float>(output.values[i])));
+        };
+        for_each_isa([&](isa) {
+          for (const int threads : {1, 2, 5}) check_on(threading::on(in_turn, threads));
         });
       }
 }
@@ -219,7 +214,7 @@ TEST_CASE("3x3 convolution: bad arguments throw errors that name them and write 
   const auto fails = [&](const auto& call, const char* message) {
     const std::vector<float> before = b;
     CHECK_THROWS_WITH_AS(call(), message, std::invalid_argument);
-    CHECK(same(b, before));
+    CHECK(same_bits(b, before));
   };
   conv3x3_params<float> params;
   const auto run = [&](const auto& x, const conv3x3_weights<float>& weights, const auto& y) {

@@ -22,14 +22,6 @@ namespace {
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-using test::same_bits;
-
-template <class T>
-bool same_bits(const attention_grad_arrays<T>& a, const attention_grad_arrays<T>& b) {
-  return same_bits(a.value, b.value) && same_bits(a.points, b.points) &&
-         same_bits(a.weights, b.weights);
-}
-
 /// Whether the error of each number is at most `units` times the compute type's epsilon times its
 /// magnitude, plus the rounding to T.
 template <class T>
@@ -49,6 +41,16 @@ bool is_near(const std::vector<T>& actual, const std::vector<double>& exact,
 }
 
 template <class T>
+struct attention_outcome {
+  std::vector<T> out;
+  attention_grad_arrays<T> grads;
+
+  bool operator==(const attention_outcome& other) const {
+    return same_bits(out, other.out) && grads == other.grads;
+  }
+};
+
+template <class T>
 void check_problem(const attention_problem<T>& p) {
   INFO(p.name());
   const std::vector<double> exact = p.exact(), size = p.exact(true);
@@ -56,22 +58,12 @@ void check_problem(const attention_problem<T>& p) {
   const auto points = static_cast<double>(p.shape().points());
   const auto terms = static_cast<double>(p.most_terms());
   const double channels = static_cast<double>(p.channels) / 16;
-  std::vector<T> wide_out;  // AVX2's, then AVX-512's
-  attention_grad_arrays<T> wide_grads;
-  for_each_isa([&](isa set) {
-    const std::vector<T> out = p.forward();
-    const attention_grad_arrays<T> actual = p.backward();
-    CHECK(is_near(out, exact, size, points + 8));
-    CHECK(is_near(actual.value, grads.value, grad_size.value, terms + 8));
-    CHECK(is_near(actual.points, grads.points, grad_size.points, channels + 16));
-    CHECK(is_near(actual.weights, grads.weights, grad_size.weights, channels + 16));
-    if (set == isa::baseline) return;
-    if (!wide_out.empty()) {
-      CHECK(same_bits(out, wide_out));
-      CHECK(same_bits(actual, wide_grads));
-    }
-    wide_out = out;
-    wide_grads = actual;
+  const auto run = [&] { return attention_outcome<T>{p.forward(), p.backward()}; };
+  check_on_every_isa(run, [&](const attention_outcome<T>& actual) {
+    CHECK(is_near(actual.out, exact, size, points + 8));
+    CHECK(is_near(actual.grads.value, grads.value, grad_size.value, terms + 8));
+    CHECK(is_near(actual.grads.points, grads.points, grad_size.points, channels + 16));
+    CHECK(is_near(actual.grads.weights, grads.weights, grad_size.weights, channels + 16));
   });
 }
 
@@ -258,9 +250,6 @@ TEST_CASE("deformable attention: points at the positions where samples end") {
 
 TEST_CASE_TEMPLATE("deformable attention: the same bits on any number of threads", T, float, double,
                    bfloat16) {
-  const auto backwards = [](index_t count, const task& work) {
-    for (index_t i = count; i-- > 0;) work(i);
-  };
   for (const index_t images : {1, 2})
     for (const index_t queries : {1, 7, 150}) {
       attention_problem<T> p;
@@ -274,19 +263,15 @@ TEST_CASE_TEMPLATE("deformable attention: the same bits on any number of threads
       CAPTURE(images);
       CAPTURE(queries);
       const attention_grad_arrays<T> expected = p.backward();
-      for (const int threads : {2, 3, 5, 28, 64, 128, 1000}) {
-        CAPTURE(threads);
-        p.policy = threading::on(backwards, threads);
-        CHECK(same_bits(p.backward(), expected));
-      }
+      for_each_policy([&](threading policy) {
+        p.policy = policy;
+        CHECK((p.backward() == expected));
+      });
     }
 }
 
 TEST_CASE_TEMPLATE("deformable attention: scratch memory is as documented", T, float, double,
                    bfloat16) {
-  const auto in_turn = [](index_t count, const task& work) {
-    for (index_t i = 0; i < count; ++i) work(i);
-  };
   for (const index_t queries : {1, 20, 150})
     for (const index_t channels : {1, 8, 33})
       for (const index_t heads : {1, 8})
@@ -330,13 +315,8 @@ TEST_CASE("deformable attention: only the gradients that are asked for") {
     attention_grad_arrays<float> some{std::vector<float>(wanted & 1 ? p.value.size() : 0),
                                       std::vector<float>(wanted & 2 ? p.points.size() : 0),
                                       std::vector<float>(wanted & 4 ? p.weights.size() : 0)};
-    deformable_attention_grads<float> grads;
-    grads.value = some.value;
-    grads.points = some.points;
-    grads.weights = some.weights;
     deformable_attention_workspace workspace;
-    deformable_attention_grad(vector_view<const float>(p.upstream), p.value, p.points, p.weights,
-                              grads, p.shape(), workspace);
+    p.backward(some, workspace, threading::parallel);
     CHECK((some.value.empty() || same_bits(some.value, all.value)));
     CHECK((some.points.empty() || same_bits(some.points, all.points)));
     CHECK((some.weights.empty() || same_bits(some.weights, all.weights)));

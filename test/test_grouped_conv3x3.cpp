@@ -2,13 +2,13 @@
 // Grouped 3x3 convolution and its gradients against the reference, within the documented error
 // bounds: kinds of groups, strides, sizes around tiles and vectors, layouts, instruction sets;
 // attacks on the bounds; NaN and infinity; threads; and every documented error.
-#include "support/conv_problem.hpp"
+#include "support/check_affected.hpp"
+#include "support/grouped_conv_problem.hpp"
 #include "support/isa.hpp"
 #include "support/random.hpp"
 #include "support/sanitizer.hpp"
 #include "support/values.hpp"
 #include <vecdet/grouped_conv3x3.hpp>
-#include <vecdet/reference/grouped_conv3x3.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -27,150 +26,16 @@ namespace {
 
 constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
 
-/// Data are in NCHW for any layouts of the call.
-struct grouped_problem {
-  index_t images, height, width;
-  index_t groups, group_inputs, group_outputs, stride;
-  bool has_bias = true;
-  feature_layout input_layout = nchw, output_layout = nchw, weight_layout = nchw;
-  threading policy = threading::sequential;
-  std::vector<float> input = {}, weights = {}, bias = {}, upstream = {};
-
-  index_t inputs() const { return groups * group_inputs; }
-  index_t outputs() const { return groups * group_outputs; }
-  index_t output_height() const { return (height + stride - 1) / stride; }
-  index_t output_width() const { return (width + stride - 1) / stride; }
-  grouped_conv3x3_params params() const {
-    grouped_conv3x3_params p;
-    p.groups = groups;
-    p.stride = stride;
-    return p;
-  }
-  std::string name() const {
-    std::string text;
-    for (const index_t n : {images, height, width, groups, group_inputs, group_outputs, stride})
-      text += std::to_string(n) + " ";
-    for (const feature_layout layout : {input_layout, output_layout, weight_layout})
-      text += layout == nchw ? "nchw " : "nhwc ";
-    return text;
-  }
-
-  void make(std::uint64_t seed) {
-    random_generator random(seed);
-    const auto fill = [&](std::vector<float>& values, index_t size) {
-      values.resize(static_cast<std::size_t>(size));
-      for (float& v : values) v = static_cast<float>(random.normal());
-    };
-    fill(input, images * inputs() * height * width);
-    fill(weights, outputs() * group_inputs * 9);
-    fill(bias, has_bias ? outputs() : 0);
-    fill(upstream, images * outputs() * output_height() * output_width());
-  }
-
-  template <class T>
-  feature_view<T> in(T* data, feature_layout layout) const {
-    return {data, images, inputs(), height, width, layout};
-  }
-  template <class T>
-  feature_view<T> out(T* data, feature_layout layout) const {
-    return {data, images, outputs(), output_height(), output_width(), layout};
-  }
-  template <class T>
-  feature_view<T> kernel(T* data, feature_layout layout) const {
-    return {data, outputs(), group_inputs, 3, 3, layout};
-  }
-
-  /// Calls all functions in this problem's layouts. The results are in NCHW.
-  conv_results<float> run() const {
-    const auto laid = [&](const std::vector<float>& from, const feature_view<const float>& like,
-                          feature_layout from_layout, feature_layout to_layout) {
-      return relaid(from, like.images(), like.channels(), like.height(), like.width(), from_layout,
-                    to_layout);
-    };
-    const auto x_view = in<const float>(input.data(), nchw);
-    const auto y_view = out<const float>(upstream.data(), nchw);
-    const auto w_view = kernel<const float>(weights.data(), nchw);
-    const auto x = laid(input, x_view, nchw, input_layout);
-    const auto gy = laid(upstream, y_view, nchw, output_layout);
-    const auto w = laid(weights, w_view, nchw, weight_layout);
-    conv_results<float> r{std::vector<float>(upstream.size(), 7), std::vector<float>(x.size(), 7),
-                          std::vector<float>(w.size(), 7), std::vector<float>(bias.size(), 7)};
-    grouped_conv3x3_workspace workspace;
-    grouped_conv3x3(in(x.data(), input_layout), kernel(w.data(), weight_layout),
-                    vector_view<const float>(bias), out(r.output.data(), output_layout), params(),
-                    workspace, policy);
-    grouped_conv3x3_input_grad(out(gy.data(), output_layout), kernel(w.data(), weight_layout),
-                               in(r.input_grad.data(), input_layout), params(), workspace, policy);
-    grouped_conv3x3_weight_grad(in(x.data(), input_layout), out(gy.data(), output_layout),
-                                kernel(r.weight_grad.data(), weight_layout),
-                                vector_view<float>(r.bias_grad), params(), workspace, policy);
-    return {laid(r.output, y_view, output_layout, nchw),
-            laid(r.input_grad, x_view, input_layout, nchw),
-            laid(r.weight_grad, w_view, weight_layout, nchw), r.bias_grad};
-  }
-
-  conv_results<double> exact() const {
-    conv_results<double> r{std::vector<double>(upstream.size()), std::vector<double>(input.size()),
-                           std::vector<double>(weights.size()), std::vector<double>(bias.size())};
-    const auto x = in(input.data(), nchw), gy = out(upstream.data(), nchw);
-    const auto w = kernel(weights.data(), nchw);
-    reference::grouped_conv3x3(x, w, vector_view<const float>(bias), params(),
-                               out(r.output.data(), nchw));
-    reference::grouped_conv3x3_input_grad(gy, w, params(), in(r.input_grad.data(), nchw));
-    reference::grouped_conv3x3_weight_grad(x, gy, params(), kernel(r.weight_grad.data(), nchw),
-                                           vector_view<double>(r.bias_grad));
-    return r;
-  }
-
-  /// The sums of magnitudes to which errors are relative.
-  conv_results<double> sizes() const {
-    grouped_problem p = *this;
-    for (std::vector<float>* values : {&p.input, &p.weights, &p.bias, &p.upstream})
-      for (float& v : *values) v = std::abs(v);
-    return p.exact();
-  }
-};
-
-/// The largest error, as a part of the documented bound.
-struct grouped_errors {
-  double output, input_grad, weight_grad, bias_grad;
-
-  double worst() const { return std::max({output, input_grad, weight_grad, bias_grad}); }
-};
-
-grouped_errors errors_of(const grouped_problem& p, const conv_results<float>& actual) {
-  const auto exact = p.exact(), sizes = p.sizes();
-  const auto worst = [](const std::vector<float>& a, const std::vector<double>& b,
-                        const std::vector<double>& size, double bound) {
-    double most = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      const double off = std::abs(static_cast<double>(a[i]) - b[i]);
-      if (!(off <= bound * size[i] * most)) most = off / (bound * size[i]);  // a NaN stays
-    }
-    return most;
-  };
-  const auto chain = [](index_t channels) {
-    return static_cast<double>(9 * channels + 2) * 0x1p-24;
-  };
-  return {worst(actual.output, exact.output, sizes.output, chain(p.group_inputs)),
-          worst(actual.input_grad, exact.input_grad, sizes.input_grad, chain(p.group_outputs)),
-          worst(actual.weight_grad, exact.weight_grad, sizes.weight_grad, 387 * 0x1p-24),
-          worst(actual.bias_grad, exact.bias_grad, sizes.bias_grad, 0x1p-23)};
-}
+using grouped_problem = grouped_conv_problem<>;
 
 /// Every instruction set against the exact results, and AVX-512 bit by bit against AVX2.
 void check_problem(const grouped_problem& p) {
   INFO(p.name());
-  conv_results<float> wide;
-  bool has_wide = false;
-  for_each_isa([&](isa set) {
-    const auto actual = p.run();
-    CHECK(errors_of(p, actual).worst() <= 1);
-    if (set == isa::baseline) return;
-    if (has_wide) CHECK(same_bits(actual, wide));
-    wide = actual;
-    has_wide = true;
-  });
+  const auto exact = p.exact(), sizes = p.sizes();
+  check_on_every_isa([&] { return p.run(); },
+                     [&](const conv_results<float>& actual) {
+                       CHECK(p.errors(actual, exact, sizes).worst() <= 1);
+                     });
 }
 
 /// Groups x input channels x output channels of a group: all kinds.
@@ -180,7 +45,8 @@ const std::vector<std::vector<index_t>> all_groups = {
 
 grouped_problem problem_of(const std::vector<index_t>& groups, index_t images, index_t height,
                            index_t width, index_t stride) {
-  return {images, height, width, groups[0], groups[1], groups[2], stride};
+  return grouped_problem(
+      {images, groups[0] * groups[1], height, width, groups[0] * groups[2], groups[0], stride});
 }
 
 }  // namespace
@@ -212,7 +78,7 @@ TEST_CASE("grouped convolution: several tiles and parts") {
     grouped_problem p = problem_of({1, 530, 20}, 1, 9, 21, stride);
     p.make(3);
     check_problem(p);
-    std::swap(p.group_inputs, p.group_outputs);
+    std::swap(p.inputs, p.outputs);
     p.make(4);
     check_problem(p);
   }
@@ -243,7 +109,7 @@ TEST_CASE("grouped convolution: all layouts give the same bits") {
               p.input_layout = input;
               p.output_layout = output;
               p.weight_layout = weights;
-              CHECK(same_bits(p.run(), expected));
+              CHECK((p.run() == expected));
             }
       });
     }
@@ -256,18 +122,10 @@ TEST_CASE("grouped convolution: the same bits on any number of threads") {
       p.input_layout = p.output_layout = layout;
       p.make(6);
       const auto expected = p.run();
-      p.policy = threading::parallel;
-      for (const int threads : {1, 2, 3, 7}) {
-        tbb::task_arena arena(threads);
-        arena.execute([&] { CHECK(same_bits(p.run(), expected)); });
-      }
-      const auto backwards = [](index_t count, const task& work) {
-        for (index_t i = count; i-- > 0;) work(i);
-      };
-      for (const int threads : {5, 28, 128, 1000}) {
-        p.policy = threading::on(backwards, threads);
-        CHECK(same_bits(p.run(), expected));
-      }
+      for_each_policy([&](threading policy) {
+        p.policy = policy;
+        CHECK((p.run() == expected));
+      });
     }
 }
 
@@ -275,19 +133,19 @@ TEST_CASE("grouped convolution: attacks do not break the error bounds") {
   // Hill climbing over the numbers' last bits, signs and magnitudes, for each result on its own.
   struct attacked {
     const char* name;
-    double grouped_errors::*error;
+    double grouped_conv_errors::*error;
   };
-  const attacked results[] = {{"output", &grouped_errors::output},
-                              {"input gradient", &grouped_errors::input_grad},
-                              {"weight gradient", &grouped_errors::weight_grad},
-                              {"bias gradient", &grouped_errors::bias_grad}};
+  const attacked results[] = {{"output", &grouped_conv_errors::output},
+                              {"input gradient", &grouped_conv_errors::input_grad},
+                              {"weight gradient", &grouped_conv_errors::weight_grad},
+                              {"bias gradient", &grouped_conv_errors::bias_grad}};
   for (const auto& groups : {std::vector<index_t>{2, 4, 4}, std::vector<index_t>{1, 1, 1}})
     for (const attacked& result : results) {
       CAPTURE(result.name);
       random_generator random(11);
       grouped_problem p = problem_of(groups, 1, 3, 5, 1);
       p.make(8);
-      double worst = errors_of(p, p.run()).*result.error;
+      double worst = p.errors(p.run()).*result.error;
       for (int step = 0; step < (under_sanitizer ? 50 : 600); ++step) {
         grouped_problem q = p;
         for (std::vector<float>* values : {&q.input, &q.weights, &q.bias, &q.upstream}) {
@@ -296,7 +154,7 @@ TEST_CASE("grouped convolution: attacks do not break the error bounds") {
           v = static_cast<float>(static_cast<double>(v) *
                                  (random.chance(0.2) ? -1 : random.uniform(0.5, 2)));
         }
-        const double error = errors_of(q, q.run()).*result.error;
+        const double error = q.errors(q.run()).*result.error;
         if (!(error > worst)) continue;
         worst = error;
         p = q;
@@ -334,13 +192,13 @@ TEST_CASE("grouped convolution: numbers that are rounded up throughout come near
     fill(weight_grad.upstream, little);
     weight_grad.upstream[0] = 1;
     for_each_isa([&](isa) {
-      const double of_output = errors_of(output, output.run()).output;
+      const double of_output = output.errors(output.run()).output;
       CHECK(of_output > 0.997);
       CHECK(of_output <= 1);
-      const double of_input_grad = errors_of(input_grad, input_grad.run()).input_grad;
+      const double of_input_grad = input_grad.errors(input_grad.run()).input_grad;
       CHECK(of_input_grad > (stride == 1 ? 0.997 : 0.44));
       CHECK(of_input_grad <= 1);
-      const double of_weight_grad = errors_of(weight_grad, weight_grad.run()).weight_grad;
+      const double of_weight_grad = weight_grad.errors(weight_grad.run()).weight_grad;
       CHECK(of_weight_grad > 0.986);
       CHECK(of_weight_grad <= 1);
     });
@@ -358,79 +216,70 @@ TEST_CASE("grouped convolution: NaN and infinity affect the documented results, 
         p.input_layout = at_x % 2 == 0 ? nhwc : nchw;
         p.make(9);
         INFO(p.name());
+        const grouped_conv_shape planes = p.with_layout(nchw);
         const index_t at_y = at_x % 5, special_group = p.groups - 1;
         const float special = at_x % 3 == 0 ? nan : infinity;
         for_each_isa([&](isa) {
           const auto before = p.run();
-          /// Checks the results that affected(n, channel, y, x) names, and that others stay.
-          const auto check = [](const std::vector<float>& was, const std::vector<float>& is,
-                                const feature_view<const float>& like, const auto& affected) {
-            for (index_t i = 0; i < like.size(); ++i) {
-              const index_t x = i % like.width(), y = i / like.width() % like.height();
-              const index_t c = i / like.width() / like.height() % like.channels();
-              const index_t n = i / like.width() / like.height() / like.channels();
-              const auto at = static_cast<std::size_t>(i);
-              const bool stays = same_bits(&was[at], &is[at], 1);
-              CHECK(affected(n, c, y, x) != stays);
-              if (affected(n, c, y, x)) CHECK(!std::isfinite(is[at]));
-            }
-          };
           // An input: the outputs that read it, and the weights of the taps by which they do.
           const auto reads = [&](index_t of, index_t at) {
             return std::abs(of * p.stride - at) <= 1;
           };
           grouped_problem q = p;
-          const index_t input = p.inputs() - 1, output = p.outputs() - 1;
-          q.in(q.input.data(), nchw)
-              .data()[((p.inputs() + input) * p.height + at_y) * p.width + at_x] = special;
+          const index_t input = p.inputs - 1, output = p.outputs - 1;
+          q.input[static_cast<std::size_t>(((p.inputs + input) * p.height + at_y) * p.width +
+                                           at_x)] = special;
           auto after = q.run();
-          check(before.output, after.output, p.out(p.upstream.data(), nchw),
-                [&](index_t n, index_t k, index_t y, index_t x) {
-                  return n == 1 && k / p.group_outputs == special_group && reads(y, at_y) &&
-                         reads(x, at_x);
-                });
+          check_affected(before.output, after.output, planes.out<const float>(p.upstream.data()),
+                         [&](index_t n, index_t k, index_t y, index_t x) {
+                           return n == 1 && k / p.group_outputs() == special_group &&
+                                  reads(y, at_y) && reads(x, at_x);
+                         });
           CHECK(same_bits(after.input_grad, before.input_grad));
           const auto reads_by = [&](index_t tap, index_t at, index_t outputs) {
             const index_t of = at + 1 - tap;
             return of >= 0 && of % p.stride == 0 && of / p.stride < outputs;
           };
-          check(before.weight_grad, after.weight_grad, p.kernel(p.weights.data(), nchw),
-                [&](index_t k, index_t c, index_t i, index_t j) {
-                  return k / p.group_outputs == special_group && c == p.group_inputs - 1 &&
-                         reads_by(i, at_y, p.output_height()) &&
-                         reads_by(j, at_x, p.output_width());
-                });
+          check_affected(
+              before.weight_grad, after.weight_grad, planes.kernel<const float>(p.weights.data()),
+              [&](index_t k, index_t c, index_t i, index_t j) {
+                return k / p.group_outputs() == special_group && c == p.group_inputs() - 1 &&
+                       reads_by(i, at_y, p.output_height()) && reads_by(j, at_x, p.output_width());
+              });
           CHECK(same_bits(after.bias_grad, before.bias_grad));
           // An upstream gradient: the gradients of the inputs that its output reads, and those of
           // all weights and the bias of its channel.
           q = p;
           const index_t y = at_y / stride, x = at_x / stride;
           q.upstream[static_cast<std::size_t>(
-              ((p.outputs() + output) * p.output_height() + y) * p.output_width() + x)] = special;
+              ((p.outputs + output) * p.output_height() + y) * p.output_width() + x)] = special;
           after = q.run();
-          check(before.input_grad, after.input_grad, p.in(p.input.data(), nchw),
-                [&](index_t n, index_t c, index_t row, index_t column) {
-                  return n == 1 && c / p.group_inputs == special_group && reads(y, row) &&
-                         reads(x, column);
-                });
-          check(before.weight_grad, after.weight_grad, p.kernel(p.weights.data(), nchw),
-                [&](index_t k, index_t, index_t, index_t) { return k == output; });
-          check(before.bias_grad, after.bias_grad,
-                {before.bias_grad.data(), 1, p.outputs(), 1, 1, nchw},
-                [&](index_t, index_t k, index_t, index_t) { return k == output; });
+          check_affected(before.input_grad, after.input_grad,
+                         planes.in<const float>(p.input.data()),
+                         [&](index_t n, index_t c, index_t row, index_t column) {
+                           return n == 1 && c / p.group_inputs() == special_group &&
+                                  reads(y, row) && reads(x, column);
+                         });
+          check_affected(before.weight_grad, after.weight_grad,
+                         planes.kernel<const float>(p.weights.data()),
+                         [&](index_t k, index_t, index_t, index_t) { return k == output; });
+          check_affected(before.bias_grad, after.bias_grad,
+                         {before.bias_grad.data(), 1, p.outputs, 1, 1, nchw},
+                         [&](index_t, index_t k, index_t, index_t) { return k == output; });
           // A weight: its output channel, and the gradients of the inputs that its tap can read.
           for (const index_t tap : {0, 4, 5, 8}) {
             q = p;
-            q.weights[static_cast<std::size_t>(output * p.group_inputs * 9 + tap)] = special;
+            q.weights[static_cast<std::size_t>(output * p.group_inputs() * 9 + tap)] = special;
             after = q.run();
-            check(before.output, after.output, p.out(p.upstream.data(), nchw),
-                  [&](index_t, index_t k, index_t, index_t) { return k == output; });
-            check(before.input_grad, after.input_grad, p.in(p.input.data(), nchw),
-                  [&](index_t, index_t c, index_t row, index_t column) {
-                    return c == special_group * p.group_inputs &&
-                           (p.stride == 1 ||
-                            ((row + tap / 3) % 2 == 1 && (column + tap % 3) % 2 == 1));
-                  });
+            check_affected(before.output, after.output, planes.out<const float>(p.upstream.data()),
+                           [&](index_t, index_t k, index_t, index_t) { return k == output; });
+            check_affected(before.input_grad, after.input_grad,
+                           planes.in<const float>(p.input.data()),
+                           [&](index_t, index_t c, index_t row, index_t column) {
+                             return c == special_group * p.group_inputs() &&
+                                    (p.stride == 1 ||
+                                     ((row + tap / 3) % 2 == 1 && (column + tap % 3) % 2 == 1));
+                           });
           }
         });
       }
@@ -458,9 +307,6 @@ TEST_CASE("grouped convolution: empty maps and channels") {
 }
 
 TEST_CASE("grouped convolution: the workspace is as small as documented") {
-  const auto loop = [](index_t count, const task& work) {
-    for (index_t i = 0; i < count; ++i) work(i);
-  };
   const std::size_t mib = std::size_t{1024} * 1024;
   for (const auto& groups : {std::vector<index_t>{32, 4, 4}, std::vector<index_t>{3, 32, 48},
                              std::vector<index_t>{1, 592, 16}, std::vector<index_t>{1, 3, 20}})
@@ -470,23 +316,19 @@ TEST_CASE("grouped convolution: the workspace is as small as documented") {
         p.make(1);
         const auto up16 = [](index_t n) { return static_cast<std::size_t>((n + 15) / 16 * 16); };
         const std::size_t weights = 4 * 9 *
-                                    std::max(up16(p.outputs()) * up16(p.group_inputs),
-                                             up16(p.inputs()) * up16(p.group_outputs));
-        const threading policy = threading::on(loop, threads);
+                                    std::max(up16(p.outputs) * up16(p.group_inputs()),
+                                             up16(p.inputs) * up16(p.group_outputs()));
+        const threading policy = threading::on(in_turn, threads);
         grouped_conv3x3_workspace forward, backward, weight_grad;
         const auto bytes = [](grouped_conv3x3_workspace& workspace) {
           const auto& buffers = detail::workspace_access::buffers(workspace);
           return 64 * (buffers.weights.capacity() + buffers.sums.capacity() +
                        buffers.scratch.capacity());
         };
-        const auto x = p.in<const float>(p.input.data(), nchw);
-        const auto gy = p.out<const float>(p.upstream.data(), nchw);
-        const auto w = p.kernel<const float>(p.weights.data(), nchw);
-        std::vector<float> y(p.upstream.size()), gx(p.input.size()), gw(p.weights.size());
-        grouped_conv3x3(x, w, {}, p.out(y.data(), nchw), p.params(), forward, policy);
-        grouped_conv3x3_input_grad(gy, w, p.in(gx.data(), nchw), p.params(), backward, policy);
-        grouped_conv3x3_weight_grad(x, gy, p.kernel(gw.data(), nchw), {}, p.params(), weight_grad,
-                                    policy);
+        conv_results<float> results = p.room();
+        p.forward(results, forward, policy);
+        p.backward_input(results, backward, policy);
+        p.backward_weight(results, weight_grad, policy);
         const std::size_t scratch = static_cast<std::size_t>(threads) * mib / 2;
         CHECK(bytes(forward) <= weights + scratch);
         CHECK(bytes(backward) <= weights + scratch);

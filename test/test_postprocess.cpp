@@ -234,9 +234,6 @@ TEST_CASE("postprocess: RPN") {
 }
 
 TEST_CASE("postprocess: many candidates with equal scores, on any number of threads") {
-  const auto backwards = [](index_t count, const task& work) {
-    while (count > 0) work(--count);
-  };
   for (auto params :
        {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
     heads h(2, {6000, 500}, 21, params.detector, 50);

@@ -2,6 +2,7 @@
 // One postprocess_workspace through all functions that take it, in changing order and size, on one
 // and on many threads: each call must return the bits that it returns with a workspace of its own.
 #include "support/class_lists.hpp"
+#include "support/loops.hpp"
 #include "support/random.hpp"
 #include "support/values.hpp"
 #include <vecdet/box_head.hpp>
@@ -217,9 +218,6 @@ TEST_CASE("postprocess_workspace: functions, sizes and threads may alternate") {
   CHECK(found > 30);
 
   const tbb::global_control eight(tbb::global_control::max_allowed_parallelism, 8);
-  const auto backwards = [](index_t count, const task& work) {
-    while (count > 0) work(--count);
-  };
   postprocess_workspace workspace;
   for (int round = 0; round < 300; ++round) {
     const auto k = static_cast<std::size_t>(generator.below(static_cast<index_t>(calls.size())));

@@ -42,17 +42,12 @@ template <class T>
 void check_problem(const roi_problem<T>& p) {
   INFO(p.name());
   const exact_bins exact = p.exact(), exact_grad = p.exact_grad();
-  std::vector<T> wide_out, wide_grad;  // AVX2's, then AVX-512's
-  for_each_isa([&](isa set) {
-    const auto out = p.forward(), grad = p.backward();
-    CHECK(worst_ulp(out, exact) <= (std::is_same<T, double>::value ? 40 : 4));
-    CHECK(worst_ulp(grad, exact_grad) <= (std::is_same<T, double>::value ? 40 : 6));
-    if (set == isa::baseline) return;
-    if (!wide_out.empty()) CHECK(same_bits(out, wide_out));
-    if (!wide_grad.empty()) CHECK(same_bits(grad, wide_grad));
-    wide_out = out;
-    wide_grad = grad;
-  });
+  check_on_every_isa([&] { return p.run(); },
+                     [&](const roi_results<T>& found) {
+                       const bool is_double = std::is_same<T, double>::value;
+                       CHECK(worst_ulp(found.out, exact) <= (is_double ? 40 : 4));
+                       CHECK(worst_ulp(found.grad, exact_grad) <= (is_double ? 40 : 6));
+                     });
 }
 
 template <class T>
@@ -196,10 +191,9 @@ TEST_CASE_TEMPLATE("RoIAlign: both layouts are bit-identical", T, float, double,
       INFO(p.name());
       for_each_isa([&](isa) {
         p.layout = feature_layout::nchw;
-        const auto planes = p.forward(), grad = p.backward();
+        const auto planes = p.run();
         p.layout = feature_layout::nhwc;
-        CHECK(same_bits(p.forward(), planes));
-        CHECK(same_bits(p.backward(), grad));
+        CHECK((p.run() == planes));
       });
     }
 }
@@ -273,9 +267,6 @@ TEST_CASE("RoIAlign: the work does not grow with a policy's stated threads") {
   p.channels = 16;
   p.height = p.width = 40;
   p.make(200, 12);
-  const auto backwards = [](index_t count, const task& work) {
-    for (index_t i = count; i-- > 0;) work(i);
-  };
   roi_align_workspace workspace;
   std::vector<float> out(static_cast<std::size_t>(p.count() * p.channels * p.rows * p.columns));
   const auto seconds = [&](int threads) {
@@ -300,10 +291,9 @@ TEST_CASE("RoIAlign: images by index, by offset, and one") {
   p.make(12, 11);
   std::fill(p.image.begin(), p.image.begin() + 5, 0);
   std::fill(p.image.begin() + 5, p.image.end(), 2);
-  const auto out = p.forward(), grad = p.backward();
+  const auto found = p.run();
   p.offsets = {0, 5, 5, 12};
-  CHECK(same_bits(p.forward(), out));
-  CHECK(same_bits(p.backward(), grad));
+  CHECK((p.run() == found));
   p.offsets.clear();
   std::fill(p.image.begin(), p.image.end(), 0);
   const auto first = p.forward();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "../support/conv_operands.hpp"
-#include "../support/grouped_conv_operands.hpp"
 #include "onednn_log.hpp"
 #include "primitives.hpp"
 #include "torch_rules.hpp"
@@ -73,18 +72,20 @@ inline runnable_primitive make_vecdet_convolution(const onednn_problem& problem,
   const feature_layout maps = layer.is_channels_last ? feature_layout::nhwc : feature_layout::nchw;
   if (is_for_conv3x3(layer)) {
     if (!conv3x3_is_faster(layer.inputs, layer.outputs, images * height * width, true)) return {};
-    const bench::conv_shape shape{images, layer.inputs, height, width, layer.outputs, maps};
-    return detail::run_operands("conv3x3", problem.propagation,
-                                std::make_shared<bench::conv_operands>(shape));
+    const bench::conv_shape shape{images, layer.inputs, height, width, layer.outputs};
+    return detail::run_operands(
+        "conv3x3", problem.propagation,
+        std::make_shared<bench::conv3x3_operands<>>(shape.with_layout(maps)));
   }
-  const bench::grouped_conv_shape shape{images,        layer.inputs, height,       width,
-                                        layer.outputs, layer.groups, layer.stride, maps};
+  const bench::grouped_conv_shape shape{images,        layer.inputs, height,      width,
+                                        layer.outputs, layer.groups, layer.stride};
   // The sizes of the output tell the padding at the lower and right border, which has no name.
   if (!is_for_grouped_conv3x3(layer) || !is("oh", shape.output_height()) ||
       !is("ow", shape.output_width()))
     return {};
-  return detail::run_operands("grouped_conv3x3", problem.propagation,
-                              std::make_shared<bench::grouped_conv_operands>(shape));
+  return detail::run_operands(
+      "grouped_conv3x3", problem.propagation,
+      std::make_shared<bench::grouped_conv_operands>(shape.with_layout(maps)));
 }
 
 }  // namespace vecdet::profile

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -91,6 +92,26 @@ auto shared_data(const Make& make) {
   std::shared_ptr<data> held = known.lock();
   if (held == nullptr) known = held = std::make_shared<data>(make());
   return held;
+}
+
+/// Data(arguments...), kept until data of this type with another name are requested: only those of
+/// one problem are in memory.
+template <class Data, class... Arguments>
+std::shared_ptr<Data> current_data(const std::string& name, const Arguments&... arguments) {
+  static std::string current_name;
+  static std::shared_ptr<Data> current;
+  if (current != nullptr && current_name == name) return current;
+  current.reset();
+  current = std::make_shared<Data>(arguments...);
+  current_name = name;
+  return current;
+}
+
+/// "4x128x80x80", for example.
+inline std::string joined(std::initializer_list<index_t> sides) {
+  std::string text;
+  for (const index_t side : sides) text += (text.empty() ? "" : "x") + std::to_string(side);
+  return text;
 }
 
 /// The result of `call`, 0 if it returns nothing.

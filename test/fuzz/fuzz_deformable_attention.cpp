@@ -2,8 +2,8 @@
 // Deformable attention of any points, weights and values on levels of any shape, forward and
 // backward, against the reference.
 #include "fuzz_input.hpp"
-#include <vecdet/deformable_attention.hpp>
-#include <vecdet/reference/deformable_attention.hpp>
+#include "support/attention_problem.hpp"
+#include "support/loops.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,50 +17,24 @@ namespace {
 template <class T>
 void fuzz_type(fuzz::input& in) {
   using real = compute_type<T>;
-  std::vector<attention_level> levels;
+  test::attention_problem<T, fuzz::guarded> p;
+  p.levels.clear();
   for (index_t l = in.integer(0, 3); l > 0; --l)
-    levels.push_back(
+    p.levels.push_back(
         {in.integer(0, 6), in.one_of<index_t>({5, 1, 8, 0}), in.one_of<index_t>({4, 1, 2, 0, 17})});
-  attention_shape shape;
-  shape.images = in.integer(0, 2);
-  shape.queries = in.one_of<index_t>({3, 1, 70, 0});
-  shape.heads = in.one_of<index_t>({2, 1, 3});
-  shape.channels = in.one_of<index_t>({32, 1, 16, 19, 33});
-  shape.levels = levels;
-  const index_t outputs = shape.images * shape.queries * shape.heads;
-  const index_t point_count = outputs * shape.points();
-  std::vector<real> coordinates;
-  for (index_t i = 0; i < 2 * point_count; ++i)
-    coordinates.push_back(in.byte() < 24 ? in.number<real>()
-                                         : static_cast<real>(in.tame(-0.25, 1.25)));
-  const fuzz::tensor<real> points(coordinates);
-  const auto weights = in.numbers<real>(point_count);
-  const auto value = in.numbers<T>(shape.images * shape.locations() * shape.heads * shape.channels);
-  const auto upstream = in.numbers<T>(outputs * shape.channels);
-  const fuzz::tensor<T> out(upstream.size()), value_grad(value.size());
-  const fuzz::tensor<real> point_grad(points.size()), weight_grad(weights.size());
-  const int threads = in.one_of({1, 2, 9});
-
-  const auto view = [](const auto& numbers) {
-    using number = std::remove_reference_t<decltype(numbers[0])>;
-    return vector_view<const std::remove_const_t<number>>(numbers.data(), numbers.size());
-  };
-  const auto zeros = [](const auto& like) {
-    return std::vector<double>(static_cast<std::size_t>(like.size()));
-  };
-  std::vector<double> exact = zeros(out), size = exact;
-  std::vector<double> by_value = zeros(value), by_value_size = by_value;
-  std::vector<double> by_points = zeros(points), by_points_size = by_points;
-  std::vector<double> by_weights = zeros(weights), by_weights_size = by_weights;
-  for (const bool magnitudes : {false, true}) {
-    reference::deformable_attention(shape, view(value), view(points), view(weights),
-                                    vector_view<double>(magnitudes ? size : exact), magnitudes);
-    reference::deformable_attention_grad(
-        shape, view(upstream), view(value), view(points), view(weights),
-        vector_view<double>(magnitudes ? by_value_size : by_value),
-        vector_view<double>(magnitudes ? by_points_size : by_points),
-        vector_view<double>(magnitudes ? by_weights_size : by_weights), magnitudes);
-  }
+  p.images = in.integer(0, 2);
+  p.queries = in.one_of<index_t>({3, 1, 70, 0});
+  p.heads = in.one_of<index_t>({2, 1, 3});
+  p.channels = in.one_of<index_t>({32, 1, 16, 19, 33});
+  p.points = fuzz::guarded<real>(static_cast<std::size_t>(2 * p.point_count()));
+  for (real& x : p.points)
+    x = in.byte() < 24 ? in.number<real>() : static_cast<real>(in.tame(-0.25, 1.25));
+  in.fill(p.weights, p.point_count());
+  in.fill(p.value, p.images * p.shape().locations() * p.heads * p.channels);
+  in.fill(p.upstream, p.images * p.queries * p.heads * p.channels);
+  p.policy = threading::on(test::backwards, in.one_of({1, 2, 9}));
+  const auto exact = p.exact(), size = p.exact(true);
+  const auto grads = p.exact_grads(), grad_size = p.exact_grads(true);
 
   // Sums near the end of float's range may overflow.
   const double most = 1e30;
@@ -68,19 +42,20 @@ void fuzz_type(fuzz::input& in) {
   // points with four corners each, and an image has at most 70 queries.
   const auto largest = [](const auto& numbers) {
     double found = 0;
-    for (index_t i = 0; i < numbers.size(); ++i) {
-      const double x = std::fabs(static_cast<double>(numbers.data()[i]));
+    for (const auto& number : numbers) {
+      const double x = std::fabs(static_cast<double>(number));
       if (std::isfinite(x)) found = std::max(found, x);
     }
     return found;
   };
   const double underflow = 70 * 18 * 4 * 0x1p-149;
-  const double of_values = underflow * largest(value), of_upstream = underflow * largest(upstream);
-  const double of_products = of_values * largest(upstream) * 33 * 17;
+  const double of_values = underflow * largest(p.value),
+               of_upstream = underflow * largest(p.upstream);
+  const double of_products = of_values * largest(p.upstream) * 33 * 17;
   // Products of some factors may overflow although another factor is 0: 0 times infinity is NaN.
   const bool may_overflow =
-      std::max(largest(value), 1.0) * std::max(largest(upstream), 1.0) * 33 > most ||
-      largest(weights) > most;
+      std::max(largest(p.value), 1.0) * std::max(largest(p.upstream), 1.0) * 33 > most ||
+      largest(p.weights) > most;
   const auto check = [&](const char* what, const auto& actual, const std::vector<double>& expected,
                          const std::vector<double>& sum, double lost) {
     using number = std::remove_cv_t<std::remove_reference_t<decltype(actual[0])>>;
@@ -95,30 +70,20 @@ void fuzz_type(fuzz::input& in) {
     }
   };
   deformable_attention_workspace workspace;
-  const auto loop = [](index_t count, const task& work) {
-    for (index_t i = count; i-- > 0;) work(i);
-  };
-  const threading policy = threading::on(loop, threads);
   fuzz::on_every_isa("deformable attention", [&](fuzz::results& results) {
-    deformable_attention(view(value), view(points), view(weights),
-                         vector_view<T>(out.data(), out.size()), shape, workspace, policy);
+    const auto out = p.forward(workspace);
     check("deformable attention", out, exact, size, of_values);
-    results.add(out);
-    deformable_attention_grads<T> grads;
-    grads.value = vector_view<T>(value_grad.data(), value_grad.size());
-    grads.points = vector_view<real>(point_grad.data(), point_grad.size());
-    grads.weights = vector_view<real>(weight_grad.data(), weight_grad.size());
-    deformable_attention_grad(view(upstream), view(value), view(points), view(weights), grads,
-                              shape, workspace, policy);
-    check("the gradient with respect to the value", value_grad, by_value, by_value_size,
+    const auto found = p.backward(workspace);
+    check("the gradient with respect to the value", found.value, grads.value, grad_size.value,
           of_upstream);
-    check("the gradient with respect to points", point_grad, by_points, by_points_size,
+    check("the gradient with respect to points", found.points, grads.points, grad_size.points,
           of_products);
-    check("the gradient with respect to weights", weight_grad, by_weights, by_weights_size,
+    check("the gradient with respect to weights", found.weights, grads.weights, grad_size.weights,
           of_products);
-    results.add(value_grad);
-    results.add(point_grad);
-    results.add(weight_grad);
+    results.add(out);
+    results.add(found.value);
+    results.add(found.points);
+    results.add(found.weights);
   });
 }
 

@@ -3,12 +3,11 @@
 // gradients. On finite numbers, the error of every result must be within the documented bound. On
 // others, instruction sets must agree.
 #include "fuzz_input.hpp"
-#include <vecdet/reference/grouped_conv3x3.hpp>
+#include "support/grouped_conv_problem.hpp"
 
 #include <cmath>
 #include <cstddef>
-#include <type_traits>
-#include <vector>
+#include <utility>
 
 using namespace vecdet;
 
@@ -16,11 +15,6 @@ namespace {
 
 struct kind {
   index_t groups, inputs, outputs;  ///< channels of a group
-};
-
-/// The results in double.
-struct exact_results {
-  std::vector<double> output, input_grad, weight_grad, bias_grad;
 };
 
 }  // namespace
@@ -37,86 +31,29 @@ void fuzz::target(input& in) {
                                    {1, 2, 0}});
   const index_t images = in.integer(0, 2), height = in.integer(0, 9);
   const index_t width = in.one_of<index_t>({1, 4, 5, 13, 33, 50, 0});
-  grouped_conv3x3_params params;
-  params.groups = of.groups;
-  params.stride = in.integer(1, 2);
-  const index_t inputs = of.groups * of.inputs, outputs = of.groups * of.outputs;
-  const index_t out_height = (height + params.stride - 1) / params.stride;
-  const index_t out_width = (width + params.stride - 1) / params.stride;
-  const auto any_layout = [&] { return in.flag() ? feature_layout::nchw : feature_layout::nhwc; };
-  const feature_layout in_layout = any_layout(), out_layout = any_layout(),
-                       weight_layout = any_layout();
-  const bool is_finite = in.flag(), has_bias = in.flag();
-  const threading policy = in.flag() ? threading::parallel : threading::sequential;
-  const auto numbers = [&](index_t count) {
-    auto values = in.numbers<float>(count);
+  test::grouped_conv_problem<guarded> p({images, of.groups * of.inputs, height, width,
+                                         of.groups * of.outputs, of.groups, in.integer(1, 2)});
+  for (feature_layout* layout : {&p.input_layout, &p.output_layout, &p.weight_layout})
+    *layout = in.flag() ? feature_layout::nchw : feature_layout::nhwc;
+  const bool is_finite = in.flag();
+  p.has_bias = in.flag();
+  p.policy = in.flag() ? threading::parallel : threading::sequential;
+  p.make_with([&](guarded<float>& values, index_t count) {
+    in.fill(values, count);
     for (float& x : values)
       if (is_finite && !(std::abs(x) < 1e9f)) x = 1;
-    return values;
-  };
-  const auto x = numbers(images * inputs * height * width);
-  const auto up = numbers(images * outputs * out_height * out_width);
-  const auto w = numbers(outputs * of.inputs * 9);
-  const auto b = numbers(has_bias ? outputs : 0);
-  const fuzz::tensor<float> output(up.size()), input_grad(x.size()), weight_grad(w.size()),
-      bias_grad(outputs);
-  const auto map = [&](auto* data) {
-    return feature_view<std::remove_pointer_t<decltype(data)>>(data, images, inputs, height, width,
-                                                               in_layout);
-  };
-  const auto out = [&](auto* data) {
-    return feature_view<std::remove_pointer_t<decltype(data)>>(data, images, outputs, out_height,
-                                                               out_width, out_layout);
-  };
-  const auto kernel = [&](auto* data) {
-    return feature_view<std::remove_pointer_t<decltype(data)>>(data, outputs, of.inputs, 3, 3,
-                                                               weight_layout);
-  };
-  const auto compute = [&](const float* xs, const float* ups, const float* ws, const float* bs) {
-    exact_results r{std::vector<double>(static_cast<std::size_t>(up.size())),
-                    std::vector<double>(static_cast<std::size_t>(x.size())),
-                    std::vector<double>(static_cast<std::size_t>(w.size())),
-                    std::vector<double>(static_cast<std::size_t>(outputs))};
-    reference::grouped_conv3x3(map(xs), kernel(ws), vector_view<const float>(bs, b.size()), params,
-                               out(r.output.data()));
-    reference::grouped_conv3x3_input_grad(out(ups), kernel(ws), params, map(r.input_grad.data()));
-    reference::grouped_conv3x3_weight_grad(map(xs), out(ups), params, kernel(r.weight_grad.data()),
-                                           vector_view<double>(r.bias_grad));
-    return r;
-  };
-  const auto magnitudes = [](const fuzz::tensor<float>& values) {
-    std::vector<float> all(values.begin(), values.end());
-    for (float& v : all) v = std::abs(v);
-    return all;
-  };
-  const exact_results exact = compute(x.data(), up.data(), w.data(), b.data());
-  const exact_results sizes = compute(magnitudes(x).data(), magnitudes(up).data(),
-                                      magnitudes(w).data(), magnitudes(b).data());
-  const auto check = [](const char* what, const fuzz::tensor<float>& actual,
-                        const std::vector<double>& expected, const std::vector<double>& size,
-                        double bound) {
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      // Sums may overflow before their terms cancel, and small products may underflow.
-      if (!(size[i] < 1e37)) continue;
-      fuzz::expect_near([&] { return what; }, static_cast<double>(actual[i]), expected[i], 0,
-                        bound * 0x1p-24 * size[i] + 1e-40);
-    }
-  };
-  grouped_conv3x3_workspace workspace;
+  });
+  const auto exact = p.exact(), sizes = p.sizes();
   fuzz::on_every_isa("the grouped convolution", [&](fuzz::results& results) {
-    grouped_conv3x3(map(x.data()), kernel(w.data()), vector_view<const float>(b.data(), b.size()),
-                    out(output.data()), params, workspace, policy);
-    grouped_conv3x3_input_grad(out(up.data()), kernel(w.data()), map(input_grad.data()), params,
-                               workspace, policy);
-    grouped_conv3x3_weight_grad(map(x.data()), out(up.data()), kernel(weight_grad.data()),
-                                vector_view<float>(bias_grad.data(), bias_grad.size()), params,
-                                workspace, policy);
-    for (const auto* tensor : {&output, &input_grad, &weight_grad, &bias_grad})
-      results.add(*tensor);
-    check("an output", output, exact.output, sizes.output, static_cast<double>(9 * of.inputs + 2));
-    check("the input's gradient", input_grad, exact.input_grad, sizes.input_grad,
-          static_cast<double>(9 * of.outputs + 2));
-    check("the weights' gradient", weight_grad, exact.weight_grad, sizes.weight_grad, 387);
-    check("the bias's gradient", bias_grad, exact.bias_grad, sizes.bias_grad, 2);
+    const auto found = p.run();
+    for (const auto* numbers :
+         {&found.output, &found.input_grad, &found.weight_grad, &found.bias_grad})
+      results.add(*numbers);
+    const test::grouped_conv_errors errors = p.errors(found, exact, sizes);
+    for (const auto& [name, error] : {std::pair{"an output", errors.output},
+                                      {"the input's gradient", errors.input_grad},
+                                      {"the weights' gradient", errors.weight_grad},
+                                      {"the bias's gradient", errors.bias_grad}})
+      fuzz::expect_within_bound(name, error);
   });
 }

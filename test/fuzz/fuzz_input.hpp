@@ -51,6 +51,27 @@ class tensor {
   index_t size_;
 };
 
+/// Vectors in that memory.
+template <class T>
+struct guarded_allocator {
+  using value_type = T;
+  guarded_allocator() = default;
+  template <class U>
+  guarded_allocator(const guarded_allocator<U>&) {}
+  T* allocate(std::size_t count) { return memory().make<T>(static_cast<index_t>(count)); }
+  void deallocate(T*, std::size_t) {}  // the next input releases all
+  template <class U>
+  bool operator==(const guarded_allocator<U>&) const {
+    return true;
+  }
+  template <class U>
+  bool operator!=(const guarded_allocator<U>&) const {
+    return false;
+  }
+};
+template <class T>
+using guarded = std::vector<T, guarded_allocator<T>>;
+
 /// The bytes, consumed from the front; zeros once they are used up.
 class input {
  public:
@@ -106,15 +127,25 @@ class input {
   template <class T>
   tensor<T> numbers(index_t count) {
     const tensor<T> values(count);
+    fill<T>(values);
+    return values;
+  }
+  /// The same in a problem's memory.
+  template <class T>
+  void fill(guarded<T>& values, index_t count) {
+    values = guarded<T>(static_cast<std::size_t>(count));
+    fill<T>(values);
+  }
+
+ private:
+  template <class T, class Values>
+  void fill(Values& values) {
     const input start = *this;
     for (T& value : values) {
       if (size_ == 0) *this = start;
       value = number<T>();
     }
-    return values;
   }
-
- private:
   template <class T>
   T any_bits() {
     if constexpr (std::is_same<T, bfloat16>::value) {
@@ -192,6 +223,10 @@ class results {
   void add(double value) { values_.push_back(value); }
   template <class T>
   void add(const tensor<T>& values) {
+    for (const T& value : values) add(static_cast<double>(value));
+  }
+  template <class T>
+  void add(const guarded<T>& values) {
     for (const T& value : values) add(static_cast<double>(value));
   }
   const std::vector<double>& values() const { return values_; }
@@ -276,6 +311,12 @@ void expect_near(const What& what, double actual, double exact, double relative,
   std::snprintf(message, sizeof message, "%s is %.17g, exact %.17g", std::string(what()).c_str(),
                 actual, exact);
   fail(message);
+}
+
+/// The error is the part of the bound that a problem's worst number has; a NaN fails.
+inline void expect_within_bound(const char* what, double error) {
+  if (!(error <= 1))
+    fail(std::string(what) + " has " + std::to_string(error) + " times the error of the bound");
 }
 
 /// The relative error that storing a result as T may add to that of its computation.

@@ -14,21 +14,28 @@
 
 namespace vecdet::test {
 
-template <class T, class Real = compute_type<T>>
+/// Equal if all bits are.
+template <class T, template <class> class Vector = in_heap>
 struct attention_grad_arrays {
-  std::vector<T> value;
-  std::vector<Real> points, weights;
-};
-using exact_attention_grads = attention_grad_arrays<double, double>;
+  Vector<T> value;
+  Vector<compute_type<T>> points, weights;
 
-template <class T>
+  bool operator==(const attention_grad_arrays& other) const {
+    return same_bits(value, other.value) && same_bits(points, other.points) &&
+           same_bits(weights, other.weights);
+  }
+};
+using exact_attention_grads = attention_grad_arrays<double>;
+
+template <class T, template <class> class Vector = in_heap>
 struct attention_problem {
   using real = compute_type<T>;
+  using grad_arrays = attention_grad_arrays<T, Vector>;
   std::vector<attention_level> levels{{9, 11, 3}, {5, 6, 1}, {2, 3, 2}};
   index_t images = 2, queries = 7, heads = 3, channels = 8;
   threading policy = threading::parallel;
-  std::vector<T> value, upstream;
-  std::vector<real> points, weights;
+  Vector<T> value, upstream;
+  Vector<real> points, weights;
 
   attention_shape shape() const {
     attention_shape of;
@@ -49,6 +56,9 @@ struct attention_problem {
     return text;
   }
 
+  /// The size of `weights`.
+  index_t point_count() const { return images * queries * heads * shape().points(); }
+
   /// Most points are inside the levels, some on their borders and some outside.
   void make(std::uint64_t seed) {
     random_generator generator(seed);
@@ -56,41 +66,50 @@ struct attention_problem {
       numbers.resize(static_cast<std::size_t>(count));
       for (auto& x : numbers) x = test::to<std::decay_t<decltype(x)>>(generator.uniform(low, high));
     };
-    const index_t outputs = images * queries * heads;
     fill(value, images * shape().locations() * heads * channels, -1, 1);
-    fill(upstream, outputs * channels, -1, 1);
-    fill(points, 2 * outputs * shape().points(), -0.15, 1.15);
-    fill(weights, outputs * shape().points(), 0, 1);
+    fill(upstream, images * queries * heads * channels, -1, 1);
+    fill(points, 2 * point_count(), -0.15, 1.15);
+    fill(weights, point_count(), 0, 1);
     // Multiples of 1/8: some are exactly on locations of levels of even sizes.
     for (std::size_t i = 0; i < points.size(); i += 5)
       points[i] = static_cast<real>(generator.below(9)) / real(8);
   }
+  grad_arrays grads_room() const {
+    return {Vector<T>(value.size(), to<T>(7)), Vector<real>(points.size(), real(7)),
+            Vector<real>(weights.size(), real(7))};
+  }
 
-  std::vector<T> forward() const {
+  Vector<T> forward() const {
     deformable_attention_workspace workspace;
     return forward(workspace);
   }
-  std::vector<T> forward(deformable_attention_workspace& workspace) const {
-    std::vector<T> out(upstream.size(), to<T>(7));
-    deformable_attention(vector_view<const T>(value), points, weights, vector_view<T>(out), shape(),
-                         workspace, policy);
+  Vector<T> forward(deformable_attention_workspace& workspace) const {
+    Vector<T> out(upstream.size(), to<T>(7));
+    forward(out, workspace, policy);
     return out;
   }
-  attention_grad_arrays<T> backward() const {
+  void forward(Vector<T>& out, deformable_attention_workspace& workspace, threading on) const {
+    deformable_attention(vector_view<const T>(value), points, weights, vector_view<T>(out), shape(),
+                         workspace, on);
+  }
+  grad_arrays backward() const {
     deformable_attention_workspace workspace;
     return backward(workspace);
   }
-  attention_grad_arrays<T> backward(deformable_attention_workspace& workspace) const {
-    attention_grad_arrays<T> grads{std::vector<T>(value.size(), to<T>(7)),
-                                   std::vector<real>(points.size(), real(7)),
-                                   std::vector<real>(weights.size(), real(7))};
+  grad_arrays backward(deformable_attention_workspace& workspace) const {
+    grad_arrays arrays = grads_room();
+    backward(arrays, workspace, policy);
+    return arrays;
+  }
+  /// Empty arrays are not computed.
+  void backward(grad_arrays& arrays, deformable_attention_workspace& workspace,
+                threading on) const {
     deformable_attention_grads<T> to_grads;
-    to_grads.value = grads.value;
-    to_grads.points = grads.points;
-    to_grads.weights = grads.weights;
+    to_grads.value = arrays.value;
+    to_grads.points = arrays.points;
+    to_grads.weights = arrays.weights;
     deformable_attention_grad(vector_view<const T>(upstream), value, points, weights, to_grads,
-                              shape(), workspace, policy);
-    return grads;
+                              shape(), workspace, on);
   }
 
   std::vector<double> exact(bool magnitudes = false) const {

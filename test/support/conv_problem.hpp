@@ -4,6 +4,7 @@
 #pragma once
 
 #include "random.hpp"
+#include "relaid.hpp"
 #include "values.hpp"
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/reference/conv3x3.hpp>
@@ -16,46 +17,37 @@
 
 namespace vecdet::test {
 
-template <class T>
+/// Equal if all bits are.
+template <class T, template <class> class Vector = in_heap>
 struct conv_results {
-  std::vector<T> output, input_grad;
-  std::vector<compute_type<T>> weight_grad, bias_grad;
+  Vector<T> output, input_grad;
+  Vector<compute_type<T>> weight_grad, bias_grad;
+
+  bool operator==(const conv_results& other) const {
+    return same_bits(output, other.output) && same_bits(input_grad, other.input_grad) &&
+           same_bits(weight_grad, other.weight_grad) && same_bits(bias_grad, other.bias_grad);
+  }
 };
 
-template <class T>
-bool same_bits(const conv_results<T>& a, const conv_results<T>& b) {
-  return same_bits(a.output, b.output) && same_bits(a.input_grad, b.input_grad) &&
-         same_bits(a.weight_grad, b.weight_grad) && same_bits(a.bias_grad, b.bias_grad);
-}
-
-/// Images x channels x height x width of NCHW in another layout, and back.
-template <class T>
-std::vector<T> relaid(const std::vector<T>& from, index_t images, index_t channels, index_t height,
-                      index_t width, feature_layout from_layout, feature_layout to_layout) {
-  std::vector<T> to(from.size());
-  const feature_view<const T> a(from.data(), images, channels, height, width, from_layout);
-  const feature_view<T> b(to.data(), images, channels, height, width, to_layout);
-  for (index_t n = 0; n < images; ++n)
-    for (index_t c = 0; c < channels; ++c)
-      for (index_t y = 0; y < height; ++y)
-        for (index_t x = 0; x < width; ++x)
-          reference::feature_at(b, n, c, y, x) = reference::feature_at(a, n, c, y, x);
-  return to;
-}
-
-/// Maps are of T; weights, bias and their gradients have the type of the computation.
-template <class T>
-struct conv_problem {
-  using number = compute_type<T>;
-  index_t images = 1, inputs = 1, outputs = 1, height = 1, width = 1;
+/// Makes views of the arrays.
+struct conv_shape {
+  index_t images = 1, inputs = 1, height = 1, width = 1, outputs = 1;
   feature_layout input_layout = feature_layout::nchw, output_layout = feature_layout::nchw,
                  weight_layout = feature_layout::nchw;
   conv3x3_tile tile = conv3x3_tile::f4x4;
   bool relu = false, has_bias = true;
   threading policy = threading::sequential;
-  std::vector<T> input, upstream;     ///< in NCHW
-  std::vector<number> weights, bias;  ///< in NCHW
 
+  /// The side of a tile, and the number of tiles.
+  index_t side() const { return tile == conv3x3_tile::f4x4 ? 4 : 2; }
+  index_t tiles() const {
+    return images * ((height + side() - 1) / side()) * ((width + side() - 1) / side());
+  }
+  conv_shape with_layout(feature_layout layout) const {
+    conv_shape s = *this;
+    s.input_layout = s.output_layout = s.weight_layout = layout;
+    return s;
+  }
   std::string name() const {
     const auto text = [](feature_layout layout) {
       return layout == feature_layout::nchw ? "nchw" : "nhwc";
@@ -66,79 +58,219 @@ struct conv_problem {
            (tile == conv3x3_tile::f4x4 ? " f4x4" : " f2x2") + (relu ? " relu" : "");
   }
 
-  void make(std::uint64_t seed) {
-    random_generator random(seed);
-    const auto fill = [&](auto& values, index_t size) {
-      values.resize(static_cast<std::size_t>(size));
-      for (auto& v : values) v = to<std::decay_t<decltype(v)>>(random.normal());
-    };
+  template <class T>
+  feature_view<T> in(T* data) const {
+    return {data, images, inputs, height, width, input_layout};
+  }
+  template <class T>
+  feature_view<T> out(T* data) const {
+    return {data, images, outputs, height, width, output_layout};
+  }
+  template <class T>
+  feature_view<T> kernel(T* data) const {
+    return {data, outputs, inputs, 3, 3, weight_layout};
+  }
+};
+
+/// Maps are of T; weights, bias and their gradients have the type of the computation.
+template <class T>
+struct conv_problem : conv_shape {
+  using number = compute_type<T>;
+  using shape = conv_shape;
+  using results = conv_results<T>;
+  using exact_results = conv_results<double>;
+  struct memory {
+    conv3x3_weights<number> forward, backward;
+    conv3x3_workspace workspace;
+  };
+  std::vector<T> input, upstream;
+  std::vector<number> weights, bias;
+
+  conv_problem() = default;
+  explicit conv_problem(const conv_shape& s) : conv_shape(s) {}
+
+  /// Calls fill(array, size) for each input.
+  template <class Fill>
+  void make_with(const Fill& fill) {
     fill(input, images * inputs * height * width);
     fill(weights, outputs * inputs * 9);
     fill(bias, has_bias ? outputs : 0);
     fill(upstream, images * outputs * height * width);
   }
-
-  feature_view<const T> input_view(const T* data, feature_layout layout) const {
-    return {data, images, inputs, height, width, layout};
+  void make(std::uint64_t seed) {
+    random_generator random(seed);
+    make_with([&](auto& values, index_t size) {
+      values.resize(static_cast<std::size_t>(size));
+      for (auto& v : values) v = to<std::decay_t<decltype(v)>>(random.normal());
+    });
   }
-  feature_view<const T> output_view(const T* data, feature_layout layout) const {
-    return {data, images, outputs, height, width, layout};
+  results room() const {
+    return {std::vector<T>(upstream.size(), to<T>(7)), std::vector<T>(input.size(), to<T>(7)),
+            std::vector<number>(weights.size(), 7),
+            std::vector<number>(static_cast<std::size_t>(outputs), 7)};
   }
 
-  /// Calls all functions in this problem's layouts. The results are in NCHW.
-  conv_results<T> run() const {
-    const auto laid_input = relaid(input, images, inputs, height, width, nchw, input_layout);
-    const auto laid_upstream =
-        relaid(upstream, images, outputs, height, width, nchw, output_layout);
-    const auto laid_weights = relaid(weights, outputs, inputs, 3, 3, nchw, weight_layout);
-    const auto x = input_view(laid_input.data(), input_layout);
-    const auto gy = output_view(laid_upstream.data(), output_layout);
-    const feature_view<const number> w(laid_weights.data(), outputs, inputs, 3, 3, weight_layout);
-    std::vector<T> y(upstream.size()), gx(input.size());
-    std::vector<number> gw(weights.size()), gb(static_cast<std::size_t>(outputs));
+  // The calls. The data have the layouts. ReLU's mask is to.output.
+
+  void forward(results& to, memory& m, threading on) const {
+    m.forward.assign(kernel(weights.data()), conv3x3_use::forward, tile, on);
     conv3x3_params<number> params;
-    params.bias = vector_view<const number>(bias);
+    params.bias = bias;
     params.relu = relu;
-    conv3x3_workspace workspace;
-    conv3x3(x, conv3x3_weights<number>(w, conv3x3_use::forward, tile, policy),
-            feature_view<T>(y.data(), images, outputs, height, width, output_layout), params,
-            workspace, policy);
-    const auto mask = relu ? output_view(y.data(), output_layout) : feature_view<const T>();
-    conv3x3_input_grad(gy, mask, conv3x3_weights<number>(w, conv3x3_use::input_grad, tile, policy),
-                       feature_view<T>(gx.data(), images, inputs, height, width, input_layout),
-                       workspace, policy);
-    conv3x3_weight_grad(x, gy, mask,
-                        feature_view<number>(gw.data(), outputs, inputs, 3, 3, weight_layout),
-                        vector_view<number>(gb), tile, workspace, policy);
-    return {relaid(y, images, outputs, height, width, output_layout, nchw),
-            relaid(gx, images, inputs, height, width, input_layout, nchw),
-            relaid(gw, outputs, inputs, 3, 3, weight_layout, nchw), gb};
+    conv3x3(in(input.data()), m.forward, out(to.output.data()), params, m.workspace, on);
+  }
+  void backward_input(results& to, memory& m, threading on) const {
+    m.backward.assign(kernel(weights.data()), conv3x3_use::input_grad, tile, on);
+    conv3x3_input_grad(out(upstream.data()), mask(to.output), m.backward, in(to.input_grad.data()),
+                       m.workspace, on);
+  }
+  void backward_weight(results& to, memory& m, threading on) const {
+    conv3x3_weight_grad(in(input.data()), out(upstream.data()), mask(to.output),
+                        kernel(to.weight_grad.data()), vector_view<number>(to.bias_grad), tile,
+                        m.workspace, on);
+  }
+  feature_view<const T> mask(const std::vector<T>& relu_output) const {
+    return relu ? out(relu_output.data()) : feature_view<const T>();
+  }
+
+  // Data and results in NCHW.
+
+  /// All calls, in this problem's layouts.
+  results run() const {
+    const conv_shape planes = in_planes();
+    conv_problem laid = *this;
+    laid.input = relaid(input, planes.in(input.data()), input_layout);
+    laid.weights = relaid(weights, planes.kernel(weights.data()), weight_layout);
+    laid.upstream = relaid(upstream, planes.out(upstream.data()), output_layout);
+    results r = room();
+    memory m;
+    laid.forward(r, m, policy);
+    laid.backward_input(r, m, policy);
+    laid.backward_weight(r, m, policy);
+    return {relaid(r.output, out(r.output.data()), nchw),
+            relaid(r.input_grad, in(r.input_grad.data()), nchw),
+            relaid(r.weight_grad, kernel(r.weight_grad.data()), nchw), r.bias_grad};
   }
 
   /// Exact results. ReLU's mask is taken from `relu_output`.
-  conv_results<double> exact(const std::vector<T>& relu_output) const {
-    conv_results<double> r;
-    const auto sized = [](std::vector<double>& v, std::size_t size) {
-      v.resize(size);
-      return v.data();
-    };
-    const feature_view<const number> w(weights.data(), outputs, inputs, 3, 3, nchw);
-    const auto gy = output_view(upstream.data(), nchw);
-    const auto mask = relu ? output_view(relu_output.data(), nchw) : feature_view<const T>();
-    reference::conv3x3(input_view(input.data(), nchw), w, vector_view<const number>(bias), relu,
-                       feature_view<double>(sized(r.output, upstream.size()), images, outputs,
-                                            height, width, nchw));
-    reference::conv3x3_input_grad(gy, mask, w,
-                                  feature_view<double>(sized(r.input_grad, input.size()), images,
-                                                       inputs, height, width, nchw));
-    reference::conv3x3_weight_grad(
-        input_view(input.data(), nchw), gy, mask,
-        feature_view<double>(sized(r.weight_grad, weights.size()), outputs, inputs, 3, 3, nchw),
-        vector_view<double>(sized(r.bias_grad, static_cast<std::size_t>(outputs)), outputs));
+  exact_results exact(const std::vector<T>& relu_output) const {
+    exact_results r = zeros();
+    const conv_shape planes = in_planes();
+    const auto x = planes.in(input.data()), gy = planes.out(upstream.data());
+    const auto passes = planes_mask(relu_output);
+    const auto w = planes.kernel(weights.data());
+    reference::conv3x3(x, w, vector_view<const number>(bias), relu, planes.out(r.output.data()));
+    reference::conv3x3_input_grad(gy, passes, w, planes.in(r.input_grad.data()));
+    reference::conv3x3_weight_grad(x, gy, passes, planes.kernel(r.weight_grad.data()),
+                                   vector_view<double>(r.bias_grad));
     return r;
   }
 
+  /// M of conv3x3.hpp for each result, to which its error is relative; of the bias's gradient, the
+  /// sum of the largest magnitudes of tiles, as often as a tile has locations. Infinite if a
+  /// transform may overflow, because infinity times 0 is NaN.
+  exact_results sizes(const std::vector<T>& relu_output) const {
+    exact_results r = zeros();
+    const index_t rows = (height + side() - 1) / side(), columns = (width + side() - 1) / side();
+    const index_t tiles = rows * columns;
+    const auto number_of = [](const std::vector<double>& of, index_t i) -> double {
+      return of[static_cast<std::size_t>(i)];
+    };
+    std::vector<double> taps;  // outputs x inputs
+    for (index_t pair = 0; pair < outputs * inputs; ++pair) {
+      double most = 0;
+      for (index_t tap = 9 * pair; tap < 9 * pair + 9; ++tap)
+        most = std::max(most, magnitude(weights[static_cast<std::size_t>(tap)]));
+      taps.push_back(most);
+    }
+    const conv_shape planes = in_planes();
+    const auto gy = planes.out(upstream.data());
+    const auto passes = planes_mask(relu_output);
+    const auto read = tile_sizes(planes.in(input.data()), {}, 1),
+               arriving = tile_sizes(gy, passes, 1), gradients = tile_sizes(gy, passes, 0);
+    // Of a map whose channels are sums over `summed` others.
+    const auto fill = [&](std::vector<double>& map, index_t channels,
+                          const std::vector<double>& sources, index_t summed, const auto& tap,
+                          const auto& shift) {
+      for (index_t n = 0; n < images; ++n)
+        for (index_t k = 0; k < channels; ++k)
+          for (index_t at_tile = 0; at_tile < tiles; ++at_tile) {
+            double size = shift(k);
+            for (index_t c = 0; c < summed; ++c)
+              size += product(tap(k, c), number_of(sources, (n * summed + c) * tiles + at_tile));
+            const index_t top = at_tile / columns * side(), left = at_tile % columns * side();
+            for (index_t y = top; y < std::min(height, top + side()); ++y)
+              for (index_t x = left; x < std::min(width, left + side()); ++x)
+                map[static_cast<std::size_t>(((n * channels + k) * height + y) * width + x)] = size;
+          }
+    };
+    fill(
+        r.output, outputs, read, inputs,
+        [&](index_t k, index_t c) { return number_of(taps, k * inputs + c); },
+        [&](index_t k) { return has_bias ? magnitude(bias[static_cast<std::size_t>(k)]) : 0; });
+    fill(
+        r.input_grad, inputs, arriving, outputs,
+        [&](index_t c, index_t k) { return number_of(taps, k * inputs + c); },
+        [](index_t) { return 0.0; });
+    for (index_t n = 0; n < images; ++n)
+      for (index_t at_tile = 0; at_tile < tiles; ++at_tile)
+        for (index_t k = 0; k < outputs; ++k) {
+          const double gradient = number_of(gradients, (n * outputs + k) * tiles + at_tile);
+          r.bias_grad[static_cast<std::size_t>(k)] +=
+              static_cast<double>(side() * side()) * gradient;
+          for (index_t c = 0; c < inputs; ++c) {
+            const double size =
+                product(gradient, number_of(read, (n * inputs + c) * tiles + at_tile));
+            for (index_t tap = 0; tap < 9; ++tap)
+              r.weight_grad[static_cast<std::size_t>((k * inputs + c) * 9 + tap)] += size;
+          }
+        }
+    return r;
+  }
+
+  /// Numbers above this may overflow in a transform.
+  static constexpr double largest = std::is_same<T, double>::value ? 1e290 : 1e30;
+
+ private:
   static constexpr feature_layout nchw = feature_layout::nchw;
+
+  conv_shape in_planes() const { return with_layout(nchw); }
+  feature_view<const T> planes_mask(const std::vector<T>& relu_output) const {
+    return relu ? in_planes().out(relu_output.data()) : feature_view<const T>();
+  }
+  exact_results zeros() const {
+    return {std::vector<double>(upstream.size()), std::vector<double>(input.size()),
+            std::vector<double>(weights.size()),
+            std::vector<double>(static_cast<std::size_t>(outputs))};
+  }
+  template <class Number>
+  static double magnitude(Number x) {
+    const auto size = std::abs(static_cast<double>(x));
+    return size < HUGE_VAL ? size : HUGE_VAL;
+  }
+  static double product(double a, double b) {
+    return a < largest && b < largest ? a * b : HUGE_VAL;
+  }
+  /// The largest magnitude in each tile and the `border` around it: images x channels x tiles. A
+  /// mask without images passes everything.
+  std::vector<double> tile_sizes(const feature_view<const T>& map,
+                                 const feature_view<const T>& passes, index_t border) const {
+    std::vector<double> sizes;
+    for (index_t n = 0; n < images; ++n)
+      for (index_t c = 0; c < map.channels(); ++c)
+        for (index_t y = 0; y < height; y += side())
+          for (index_t x = 0; x < width; x += side()) {
+            double most = 0;
+            for (index_t i = std::max(index_t{0}, y - border);
+                 i < std::min(height, y + side() + border); ++i)
+              for (index_t j = std::max(index_t{0}, x - border);
+                   j < std::min(width, x + side() + border); ++j)
+                if (passes.images() == 0 || reference::feature_at(passes, n, c, i, j) > 0)
+                  most = std::max(most, magnitude(reference::feature_at(map, n, c, i, j)));
+            sizes.push_back(most);
+          }
+    return sizes;
+  }
 };
 
 }  // namespace vecdet::test

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "random.hpp"
+#include "relaid.hpp"
 #include "values.hpp"
 #include <vecdet/reference/roi_align.hpp>
 #include <vecdet/roi_align.hpp>
@@ -18,30 +19,25 @@ struct exact_bins {
   std::vector<double> values, magnitudes;  ///< sums of the terms' magnitudes
 };
 
+/// Equal if all bits are.
 template <class T>
-std::vector<T> in_layout(const std::vector<T>& from, index_t images, index_t channels,
-                         index_t locations, feature_layout layout, bool back = false) {
-  if (layout == feature_layout::nchw) return from;
-  std::vector<T> to(from.size());
-  for (index_t n = 0; n < images; ++n)
-    for (index_t c = 0; c < channels; ++c)
-      for (index_t i = 0; i < locations; ++i) {
-        const auto planes = static_cast<std::size_t>((n * channels + c) * locations + i);
-        const auto last = static_cast<std::size_t>((n * locations + i) * channels + c);
-        (back ? to[planes] : to[last]) = back ? from[last] : from[planes];
-      }
-  return to;
-}
+struct roi_results {
+  std::vector<T> out, grad;
 
-template <class T>
+  bool operator==(const roi_results& other) const {
+    return same_bits(out, other.out) && same_bits(grad, other.grad);
+  }
+};
+
+template <class T, template <class> class Vector = in_heap>
 struct roi_problem {
   using real = compute_type<T>;
   index_t images = 2, channels = 3, height = 19, width = 21, rows = 7, columns = 7;
   feature_layout layout = feature_layout::nchw;
   roi_align_params params;
   threading policy = threading::parallel;
-  std::vector<T> features, upstream;
-  std::vector<real> boxes;
+  Vector<T> features, upstream;
+  Vector<real> boxes;
   std::vector<int> image;
   std::vector<index_t> offsets;
   bool no_images = false;
@@ -79,7 +75,7 @@ struct roi_problem {
     for (T& u : upstream) u = to<T>(generator.normal());
   }
   void drop_boxes_above(double size) {
-    std::vector<real> kept;
+    Vector<real> kept;
     for (index_t i = 0; i < count(); ++i) {
       const real* const b = boxes.data() + 4 * i;
       if (std::abs(static_cast<double>(b[2]) - static_cast<double>(b[0])) > size) continue;
@@ -103,45 +99,44 @@ struct roi_problem {
     return result;
   }
 
-  // In the layout of the calls.
+  /// Views of arrays in NCHW, or in the layout of the calls.
+  template <class U>
+  feature_view<U> map(U* data, feature_layout how) const {
+    return {data, images, channels, height, width, how};
+  }
+  template <class U>
+  feature_view<U> bins(U* data, feature_layout how) const {
+    return {data, count(), channels, rows, columns, how};
+  }
+  Vector<T> laid_features() const { return relaid(features, map(features.data(), nchw), layout); }
+  Vector<T> laid_upstream() const { return relaid(upstream, bins(upstream.data(), nchw), layout); }
 
-  void run_forward(std::vector<T>& out, roi_align_workspace& workspace) const {
-    const auto map = in_layout(features, images, channels, height * width, layout);
-    run_forward(map, out, workspace);
+  /// On arrays in the layout of the calls.
+  void run_forward(const Vector<T>& from, Vector<T>& out, roi_align_workspace& workspace) const {
+    roi_align(map(from.data(), layout), call_boxes(), bins(out.data(), layout), params, workspace,
+              policy);
   }
-  void run_backward(std::vector<T>& grad, roi_align_workspace& workspace) const {
-    const auto bins = in_layout(upstream, count(), channels, rows * columns, layout);
-    run_backward(bins, grad, workspace);
-  }
-  void run_forward(const std::vector<T>& map, std::vector<T>& out,
-                   roi_align_workspace& workspace) const {
-    roi_align(feature_view<const T>(map.data(), images, channels, height, width, layout),
-              call_boxes(), feature_view<T>(out.data(), count(), channels, rows, columns, layout),
-              params, workspace, policy);
-  }
-  void run_backward(const std::vector<T>& bins, std::vector<T>& grad,
-                    roi_align_workspace& workspace) const {
-    roi_align_grad(feature_view<const T>(bins.data(), count(), channels, rows, columns, layout),
-                   call_boxes(),
-                   feature_view<T>(grad.data(), images, channels, height, width, layout), params,
+  void run_backward(const Vector<T>& from, Vector<T>& grad, roi_align_workspace& workspace) const {
+    roi_align_grad(bins(from.data(), layout), call_boxes(), map(grad.data(), layout), params,
                    workspace, policy);
   }
 
-  std::vector<T> forward() const {
+  Vector<T> forward() const {
     roi_align_workspace workspace;
-    std::vector<T> out(static_cast<std::size_t>(count() * channels * rows * columns), to<T>(77));
-    run_forward(out, workspace);
-    return in_layout(out, count(), channels, rows * columns, layout, true);
+    Vector<T> out(static_cast<std::size_t>(count() * channels * rows * columns), to<T>(77));
+    run_forward(laid_features(), out, workspace);
+    return relaid(out, bins(out.data(), layout), nchw);
   }
-  std::vector<T> backward() const {
+  Vector<T> backward() const {
     return backward(
-        std::vector<T>(static_cast<std::size_t>(images * channels * height * width), to<T>(77)));
+        Vector<T>(static_cast<std::size_t>(images * channels * height * width), to<T>(77)));
   }
-  std::vector<T> backward(std::vector<T> grad) const {
+  Vector<T> backward(Vector<T> grad) const {
     roi_align_workspace workspace;
-    run_backward(grad, workspace);
-    return in_layout(grad, images, channels, height * width, layout, true);
+    run_backward(laid_upstream(), grad, workspace);
+    return relaid(grad, map(grad.data(), layout), nchw);
   }
+  roi_results<T> run() const { return {forward(), backward()}; }
 
   reference::roi_align_options options() const {
     return {params.spatial_scale, params.sampling_ratio, params.aligned};
@@ -156,14 +151,13 @@ struct roi_problem {
     }
   }
   exact_bins exact() const {
-    const feature_view<const T> map(features.data(), images, channels, height, width,
-                                    feature_layout::nchw);
     exact_bins result;
     for_each_box([&](index_t, index_t n, const double* box) {
       for (const bool magnitudes : {false, true}) {
-        const auto bins = reference::roi_align(map, n, box, rows, columns, options(), magnitudes);
+        const auto found = reference::roi_align(map(features.data(), nchw), n, box, rows, columns,
+                                                options(), magnitudes);
         auto& to_bins = magnitudes ? result.magnitudes : result.values;
-        to_bins.insert(to_bins.end(), bins.begin(), bins.end());
+        to_bins.insert(to_bins.end(), found.begin(), found.end());
       }
     });
     return result;
@@ -172,16 +166,15 @@ struct roi_problem {
     exact_bins result;
     for (auto* grad : {&result.values, &result.magnitudes}) {
       grad->resize(static_cast<std::size_t>(images * channels * height * width));
-      const feature_view<double> map(grad->data(), images, channels, height, width,
-                                     feature_layout::nchw);
       for_each_box([&](index_t i, index_t n, const double* box) {
-        std::vector<double> bins;
+        std::vector<double> arriving;
         for (index_t k = 0; k < channels * rows * columns; ++k) {
           const auto u = static_cast<double>(
               upstream[static_cast<std::size_t>(i * channels * rows * columns + k)]);
-          bins.push_back(grad == &result.magnitudes ? std::abs(u) : u);
+          arriving.push_back(grad == &result.magnitudes ? std::abs(u) : u);
         }
-        reference::roi_align_grad(bins, n, box, rows, columns, options(), map);
+        reference::roi_align_grad(arriving, n, box, rows, columns, options(),
+                                  map(grad->data(), nchw));
       });
     }
     return result;
@@ -193,6 +186,9 @@ struct roi_problem {
     one.feature(n, c, y, x) = to<T>(1);
     return one.exact().values;
   }
+
+ private:
+  static constexpr feature_layout nchw = feature_layout::nchw;
 };
 
 }  // namespace vecdet::test

@@ -25,10 +25,14 @@ template <class T>
 bool same_bits(const T* a, const T* b, std::size_t size) {
   return size == 0 || std::memcmp(a, b, size * sizeof(T)) == 0;
 }
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+template <class T, class Allocator>
+bool same_bits(const std::vector<T, Allocator>& a, const std::vector<T, Allocator>& b) {
   return a.size() == b.size() && same_bits(a.data(), b.data(), a.size());
 }
+
+/// The memory of problems in tests. In fuzzers, it ends at an inaccessible page.
+template <class T>
+using in_heap = std::vector<T>;
 
 /// Logits at which formulas break: zeros, denormals, the ends of the useful ranges of sigmoid and
 /// exp in float and double, the largest numbers, infinities, NaN. Both signs of each.
