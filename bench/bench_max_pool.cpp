@@ -4,107 +4,58 @@
 //
 // Bound for 1x64x400x400_3x2 in float: 41 MB are read, 10 MB of maxima and 2.6 MB of positions
 // written; in the gradient, 13 MB are read and 41 MB written.
+#include "../test/support/max_pool_problem.hpp"
 #include "plain/max_pool.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
-#include <vecdet/max_pool.hpp>
 
 #include <algorithm>
-#include <cstdint>
-#include <memory>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 namespace vecdet::bench {
 namespace {
 
-struct pool_shape {
-  index_t images, channels, height, width, window, stride;
-
-  max_pool_params params() const { return max_pool_params::square(window, stride, window / 2); }
-  grid_size size() const { return max_pool_size({height, width}, params()); }
-  index_t inputs() const { return images * channels * height * width; }
-  index_t outputs() const { return images * channels * size().height * size().width; }
-  std::string name() const {
-    std::string text;
-    for (const index_t side : {images, channels, height, width})
-      text += (text.empty() ? "" : "x") + std::to_string(side);
-    return text + "_" + std::to_string(window) + "x" + std::to_string(stride);
-  }
-};
+using test::max_pool_shape;
 
 /// Inputs as after a ReLU: half of them are 0.
 template <class T>
-struct pool_operands {
-  pool_shape shape;
-  feature_layout layout;
-  std::vector<T> input, upstream, output, grad;
-  std::vector<std::uint8_t> positions;
+struct pool_operands : test::max_pool_problem<T>, test::max_pool_results<T> {
+  using problem = test::max_pool_problem<T>;
   max_pool_workspace workspace;
 
-  pool_operands(const pool_shape& of, feature_layout how)
-      : shape(of),
-        layout(how),
-        input(static_cast<std::size_t>(of.inputs())),
-        upstream(static_cast<std::size_t>(of.outputs())),
-        output(upstream.size()),
-        grad(input.size()),
-        positions(upstream.size()) {
-    random_generator random(1);
-    for (T& x : input) x = T(std::max(static_cast<float>(random.uniform(-1, 1)), 0.0f));
-    for (T& x : upstream) x = T(static_cast<float>(random.uniform(-1, 1)));
+  explicit pool_operands(const max_pool_shape& shape) : problem(shape) {
+    this->input = uniform_numbers<T>(shape.inputs(), 1, 1);
+    this->upstream = uniform_numbers<T>(shape.outputs(), 2, 1);
+    for (T& x : this->input) x = T(std::max(static_cast<float>(x), 0.0f));
+    static_cast<test::max_pool_results<T>&>(*this) = this->room();
     forward(threading::parallel);
   }
-  template <class U>
-  feature_view<U> in(U* data) const {
-    return {data, shape.images, shape.channels, shape.height, shape.width, layout};
-  }
-  template <class U>
-  feature_view<U> out(U* data) const {
-    return {data, shape.images, shape.channels, shape.size().height, shape.size().width, layout};
-  }
-  void forward(threading policy) {
-    max_pool(in<const T>(input.data()), out(output.data()), out(positions.data()), shape.params(),
-             workspace, policy);
-  }
-  void backward(threading policy) {
-    max_pool_grad(out<const T>(upstream.data()), out<const std::uint8_t>(positions.data()),
-                  in(grad.data()), shape.params(), workspace, policy);
-  }
+  void forward(threading on) { problem::forward(*this, workspace, on); }
+  void backward(threading on) { problem::backward(*this, workspace, on); }
 };
 
-/// The operands of the current problem; the previous ones of the type are freed.
 template <class T>
-std::shared_ptr<pool_operands<T>> make_operands(const pool_shape& shape, feature_layout layout) {
-  static std::shared_ptr<pool_operands<T>> current;
-  if (current != nullptr && current->shape.name() == shape.name() && current->layout == layout)
-    return current;
-  current.reset();
-  current = std::make_shared<pool_operands<T>>(shape, layout);
-  return current;
-}
-
-template <class T>
-void add(const pool_shape& shape, feature_layout layout) {
+void add(const max_pool_shape& shape) {
   using operands = pool_operands<T>;
-  const bool channels_last = layout == feature_layout::nhwc;
+  const bool channels_last = shape.layout == feature_layout::nhwc;
   const work amount{static_cast<double>(shape.inputs()),
                     static_cast<double>(shape.inputs() + shape.outputs()) * sizeof(T) +
                         static_cast<double>(shape.outputs())};
-  const std::string rest =
-      std::string(channels_last ? "/nhwc/" : "/") + dtype_name<T>() + "/" + shape.name();
-  const auto prepare = [=] { return make_operands<T>(shape, layout); };
+  const std::string rest = std::string(channels_last ? "/nhwc/" : "/") + dtype_name<T>() + "/" +
+                           joined({shape.images, shape.channels, shape.height, shape.width}) + "_" +
+                           joined({shape.params.window_height, shape.params.stride_height});
+  const auto prepare = [=] { return current_data<operands>(rest, shape); };
   const auto forward = [](operands& d, threading policy) { d.forward(policy); };
   const auto backward = [](operands& d, threading policy) { d.backward(policy); };
   if constexpr (std::is_same<T, float>::value) {
-    const index_t side = shape.window;
+    const index_t side = shape.params.window_height, stride = shape.params.stride_height;
     register_with_plain(
         "max_pool" + rest, amount, prepare, forward,
         [=](operands& d) {
           VECDET_PLAIN(plain_max_pool)
           (d.input.data(), shape.images, shape.channels, shape.height, shape.width, channels_last,
-           side, shape.stride, d.output.data(), d.positions.data());
+           side, stride, d.output.data(), d.positions.data());
         },
         &operands::output);
     register_with_plain(
@@ -112,7 +63,7 @@ void add(const pool_shape& shape, feature_layout layout) {
         [=](operands& d) {
           VECDET_PLAIN(plain_max_pool_grad)
           (d.upstream.data(), d.positions.data(), shape.images, shape.channels, shape.height,
-           shape.width, channels_last, side, shape.stride, d.grad.data());
+           shape.width, channels_last, side, stride, d.grad.data());
         },
         &operands::grad);
   } else {
@@ -122,11 +73,12 @@ void add(const pool_shape& shape, feature_layout layout) {
 }
 
 const bool registered = [] {
-  for (const pool_shape& shape :
-       {pool_shape{1, 64, 400, 400, 3, 2}, pool_shape{4, 256, 20, 20, 5, 1}})
-    for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
-      add<float>(shape, layout);
-      add<bfloat16>(shape, layout);
+  for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc})
+    for (const max_pool_shape& shape :
+         {max_pool_shape{1, 64, 400, 400, max_pool_params::square(3, 2, 1), layout},
+          max_pool_shape{4, 256, 20, 20, max_pool_params::square(5, 1, 2), layout}}) {
+      add<float>(shape);
+      add<bfloat16>(shape);
     }
   show_in_figures("max_pool(_grad)?/(nhwc/)?f32/1x64x400x400_3x2");
   return true;

@@ -2,12 +2,12 @@
 // Max pooling and its gradient, bit by bit against the reference: windows, strides, padding,
 // dilation and ceil mode, sizes around the vector width, both layouts, NaN, equal numbers,
 // infinities, threads; nothing else is written; and every documented error.
-#include "support/conv_problem.hpp"
 #include "support/isa.hpp"
+#include "support/max_pool_problem.hpp"
 #include "support/random.hpp"
+#include "support/relaid.hpp"
 #include "support/values.hpp"
 #include <vecdet/max_pool.hpp>
-#include <vecdet/reference/max_pool.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -62,95 +61,17 @@ const std::vector<max_pool_params> all_windows = {
 };
 
 template <class T>
-struct pooled {
-  std::vector<T> output, grad;
-  std::vector<std::uint8_t> positions;
-};
-
-/// Maps in NCHW or NHWC; the data have that layout.
-template <class T>
-struct pool_problem {
-  index_t images, channels, height, width;
-  max_pool_params params;
-  feature_layout layout = nchw;
-  threading policy = threading::sequential;
-  std::vector<T> input = {}, upstream = {};
-
-  std::string name() const {
-    const auto text = [](index_t value) { return std::to_string(value) + " "; };
-    return text(images) + text(channels) + text(height) + text(width) +
-           (layout == nchw ? "nchw, window " : "nhwc, window ") + text(params.window_height) +
-           text(params.window_width) + "stride " + text(params.stride_height) +
-           text(params.stride_width) + "padding " + text(params.padding_height) +
-           text(params.padding_width) + "dilation " + text(params.dilation_height) +
-           text(params.dilation_width) + (params.ceil_mode ? "ceil" : "");
-  }
-  grid_size size() const { return max_pool_size({height, width}, params); }
-  std::size_t inputs() const {
-    return static_cast<std::size_t>(images * channels * height * width);
-  }
-  std::size_t outputs() const {
-    return static_cast<std::size_t>(images * channels * size().height * size().width);
-  }
-  template <class U>
-  feature_view<U> in(U* data) const {
-    return {data, images, channels, height, width, layout};
-  }
-  template <class U>
-  feature_view<U> out(U* data) const {
-    return {data, images, channels, size().height, size().width, layout};
-  }
-
-  /// Few different numbers, so that many are equal, with some infinities and NaN.
-  void make(std::uint64_t seed) {
-    random_generator random(seed);
-    input.resize(inputs());
-    upstream.resize(outputs());
-    for (T& x : input) {
-      const index_t kind = static_cast<index_t>(random.below(60));
-      x = kind == 0   ? to<T>(std::nan(""))
-          : kind == 1 ? to<T>(double{infinity})
-          : kind < 6  ? to<T>(-double{infinity})
-          : kind < 10 ? to<T>(kind % 2 == 0 ? 0.0 : -0.0)
-                      : to<T>(static_cast<double>(random.below(20)) - 10);
-    }
-    for (T& x : upstream) x = to<T>(random.normal());
-  }
-
-  pooled<T> run() const {
-    pooled<T> r{std::vector<T>(outputs()), std::vector<T>(inputs(), to<T>(7.0)),
-                std::vector<std::uint8_t>(outputs(), 0)};
-    max_pool_workspace workspace;
-    max_pool(in(input.data()), out(r.output.data()), out(r.positions.data()), params, workspace,
-             policy);
-    std::vector<T> alone(outputs());
-    max_pool(in(input.data()), out(alone.data()), params, workspace, policy);
-    CHECK(same_bits(alone, r.output));
-    max_pool_grad(out(upstream.data()), out<const std::uint8_t>(r.positions.data()),
-                  in(r.grad.data()), params, workspace, policy);
-    return r;
-  }
-};
-
-template <class T>
-void check_problem(const pool_problem<T>& p) {
+void check_problem(const max_pool_problem<T>& p) {
   INFO(p.name());
-  pooled<T> expected{std::vector<T>(p.outputs()), {}, std::vector<std::uint8_t>(p.outputs(), 0)};
-  reference::max_pool(p.in(p.input.data()), p.out(expected.output.data()),
-                      p.out(expected.positions.data()), p.params);
-  std::vector<double> exact(p.inputs());
-  reference::max_pool_grad(p.out(p.upstream.data()),
-                           p.template out<const std::uint8_t>(expected.positions.data()),
-                           p.in(exact.data()), p.params);
-  const double rounding = std::is_same<T, bfloat16>::value ? 0x1p-8 : 0;
-  const double error = std::is_same<T, double>::value ? 1e-14 : 1e-6;
+  const auto expected = p.exact();
+  const auto grad = p.exact_grad(expected.positions),
+             sizes = p.exact_grad(expected.positions, true);
   for_each_isa([&](isa) {
     const auto found = p.run();
     CHECK(same_bits(found.output, expected.output));
+    CHECK(same_bits(found.alone, expected.output));
     CHECK(found.positions == expected.positions);
-    for (std::size_t i = 0; i < exact.size(); ++i)
-      CHECK(std::abs(static_cast<double>(found.grad[i]) - exact[i]) <=
-            rounding * std::abs(exact[i]) + 20 * error);
+    CHECK(p.grad_error(found, grad, sizes) <= 1);
   });
 }
 
@@ -159,7 +80,7 @@ void check_all(index_t images, index_t channels, index_t height, index_t width,
                feature_layout layout) {
   std::uint64_t seed = static_cast<std::uint64_t>(height * 100 + width);
   for (const max_pool_params& params : all_windows) {
-    pool_problem<T> p{images, channels, height, width, params, layout};
+    max_pool_problem<T> p({images, channels, height, width, params, layout});
     p.make(++seed);
     check_problem(p);
   }
@@ -183,7 +104,8 @@ TEST_CASE("max pooling: no images, channels or windows") {
   for (const feature_layout layout : {nchw, nhwc})
     for (const auto& size : std::vector<std::vector<index_t>>{
              {0, 3, 9, 9}, {2, 0, 9, 9}, {2, 3, 0, 9}, {2, 3, 9, 0}, {2, 3, 1, 9}}) {
-      pool_problem<float> p{size[0], size[1], size[2], size[3], windows(2, 2, 1, 1, 0, 0), layout};
+      max_pool_problem<float> p(
+          {size[0], size[1], size[2], size[3], windows(2, 2, 1, 1, 0, 0), layout});
       p.make(1);
       CHECK(p.outputs() == 0);
       // No window: the gradient is 0.
@@ -246,38 +168,24 @@ TEST_CASE("max pooling: equal numbers, NaN, and windows without a number") {
 }
 
 TEST_CASE("max pooling: bytes that are no position are ignored") {
-  for_each_isa([&](isa) {
-    for (const feature_layout layout : {nchw, nhwc})
-      for (const max_pool_params& params : all_windows) {
-        pool_problem<float> p{1, 3, 11, 21, params, layout};
-        p.make(1);
-        const grid_size size = p.size();
-        std::vector<std::uint8_t> bytes(p.outputs());
-        random_generator random(3);
-        for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.below(256));
-        std::vector<float> grad(p.inputs());
-        std::vector<double> exact(p.inputs());
-        max_pool_workspace workspace;
-        max_pool_grad(p.out<const float>(p.upstream.data()),
-                      p.out<const std::uint8_t>(bytes.data()), p.in(grad.data()), params,
-                      workspace);
-        reference::max_pool_grad(p.out<const float>(p.upstream.data()),
-                                 p.out<const std::uint8_t>(bytes.data()), p.in(exact.data()),
-                                 params);
-        INFO(p.name(), " ", size.height);
-        for (std::size_t i = 0; i < exact.size(); ++i)
-          CHECK(std::abs(static_cast<double>(grad[i]) - exact[i]) <= 1e-5);
-      }
-  });
+  for (const feature_layout layout : {nchw, nhwc})
+    for (const max_pool_params& params : all_windows) {
+      max_pool_problem<float> p({1, 3, 11, 21, params, layout});
+      p.make(1);
+      random_generator random(3);
+      for (std::size_t i = 0; i < p.upstream.size(); ++i)
+        p.grad_positions.push_back(static_cast<std::uint8_t>(random.below(256)));
+      check_problem(p);
+    }
 }
 
 TEST_CASE_TEMPLATE("max pooling: the same bits on any number of threads and in both layouts", T,
                    float, bfloat16) {
   for (const max_pool_params& params : all_windows) {
-    pool_problem<T> p{2, 19, 67, 40, params, nchw};
+    max_pool_problem<T> p({2, 19, 67, 40, params, nchw});
     p.make(5);
     const auto expected = p.run();
-    pool_problem<T> last = p;
+    max_pool_problem<T> last = p;
     last.layout = nhwc;
     const grid_size size = p.size();
     const auto to_last = [&](const auto& values, grid_size of) {
@@ -289,16 +197,10 @@ TEST_CASE_TEMPLATE("max pooling: the same bits on any number of threads and in b
     CHECK(same_bits(in_last.output, to_last(expected.output, size)));
     CHECK(in_last.positions == to_last(expected.positions, size));
     CHECK(same_bits(in_last.grad, to_last(expected.grad, {p.height, p.width})));
-    for (const int threads : {1, 2, 3, 7}) {
-      tbb::task_arena arena(threads);
-      p.policy = threading::parallel;
-      arena.execute([&] {
-        const auto found = p.run();
-        CHECK(same_bits(found.output, expected.output));
-        CHECK(found.positions == expected.positions);
-        CHECK(same_bits(found.grad, expected.grad));
-      });
-    }
+    for_each_policy([&](threading policy) {
+      p.policy = policy;
+      CHECK((p.run() == expected));
+    });
   }
 }
 

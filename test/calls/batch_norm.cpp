@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "../support/batch_norm_problem.hpp"
 #include "catalogue.hpp"
-#include <vecdet/batch_norm.hpp>
 
 namespace vecdet::test {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 template <class T>
 struct batch_norm_calls {
   using real = compute_type<T>;
-  index_t images, channels, height, width;
+  batch_norm_shape sizes;
   placed<T> input, upstream, out, grad;
   placed<real> weight, bias, weight_grad, bias_grad;
   placed<double> statistics, out_statistics;
@@ -22,25 +22,17 @@ struct batch_norm_calls {
   static bool takes(const problem& p) { return p.shape[0] * p.shape[2] * p.shape[3] >= 2; }
 
   batch_norm_calls(operands& make, const problem& p)
-      : images(p.shape[0]),
-        channels(p.shape[1]),
-        height(p.shape[2]),
-        width(p.shape[3]),
-        input(make.numbers<T>(images * channels * height * width, -1, 1)),
-        upstream(make.numbers<T>(images * channels * height * width, -1, 1)),
-        out(make.room<T>(static_cast<index_t>(input.size()))),
-        grad(make.room<T>(static_cast<index_t>(input.size()))),
-        weight(make.numbers<real>(channels, 0.5, 2)),
-        bias(make.numbers<real>(channels, -1, 1)),
-        weight_grad(make.room<real>(channels)),
-        bias_grad(make.room<real>(channels)),
-        statistics(make.numbers<double>(2 * channels, 0.1, 1)),
-        out_statistics(make.room<double>(2 * channels)) {}
-
-  template <class Numbers>
-  feature_view<Numbers> map(Numbers* of, feature_layout layout) const {
-    return {of, images, channels, height, width, layout};
-  }
+      : sizes{p.shape[0], p.shape[1], p.shape[2], p.shape[3]},
+        input(make.numbers<T>(sizes.size(), -1, 1)),
+        upstream(make.numbers<T>(sizes.size(), -1, 1)),
+        out(make.room<T>(sizes.size())),
+        grad(make.room<T>(sizes.size())),
+        weight(make.numbers<real>(sizes.channels, 0.5, 2)),
+        bias(make.numbers<real>(sizes.channels, -1, 1)),
+        weight_grad(make.room<real>(sizes.channels)),
+        bias_grad(make.room<real>(sizes.channels)),
+        statistics(make.numbers<double>(2 * sizes.channels, 0.1, 1)),
+        out_statistics(make.room<double>(2 * sizes.channels)) {}
 
   void list(call_list& c) {
     for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
@@ -53,26 +45,25 @@ struct batch_norm_calls {
   void add(call_list& c, feature_layout layout, const std::string& name,
            batch_norm_activation activation) {
     const std::string variant = (layout == feature_layout::nhwc ? "nhwc_" : "") + name;
-    batch_norm_params params;
-    params.activation = activation;
+    batch_norm_shape s = sizes;
+    s.layout = layout;
+    s.activation = activation;
     c.add("batch_norm/" + variant, reads(input, weight, bias).writes(out, out_statistics),
-          [=](threading policy) {
-            batch_norm(map<const T>(input.data(), layout), weight.in(), bias.in(),
-                       map(out.data(), layout), out_statistics.out(), params, workspace, policy);
+          [this, s](threading policy) {
+            batch_norm(s.map<const T>(input.data()), weight.in(), bias.in(), s.map(out.data()),
+                       out_statistics.out(), s.params(), workspace, policy);
           });
     c.add("batch_norm_inference/" + variant, reads(input, weight, bias, statistics).writes(out),
-          [=](threading policy) {
-            batch_norm_inference(map<const T>(input.data(), layout), weight.in(), bias.in(),
-                                 statistics.in(), map(out.data(), layout), params, workspace,
-                                 policy);
+          [this, s](threading policy) {
+            batch_norm_inference(s.map<const T>(input.data()), weight.in(), bias.in(),
+                                 statistics.in(), s.map(out.data()), s.params(), workspace, policy);
           });
     c.add("batch_norm_grad/" + variant,
           reads(upstream, input, weight, bias, statistics).writes(grad, weight_grad, bias_grad),
-          [=](threading policy) {
-            batch_norm_grad(map<const T>(upstream.data(), layout),
-                            map<const T>(input.data(), layout), weight.in(), bias.in(),
-                            statistics.in(), map(grad.data(), layout), weight_grad.out(),
-                            bias_grad.out(), params, workspace, policy);
+          [this, s](threading policy) {
+            batch_norm_grad(s.map<const T>(upstream.data()), s.map<const T>(input.data()),
+                            weight.in(), bias.in(), statistics.in(), s.map(grad.data()),
+                            weight_grad.out(), bias_grad.out(), s.params(), workspace, policy);
           });
   }
 };

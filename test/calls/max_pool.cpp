@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "../support/max_pool_problem.hpp"
 #include "catalogue.hpp"
-#include <vecdet/max_pool.hpp>
 
 namespace vecdet::test {
 namespace {
@@ -9,9 +9,7 @@ namespace {
 /// side as padding.
 template <class T>
 struct max_pool_calls {
-  index_t images, channels, height, width, window;
-  max_pool_params params;
-  grid_size size;
+  max_pool_shape sizes;
   placed<T> input, upstream, out, grad;
   placed<std::uint8_t> positions, out_positions;
   max_pool_workspace workspace;
@@ -26,53 +24,45 @@ struct max_pool_calls {
                                  number_after<index_t>("window", p.variant, 3));
   }
 
+  static max_pool_shape shape_of(const problem& p) {
+    return {p.shape[0], p.shape[1], p.shape[2], p.shape[3],
+            max_pool_params::square(window_of(p), p.shape[4], window_of(p) / 2)};
+  }
+
   max_pool_calls(operands& make, const problem& p)
-      : images(p.shape[0]),
-        channels(p.shape[1]),
-        height(p.shape[2]),
-        width(p.shape[3]),
-        window(window_of(p)),
-        params(max_pool_params::square(window, p.shape[4], window / 2)),
-        size(max_pool_size({height, width}, params)),
-        input(make.numbers<T>(images * channels * height * width, -1, 1)),
-        upstream(make.numbers<T>(images * channels * size.height * size.width, -1, 1)),
-        out(make.room<T>(static_cast<index_t>(upstream.size()))),
-        grad(make.room<T>(static_cast<index_t>(input.size()))),
-        positions(make.room<std::uint8_t>(static_cast<index_t>(upstream.size()))),
-        out_positions(make.room<std::uint8_t>(static_cast<index_t>(upstream.size()))) {
+      : sizes(shape_of(p)),
+        input(make.numbers<T>(sizes.inputs(), -1, 1)),
+        upstream(make.numbers<T>(sizes.outputs(), -1, 1)),
+        out(make.room<T>(sizes.outputs())),
+        grad(make.room<T>(sizes.inputs())),
+        positions(make.room<std::uint8_t>(sizes.outputs())),
+        out_positions(make.room<std::uint8_t>(sizes.outputs())) {
     for (std::size_t i = 0; i < positions.size(); ++i)
       positions.data()[i] = static_cast<std::uint8_t>(i % 11);
   }
 
-  template <class Numbers>
-  feature_view<Numbers> in(Numbers* of, feature_layout layout) const {
-    return {of, images, channels, height, width, layout};
-  }
-  template <class Numbers>
-  feature_view<Numbers> windows(Numbers* of, feature_layout layout) const {
-    return {of, images, channels, size.height, size.width, layout};
-  }
-
   void list(call_list& c) {
-    add(c, text_of("window", window), feature_layout::nchw);
-    add(c, text_of("nhwc_window", window), feature_layout::nhwc);
+    add(c, "window", feature_layout::nchw);
+    add(c, "nhwc_window", feature_layout::nhwc);
   }
 
-  void add(call_list& c, const std::string& variant, feature_layout layout) {
-    c.add("max_pool/" + variant, reads(input).writes(out), [=](threading policy) {
-      max_pool(in<const T>(input.data(), layout), windows(out.data(), layout), params, workspace,
-               policy);
+  void add(call_list& c, const std::string& prefix, feature_layout layout) {
+    max_pool_shape s = sizes;
+    s.layout = layout;
+    const std::string variant = text_of(prefix, s.params.window_height);
+    c.add("max_pool/" + variant, reads(input).writes(out), [this, s](threading policy) {
+      max_pool(s.in<const T>(input.data()), s.out(out.data()), s.params, workspace, policy);
     });
     c.add("max_pool/" + variant + "/positions", reads(input).writes(out, out_positions),
-          [=](threading policy) {
-            max_pool(in<const T>(input.data(), layout), windows(out.data(), layout),
-                     windows(out_positions.data(), layout), params, workspace, policy);
+          [this, s](threading policy) {
+            max_pool(s.in<const T>(input.data()), s.out(out.data()), s.out(out_positions.data()),
+                     s.params, workspace, policy);
           });
     c.add("max_pool_grad/" + variant, reads(upstream, positions).writes(grad),
-          [=](threading policy) {
-            max_pool_grad(windows<const T>(upstream.data(), layout),
-                          windows<const std::uint8_t>(positions.data(), layout),
-                          in(grad.data(), layout), params, workspace, policy);
+          [this, s](threading policy) {
+            max_pool_grad(s.out<const T>(upstream.data()),
+                          s.out<const std::uint8_t>(positions.data()), s.in(grad.data()), s.params,
+                          workspace, policy);
           });
   }
 };
