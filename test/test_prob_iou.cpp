@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -72,19 +71,37 @@ std::vector<index_t> unsuppressed(const std::vector<T>& boxes, const std::vector
   std::vector<T> overlap(static_cast<std::size_t>(count * count));
   pairwise_prob_iou(rows_of(boxes), rows_of(boxes), torchvision,
                     matrix_view<T>(overlap.data(), count, count));
-  std::vector<index_t> order(static_cast<std::size_t>(count)), kept;
-  std::iota(order.begin(), order.end(), index_t{0});
-  const auto at = [](index_t i) { return static_cast<std::size_t>(i); };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](index_t a, index_t b) { return scores[at(a)] > scores[at(b)]; });
-  for (auto i = order.begin(); i != order.end(); ++i)
-    if (std::none_of(order.begin(), i, [&](index_t k) {
-          const auto v = static_cast<double>(overlap[at(k * count + *i)]);
-          return (classes.empty() || classes[at(k)] == classes[at(*i)]) &&
-                 (suppress_equal ? v >= threshold : v > threshold);
-        }))
-      kept.push_back(*i);
-  return kept;
+  return matrix_nms<T>({overlap.data(), count, count}, vector_view<const T>(scores), classes,
+                       threshold, suppress_equal, true);
+}
+
+/// Changes a number of a or b at random, `steps` times, and keeps what raises error(a, b). Only
+/// pairs of boxes that is_allowed() accepts count. Returns the largest error.
+template <class T, class Error, class Allowed, class Change>
+double climb(std::vector<T> a, std::vector<T> b, int steps, random_generator& generator,
+             const Error& error, const Allowed& is_allowed, const Change& change) {
+  double best = error(a, b);
+  for (int step = 0; step < steps; ++step) {
+    const auto old_a = a, old_b = b;
+    std::vector<T>& changed = generator.chance(0.5) ? a : b;
+    const auto k = static_cast<std::size_t>(generator.below(5));
+    changed[k] += static_cast<T>(change(k));
+    const double now = is_allowed(a) && is_allowed(b) ? error(a, b) : 0;
+    if (now > best)
+      best = now;
+    else
+      a = old_a, b = old_b;
+  }
+  return best;
+}
+
+/// The error of elementwise_prob_iou().
+template <class T>
+double pair_error(const std::vector<T>& a, const std::vector<T>& b) {
+  T out;
+  elementwise_prob_iou(rows_of(a), rows_of(b), torchvision, vector_view<T>(&out, 1),
+                       threading::sequential);
+  return std::abs(static_cast<double>(out) - exact_pair(a, b, torchvision));
 }
 
 }  // namespace
@@ -146,36 +163,18 @@ TEST_CASE_TEMPLATE("ProbIoU: nearly equal and far boxes keep the bound", T, floa
 }
 
 TEST_CASE_TEMPLATE("ProbIoU: hill climbing finds no error beyond the bound", T, float, double) {
-  // Raise the error of a pair by random steps, from many starts.
   double worst = 0;
-  std::vector<T> worst_a, worst_b;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     random_generator generator(seed);
-    auto a = some_boxes<T>(1, seed, 100, 20, 400, 40, 180), b = a;
-    if (seed % 2 == 0) b = some_boxes<T>(1, seed + 1000, 100, 20, 400, 40, 180);
+    const auto a = some_boxes<T>(1, seed, 100, 20, 400, 40, 180);
+    const auto b = seed % 2 == 0 ? some_boxes<T>(1, seed + 1000, 100, 20, 400, 40, 180) : a;
     const auto is_allowed = [](const std::vector<T>& box) {
       return box[2] > 1 && box[3] > 1 && box[2] <= 40 * box[3] && box[3] <= 40 * box[2];
     };
-    const auto error = [&] {
-      T out;
-      elementwise_prob_iou(rows_of(a), rows_of(b), torchvision, vector_view<T>(&out, 1),
-                           threading::sequential);
-      return std::abs(static_cast<double>(out) - exact_pair(a, b, torchvision));
-    };
-    double best = error();
-    for (int step = 0; step < 400; ++step) {
-      const auto old_a = a, old_b = b;
-      std::vector<T>& changed = generator.chance(0.5) ? a : b;
-      const auto k = static_cast<std::size_t>(generator.below(5));
-      changed[k] +=
-          static_cast<T>(generator.uniform(-1, 1) * std::pow(10, generator.uniform(-6, 2)));
-      const double now = is_allowed(a) && is_allowed(b) ? error() : 0;
-      if (now > best)
-        best = now;
-      else
-        a = old_a, b = old_b;
-    }
-    if (best > worst) worst = best, worst_a = a, worst_b = b;
+    worst =
+        std::max(worst, climb(a, b, 400, generator, pair_error<T>, is_allowed, [&](std::size_t) {
+                   return generator.uniform(-1, 1) * std::pow(10, generator.uniform(-6, 2));
+                 }));
   }
   MESSAGE("largest error found: " << worst);
   CHECK(worst <= rotated_bound<T>);
@@ -197,33 +196,20 @@ TEST_CASE_TEMPLATE("ProbIoU: hill climbing among small boxes", T, float, double)
     const double middle = std::sqrt(12 * 0.005), low[] = {0.01, 0.5 * middle, middle};
     const double high[] = {0.05, 1.5 * middle, 2 * middle};
     const double ratio = seed % 2 == 0 ? 40 : 2;
-    auto a =
+    const auto a =
         some_boxes<T>(1, seed, 0.1, low[seed % 3], high[seed % 3] * std::sqrt(ratio), ratio, 180);
-    auto b = seed % 5 == 0 ? some_boxes<T>(1, seed + 1000, 0.1, 0.01, 3, 2, 180) : a;
+    const auto b = seed % 5 == 0 ? some_boxes<T>(1, seed + 1000, 0.1, 0.01, 3, 2, 180) : a;
     const auto is_allowed = [](const std::vector<T>& box) {
       return box[2] > 0 && box[3] > 0 && box[2] <= 40 * box[3] && box[3] <= 40 * box[2];
     };
-    const auto error = [&] {
-      T out;
-      elementwise_prob_iou(rows_of(a), rows_of(b), torchvision, vector_view<T>(&out, 1),
-                           threading::sequential);
-      return std::abs(static_cast<double>(out) - exact_pair(a, b, torchvision)) / bound_of(a, b);
+    const auto error = [&](const std::vector<T>& x, const std::vector<T>& y) {
+      return pair_error(x, y) / bound_of(x, y);
     };
-    double best = error();
-    for (int step = 0; step < 600; ++step) {
-      const auto old_a = a, old_b = b;
-      std::vector<T>& changed = generator.chance(0.5) ? a : b;
-      const auto k = static_cast<std::size_t>(generator.below(5));
-      const double size = k == 4 ? 90 : 1;
-      changed[k] +=
-          static_cast<T>(size * generator.uniform(-1, 1) * std::pow(10, generator.uniform(-7, -1)));
-      const double now = is_allowed(a) && is_allowed(b) ? error() : 0;
-      if (now > best)
-        best = now;
-      else
-        a = old_a, b = old_b;
-    }
-    worst = std::max(worst, best);
+    worst =
+        std::max(worst, climb(a, b, 600, generator, error, is_allowed, [&](std::size_t k) {
+                   const double size = k == 4 ? 90 : 1;
+                   return size * generator.uniform(-1, 1) * std::pow(10, generator.uniform(-7, -1));
+                 }));
   }
   MESSAGE("largest error found, in bounds: " << worst);
   CHECK(worst <= 1);
@@ -265,17 +251,8 @@ TEST_CASE_TEMPLATE("ProbIoU: no area, tiny, huge, NaN", T, float, double) {
 }
 
 TEST_CASE("ProbIoU: strides and gaps") {
-  const auto a = some_boxes<float>(5, 1, 60, 3, 60, 5, 180);
-  const auto b = some_boxes<float>(270, 2, 60, 3, 60, 5, 180);
-  std::vector<float> wide_a(5 * 7, -1.0f), wide_b(270 * 6, -1.0f), out(5 * 275, -7.0f);
-  for (std::size_t i = 0; i < 5; ++i) std::copy_n(&a[5 * i], 5, &wide_a[7 * i]);
-  for (std::size_t i = 0; i < 270; ++i) std::copy_n(&b[5 * i], 5, &wide_b[6 * i]);
-  pairwise_prob_iou(matrix_view<const float>(wide_a.data(), 5, 5, 7),
-                    matrix_view<const float>(wide_b.data(), 270, 5, 6), torchvision,
-                    matrix_view<float>(out.data(), 5, 270, 275));
-  const auto expected = all_pairs(a, b, torchvision);
-  for (std::size_t i = 0; i < out.size(); ++i)
-    CHECK(out[i] == (i % 275 < 270 ? expected[i / 275 * 270 + i % 275] : -7.0f));
+  check_gaps<float>([](auto a, auto b, auto out) { pairwise_prob_iou(a, b, torchvision, out); },
+                    [](auto a, auto b) { return all_pairs(a, b, torchvision); });
 }
 
 TEST_CASE("ProbIoU: bad arguments throw errors that name them and write nothing") {

@@ -8,10 +8,8 @@
 #include <vecdet/rotated_boxes.hpp>
 #include <vecdet/rotated_nms.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -63,22 +61,9 @@ std::vector<index_t> greedy(const scene<T>& s, double threshold, bool suppress_e
   const index_t count = s.size();
   std::vector<T> ious(static_cast<std::size_t>(count * count));
   pairwise_rotated_iou(s.view(), s.view(), torchvision, matrix_view<T>(ious.data(), count, count));
-  std::vector<index_t> order(static_cast<std::size_t>(count)), kept;
-  std::iota(order.begin(), order.end(), index_t{0});
-  const auto at = [](index_t i) { return static_cast<std::size_t>(i); };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](index_t a, index_t b) { return s.scores[at(a)] > s.scores[at(b)]; });
-  std::vector<char> is_gone(at(count));
-  for (const index_t i : order) {
-    if (is_gone[at(i)] != 0) continue;
-    kept.push_back(i);
-    for (index_t j = 0; j < count; ++j) {
-      if (by_class && s.classes[at(j)] != s.classes[at(i)]) continue;
-      const auto iou = static_cast<double>(ious[at(i * count + j)]);
-      if (suppress_equal ? iou >= threshold : iou > threshold) is_gone[at(j)] = 1;
-    }
-  }
-  return kept;
+  return matrix_nms<T>({ious.data(), count, count}, vector_view<const T>(s.scores),
+                       by_class ? s.classes : std::vector<index_t>{}, threshold, suppress_equal,
+                       false);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // moderate boxes, in [0, 1] or NaN for all, the same on AVX2 and AVX-512. The same for ProbIoU.
 // Conversions there and back. NMS by either overlap keeps what the loop over the matrix keeps.
 #include "fuzz_input.hpp"
+#include "support/matrix_nms.hpp"
 #include <vecdet/prob_iou.hpp>
 #include <vecdet/prob_iou_nms.hpp>
 #include <vecdet/reference/prob_iou.hpp>
@@ -41,34 +42,41 @@ fuzz::tensor<T> some_rotated(fuzz::input& in, index_t count, box_kind kind) {
   return boxes;
 }
 
+/// The IoU, or ProbIoU, and the conversions.
 template <class T>
-void rotated(fuzz::input& in) {
+void overlaps(fuzz::input& in, bool by_prob) {
   const index_t rows = in.integer(0, 20);
   const index_t cols = in.byte() < 16 ? in.integer(250, 270) : in.integer(0, 40);
   const auto angles = static_cast<angle_convention>(in.byte() % 6);
-  const empty_iou empty = in.flag() ? empty_iou::nan : empty_iou::zero;
+  const empty_iou empty = by_prob || in.flag() ? empty_iou::nan : empty_iou::zero;
   const auto kind = in.one_of({box_kind::any, box_kind::moderate, box_kind::aligned});
   const auto first = some_rotated<T>(in, rows, kind), second = some_rotated<T>(in, cols, kind);
   const matrix_view<const T> a(first.data(), rows, 5), b(second.data(), cols, 5);
   const index_t pairs = std::min(rows, cols);
+  const matrix_view<const T> a_of_pairs(a.data(), pairs, 5), b_of_pairs(b.data(), pairs, 5);
   const fuzz::tensor<T> out(rows * cols), each(pairs), corners(8 * rows), back(5 * rows);
+  const matrix_view<T> matrix(out.data(), rows, cols);
+  const vector_view<T> list(each.data(), pairs);
   fuzz::on_every_isa(
-      std::string("rotated IoU ") + dtype_name<T>(),
+      std::string(by_prob ? "ProbIoU " : "rotated IoU ") + dtype_name<T>(),
       [&](fuzz::results& results) {
-        pairwise_rotated_iou(a, b, angles, matrix_view<T>(out.data(), rows, cols), empty);
-        elementwise_rotated_iou(matrix_view<const T>(a.data(), pairs, 5),
-                                matrix_view<const T>(b.data(), pairs, 5), angles,
-                                vector_view<T>(each.data(), pairs), empty, threading::sequential);
+        if (by_prob) {
+          pairwise_prob_iou(a, b, angles, matrix);
+          elementwise_prob_iou(a_of_pairs, b_of_pairs, angles, list, threading::sequential);
+        } else {
+          pairwise_rotated_iou(a, b, angles, matrix, empty);
+          elementwise_rotated_iou(a_of_pairs, b_of_pairs, angles, list, empty,
+                                  threading::sequential);
+        }
         for (index_t i = 0; i < pairs; ++i)
-          if (!fuzz::same_number(static_cast<double>(each.data()[i]),
-                                 static_cast<double>(out.data()[i * cols + i])))
-            fuzz::fail("the IoU of a pair differs from the matrix");
+          if (!fuzz::same_number(static_cast<double>(list[i]), static_cast<double>(matrix(i, i))))
+            fuzz::fail("the overlap of a pair differs from the matrix");
+        results.add(out);
         convert_rotated_boxes(a, rotated_format::cxcywhr, rotated_format::xyxyxyxy, angles,
                               matrix_view<T>(corners.data(), rows, 8));
         convert_rotated_boxes(matrix_view<const T>(corners.data(), rows, 8),
                               rotated_format::xyxyxyxy, rotated_format::cxcywhr, angles,
                               matrix_view<T>(back.data(), rows, 5));
-        results.add(out);
         results.add(corners);
         results.add(back);
       },
@@ -77,17 +85,21 @@ void rotated(fuzz::input& in) {
         std::size_t at = 0;
         for (index_t i = 0; i < rows; ++i) {
           for (index_t j = 0; j < cols; ++j, ++at) {
-            const double iou = values[at];
+            const double overlap = values[at];
             const auto what = [&] {
               return std::string(set) + " pair " + std::to_string(i) + ", " + std::to_string(j);
             };
-            if (!std::isnan(iou) && !(iou >= 0 && iou <= 1))
-              fuzz::fail(what() + " is not in [0, 1]");
-            if (empty == empty_iou::zero && std::isnan(iou)) fuzz::fail(what() + " is NaN");
+            // Doubles of ProbIoU may overflow.
+            if (!std::isnan(overlap) &&
+                !(by_prob ? std::is_same<T, double>::value || (overlap >= -2e-7 && overlap < 1)
+                          : overlap >= 0 && overlap <= 1))
+              fuzz::fail(what() + " is out of range");
+            if (empty == empty_iou::zero && std::isnan(overlap)) fuzz::fail(what() + " is NaN");
             if (kind == box_kind::any) continue;
-            fuzz::expect_near(what, iou,
-                              reference::rotated_iou(reference::load_rotated_box(a, i, angles),
-                                                     reference::load_rotated_box(b, j, angles)),
+            const auto exact = by_prob ? reference::prob_iou : reference::rotated_iou;
+            fuzz::expect_near(what, overlap,
+                              exact(reference::load_rotated_box(a, i, angles),
+                                    reference::load_rotated_box(b, j, angles)),
                               0, within);
           }
         }
@@ -102,53 +114,6 @@ void rotated(fuzz::input& in) {
       });
 }
 
-template <class T>
-void prob(fuzz::input& in) {
-  const index_t rows = in.integer(0, 20);
-  const index_t cols = in.byte() < 16 ? in.integer(250, 270) : in.integer(0, 40);
-  const auto angles = static_cast<angle_convention>(in.byte() % 6);
-  const auto kind = in.one_of({box_kind::any, box_kind::moderate, box_kind::aligned});
-  const auto first = some_rotated<T>(in, rows, kind), second = some_rotated<T>(in, cols, kind);
-  const matrix_view<const T> a(first.data(), rows, 5), b(second.data(), cols, 5);
-  const index_t pairs = std::min(rows, cols);
-  const fuzz::tensor<T> out(rows * cols), each(pairs);
-  fuzz::on_every_isa(
-      std::string("ProbIoU ") + dtype_name<T>(),
-      [&](fuzz::results& results) {
-        pairwise_prob_iou(a, b, angles, matrix_view<T>(out.data(), rows, cols));
-        elementwise_prob_iou(matrix_view<const T>(a.data(), pairs, 5),
-                             matrix_view<const T>(b.data(), pairs, 5), angles,
-                             vector_view<T>(each.data(), pairs), threading::sequential);
-        for (index_t i = 0; i < pairs; ++i)
-          if (!fuzz::same_number(static_cast<double>(each.data()[i]),
-                                 static_cast<double>(out.data()[i * cols + i])))
-            fuzz::fail("the ProbIoU of a pair differs from the matrix");
-        results.add(out);
-      },
-      [&](const char* set, const std::vector<double>& values) {
-        const double within = std::is_same<T, float>::value ? 1e-5 : 1e-12;
-        std::size_t at = 0;
-        for (index_t i = 0; i < rows; ++i) {
-          for (index_t j = 0; j < cols; ++j, ++at) {
-            const auto what = [&] {
-              return std::string(set) + " pair " + std::to_string(i) + ", " + std::to_string(j);
-            };
-            if (kind == box_kind::any) {
-              // Doubles may overflow.
-              if (std::is_same<T, float>::value && !std::isnan(values[at]) &&
-                  !(values[at] >= -2e-7 && values[at] < 1))
-                fuzz::fail(what() + " is out of range");
-              continue;
-            }
-            fuzz::expect_near(what, values[at],
-                              reference::prob_iou(reference::load_rotated_box(a, i, angles),
-                                                  reference::load_rotated_box(b, j, angles)),
-                              0, within);
-          }
-        }
-      });
-}
-
 /// NMS keeps the boxes that the loop over the matrix keeps.
 template <class T>
 void suppressed(fuzz::input& in) {
@@ -159,41 +124,23 @@ void suppressed(fuzz::input& in) {
   params.suppress_equal = in.flag();
   const auto boxes = some_rotated<T>(in, count, kind);
   const matrix_view<const T> view(boxes.data(), count, 5);
-  const fuzz::tensor<T> scores(count), ious(count * count);
+  const fuzz::tensor<T> scores(count), overlaps(count * count);
   for (T& score : scores) score = static_cast<T>(in.byte());
+  const vector_view<const T> by(scores.data(), count);
+  const matrix_view<T> matrix(overlaps.data(), count, count);
   fuzz::on_every_isa(std::string("rotated NMS ") + dtype_name<T>(), [&](fuzz::results& results) {
-    pairwise_rotated_iou(view, view, angles, matrix_view<T>(ious.data(), count, count));
-    std::vector<index_t> order, kept;
-    for (index_t i = 0; i < count; ++i) order.push_back(i);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](index_t a, index_t b) { return scores.data()[a] > scores.data()[b]; });
-    std::vector<char> is_gone(static_cast<std::size_t>(count));
-    for (const index_t i : order) {
-      if (is_gone[static_cast<std::size_t>(i)] != 0) continue;
-      kept.push_back(i);
-      for (index_t j = 0; j < count; ++j) {
-        const auto iou = static_cast<double>(ious.data()[i * count + j]);
-        if (params.suppress_equal ? iou >= params.iou_threshold : iou > params.iou_threshold)
-          is_gone[static_cast<std::size_t>(j)] = 1;
-      }
-    }
-    const auto found = rotated_nms(view, vector_view<const T>(scores.data(), count), {}, angles,
-                                   params, threading::sequential);
-    for (const index_t i : found) results.add(static_cast<double>(i));
-    if (kind != box_kind::any && found != kept) fuzz::fail("NMS differs from the loop");
-    // By ProbIoU, any box of a higher score suppresses.
-    pairwise_prob_iou(view, view, angles, matrix_view<T>(ious.data(), count, count));
-    kept.clear();
-    for (auto i = order.begin(); i != order.end(); ++i)
-      if (std::none_of(order.begin(), i, [&](index_t k) {
-            const auto iou = static_cast<double>(ious.data()[k * count + *i]);
-            return params.suppress_equal ? iou >= params.iou_threshold : iou > params.iou_threshold;
-          }))
-        kept.push_back(*i);
-    const auto left = prob_iou_nms(view, vector_view<const T>(scores.data(), count), {}, angles,
-                                   params, threading::sequential);
-    for (const index_t i : left) results.add(static_cast<double>(i));
-    if (kind != box_kind::any && left != kept) fuzz::fail("NMS by ProbIoU differs from the loop");
+    const auto check = [&](const std::vector<index_t>& found, bool by_prob) {
+      for (const index_t i : found) results.add(static_cast<double>(i));
+      // By ProbIoU, any box of a higher score suppresses.
+      if (kind != box_kind::any &&
+          found != test::matrix_nms<T>(matrix, by, {}, params.iou_threshold, params.suppress_equal,
+                                       by_prob))
+        fuzz::fail(by_prob ? "NMS by ProbIoU differs from the loop" : "NMS differs from the loop");
+    };
+    pairwise_rotated_iou(view, view, angles, matrix);
+    check(rotated_nms(view, by, {}, angles, params, threading::sequential), false);
+    pairwise_prob_iou(view, view, angles, matrix);
+    check(prob_iou_nms(view, by, {}, angles, params, threading::sequential), true);
   });
 }
 
@@ -202,15 +149,15 @@ void suppressed(fuzz::input& in) {
 void fuzz::target(input& in) {
   switch (in.byte() % 6) {
     case 0:
-      return rotated<float>(in);
+      return overlaps<float>(in, false);
     case 1:
-      return rotated<double>(in);
+      return overlaps<double>(in, false);
     case 2:
       return suppressed<float>(in);
     case 3:
-      return prob<float>(in);
+      return overlaps<float>(in, true);
     case 4:
-      return prob<double>(in);
+      return overlaps<double>(in, true);
     default:
       return suppressed<double>(in);
   }

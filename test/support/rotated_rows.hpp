@@ -3,6 +3,7 @@
 #pragma once
 
 #include "data.hpp"
+#include "matrix_nms.hpp"
 #include "random.hpp"
 #include <vecdet/angle_convention.hpp>
 #include <vecdet/reference/rotated_boxes.hpp>
@@ -78,6 +79,31 @@ std::vector<double> exact_overlaps(const std::vector<T>& a, const std::vector<T>
       exact.push_back(overlap(reference::load_rotated_box(rows_of(a), i, angles),
                               reference::load_rotated_box(rows_of(b), j, angles)));
   return exact;
+}
+
+/// A matrix with `gap` numbers between rows, which are `filler`.
+template <class T>
+std::vector<T> with_gaps(const std::vector<T>& rows, index_t cols, index_t gap, T filler) {
+  std::vector<T> wide;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    wide.push_back(rows[i]);
+    if ((i + 1) % static_cast<std::size_t>(cols) == 0)
+      wide.insert(wide.end(), static_cast<std::size_t>(gap), filler);
+  }
+  return wide;
+}
+
+/// Checks that pairwise(a, b, out) reads and writes rows with gaps. `all_pairs` has the overlaps of
+/// rows without gaps.
+template <class T, class Pairwise, class AllPairs>
+void check_gaps(const Pairwise& pairwise, const AllPairs& all_pairs) {
+  const auto a = some_boxes<T>(5, 1, 60, 3, 60, 5, 180);
+  const auto b = some_boxes<T>(270, 2, 60, 3, 60, 5, 180);
+  const auto wide_a = with_gaps(a, 5, 2, T(-1)), wide_b = with_gaps(b, 5, 1, T(-1));
+  std::vector<T> out(5 * 275, T(-7));
+  pairwise(matrix_view<const T>(wide_a.data(), 5, 5, 7),
+           matrix_view<const T>(wide_b.data(), 270, 5, 6), matrix_view<T>(out.data(), 5, 270, 275));
+  CHECK(out == with_gaps(all_pairs(a, b), 270, 5, T(-7)));
 }
 
 /// Every number must be within this of the exact one, or NaN where that is NaN.
