@@ -20,10 +20,10 @@ using test::batch_norm_shape;
 template <class T>
 struct norm_operands : test::batch_norm_problem<T>, test::batch_norm_results<T> {
   using problem = test::batch_norm_problem<T>;
+  using typename problem::real;
   batch_norm_workspace workspace;
 
   explicit norm_operands(const batch_norm_shape& shape) : problem(shape) {
-    using real = compute_type<T>;
     this->epsilon = 1e-3;
     this->input = uniform_numbers<T>(shape.size(), 1, 1.5);
     this->upstream = uniform_numbers<T>(shape.size(), 2, 1);
@@ -33,8 +33,8 @@ struct norm_operands : test::batch_norm_problem<T>, test::batch_norm_results<T> 
     static_cast<test::batch_norm_results<T>&>(*this) = this->room();
     forward(threading::parallel);
   }
-  void forward(threading policy) { problem::forward(*this, workspace, policy); }
-  void backward(threading policy) { problem::backward(*this, workspace, policy); }
+  void forward(threading on) { problem::forward(*this, workspace, on); }
+  void backward(threading on) { problem::backward(*this, workspace, on); }
 };
 
 template <class T>

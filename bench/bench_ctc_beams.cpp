@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,12 +20,7 @@ namespace {
 struct beams_shape {
   index_t steps, samples, classes, width;
 
-  std::string name() const {
-    std::string text;
-    for (const index_t side : {steps, samples, classes, width})
-      text += (text.empty() ? "" : "x") + std::to_string(side);
-    return text;
-  }
+  std::string name() const { return joined({steps, samples, classes, width}); }
   index_t size() const { return steps * samples * classes; }
 };
 
@@ -59,21 +53,12 @@ struct beams_operands {
   }
 };
 
-/// The operands of the current problem; the previous ones are freed.
-std::shared_ptr<beams_operands> make_operands(const beams_shape& shape) {
-  static std::shared_ptr<beams_operands> current;
-  if (current != nullptr && current->shape.name() == shape.name()) return current;
-  current.reset();
-  current = std::make_shared<beams_operands>(shape);
-  return current;
-}
-
 const bool registered = [] {
   for (const beams_shape& shape : {beams_shape{40, 64, 6625, 10}, beams_shape{500, 16, 29, 25}}) {
     const auto elements = static_cast<double>(shape.size());
     register_with_plain(
         "ctc_beams/f32/" + shape.name(), {elements, elements * 4},
-        [=] { return make_operands(shape); },
+        [=] { return current_data<beams_operands>(shape.name(), shape); },
         [](beams_operands& d, threading policy) { return d.run(policy); },
         [](beams_operands& d) {
           return VECDET_PLAIN(plain_ctc_beams)(d.logits.data(), d.shape.steps, d.shape.samples,

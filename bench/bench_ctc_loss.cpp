@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,12 +23,7 @@ namespace {
 struct ctc_shape {
   index_t steps, samples, classes, labels;
 
-  std::string name() const {
-    std::string text;
-    for (const index_t side : {steps, samples, classes, labels})
-      text += (text.empty() ? "" : "x") + std::to_string(side);
-    return text;
-  }
+  std::string name() const { return joined({steps, samples, classes, labels}); }
   index_t size() const { return steps * samples * classes; }
 };
 
@@ -94,23 +88,14 @@ struct ctc_operands {
   }
 };
 
-/// The operands of the current problem; the previous ones are freed.
-std::shared_ptr<ctc_operands> make_operands(const ctc_shape& shape) {
-  static std::shared_ptr<ctc_operands> current;
-  if (current != nullptr && current->shape.name() == shape.name()) return current;
-  current.reset();
-  current = std::make_shared<ctc_operands>(shape);
-  return current;
-}
-
 const bool registered = [] {
   for (const ctc_shape& shape :
        {ctc_shape{26, 64, 97, 12}, ctc_shape{40, 64, 6625, 20}, ctc_shape{40, 32, 18385, 20},
         ctc_shape{500, 16, 29, 120}, ctc_shape{400, 16, 1024, 60}}) {
     const auto elements = static_cast<double>(shape.size());
+    const auto prepare = [=] { return current_data<ctc_operands>(shape.name(), shape); };
     register_with_plain(
-        "ctc_loss_and_grad/f32/" + shape.name(), {elements, elements * 8},
-        [=] { return make_operands(shape); },
+        "ctc_loss_and_grad/f32/" + shape.name(), {elements, elements * 8}, prepare,
         [](ctc_operands& d, threading policy) { return d.run(policy); },
         [](ctc_operands& d) {
           return VECDET_PLAIN(plain_ctc_loss)(d.logits.data(), d.targets.data(), d.shape.steps,
@@ -119,8 +104,7 @@ const bool registered = [] {
         },
         &ctc_operands::grad);
     register_with_plain(
-        "ctc_greedy/f32/" + shape.name(), {elements, elements * 4},
-        [=] { return make_operands(shape); },
+        "ctc_greedy/f32/" + shape.name(), {elements, elements * 4}, prepare,
         [](ctc_operands& d, threading policy) { return d.decode(policy); },
         [](ctc_operands& d) { return d.decode_plainly(); }, &ctc_operands::probabilities);
   }

@@ -31,8 +31,8 @@ struct pool_operands : test::max_pool_problem<T>, test::max_pool_results<T> {
     static_cast<test::max_pool_results<T>&>(*this) = this->room();
     forward(threading::parallel);
   }
-  void forward(threading policy) { problem::forward(*this, workspace, policy); }
-  void backward(threading policy) { problem::backward(*this, workspace, policy); }
+  void forward(threading on) { problem::forward(*this, workspace, on); }
+  void backward(threading on) { problem::backward(*this, workspace, on); }
 };
 
 template <class T>

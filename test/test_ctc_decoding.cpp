@@ -4,6 +4,7 @@
 // and special values; and every documented error.
 #include "support/data.hpp"
 #include "support/isa.hpp"
+#include "support/log_softmax.hpp"
 #include "support/random.hpp"
 #include "support/refusals.hpp"
 #include "support/values.hpp"
@@ -29,26 +30,6 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
-
-template <class T>
-reference::ctc_text reference_text(const T* x, index_t steps, index_t stride, index_t classes,
-                                   index_t blank) {
-  std::vector<double> greatest, log_sums;  // of each step
-  for (index_t t = 0; t < steps; ++t) {
-    const T* const row = x + t * stride;
-    greatest.push_back(static_cast<double>(*std::max_element(row, row + classes)));
-    double sum = 0;
-    for (index_t i = 0; i < classes; ++i)
-      sum += std::exp(static_cast<double>(row[i]) - greatest.back());
-    log_sums.push_back(std::log(sum));
-  }
-  return reference::ctc_greedy(
-      [&](index_t t, index_t c) {
-        const auto step = static_cast<std::size_t>(t);
-        return static_cast<double>(x[t * stride + c]) - greatest[step] - log_sums[step];
-      },
-      steps, classes, blank);
-}
 
 /// Owns what a call returns.
 struct texts {
@@ -88,16 +69,18 @@ void check(index_t steps, index_t samples, index_t classes, std::uint64_t seed) 
                                      sample_stride);
   const double error = std::is_same<T, double>::value ? 1e-12 : 1e-6;
   ctc_decoding_workspace workspace;
-  std::vector<texts> fused;
-  for_each_isa([&](isa set) {
-    const texts found(ctc_greedy(view, lengths, blank, workspace, threading::sequential));
+  const auto run = [&] {
+    return texts(ctc_greedy(view, lengths, blank, workspace, threading::sequential));
+  };
+  check_on_every_isa(run, [&](const texts& found) {
     tbb::task_arena arena(3);
     arena.execute([&] { CHECK((texts(ctc_greedy(view, lengths, blank, workspace)) == found)); });
     REQUIRE(found.offsets.size() == static_cast<std::size_t>(samples + 1));
     CHECK(found.offsets[0] == 0);
     for (std::size_t n = 0; n < lengths.size(); ++n) {
-      const auto exact = reference_text(logits.data() + static_cast<index_t>(n) * sample_stride,
-                                        lengths[n], step_stride, classes, blank);
+      const step_probabilities log_p(logits.data() + static_cast<index_t>(n) * sample_stride,
+                                     lengths[n], step_stride, classes);
+      const auto exact = reference::ctc_greedy(log_p, lengths[n], classes, blank);
       const auto first = found.offsets[n], last = found.offsets[n + 1];
       CHECK(std::vector<index_t>(found.classes.begin() + first, found.classes.begin() + last) ==
             exact.classes);
@@ -109,9 +92,6 @@ void check(index_t steps, index_t samples, index_t classes, std::uint64_t seed) 
         CHECK(static_cast<double>(found.probabilities[static_cast<std::size_t>(first) + k]) ==
               doctest::Approx(exact.probabilities[k]).epsilon(1e-6));
     }
-    if (set == isa::baseline) return;
-    if (!fused.empty()) CHECK((found == fused[0]));
-    fused = {found};
   });
 }
 

@@ -7,6 +7,7 @@
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
+#include "support/log_softmax.hpp"
 #include "support/random.hpp"
 #include "support/refusals.hpp"
 #include "support/values.hpp"
@@ -33,29 +34,18 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
 
-/// log(softmax(x)_c) of a row.
-template <class T>
-std::vector<double> log_softmax(const T* x, index_t classes) {
-  std::vector<double> log_p(x, x + classes);
-  const double greatest = *std::max_element(log_p.begin(), log_p.end());
-  double sum = 0;
-  for (const double logit : log_p) sum += std::exp(logit - greatest);
-  for (double& logit : log_p) logit = logit - greatest - std::log(sum);
-  return log_p;
-}
-
 /// The loss by the probabilities of all paths.
-double enumerated_loss(const std::vector<std::vector<double>>& log_p,
-                       const std::vector<index_t>& target, index_t blank) {
-  const std::size_t steps = log_p.size();
-  const index_t classes = static_cast<index_t>(log_p[0].size());
+double enumerated_loss(const step_probabilities& log_p, const std::vector<index_t>& target,
+                       index_t blank) {
+  const std::size_t steps = log_p.logs.size();
+  const index_t classes = static_cast<index_t>(log_p.logs[0].size());
   std::vector<index_t> path(steps, 0);
   double total = 0;
   for (;;) {
     std::vector<index_t> left;
     double log_path = 0;
     for (std::size_t t = 0; t < steps; ++t) {
-      log_path += log_p[t][static_cast<std::size_t>(path[t])];
+      log_path += log_p(static_cast<index_t>(t), path[t]);
       if (path[t] != blank && (t == 0 || path[t] != path[t - 1])) left.push_back(path[t]);
     }
     if (left == target) total += std::exp(log_path);
@@ -170,20 +160,16 @@ struct batch {
     for (index_t n = 0; n < samples; ++n) {
       const std::size_t i = static_cast<std::size_t>(n);
       INFO("sample ", n);
-      std::vector<std::vector<double>> log_p;
+      const step_probabilities log_p(logits.data() + n * sample_stride(), input_lengths[i],
+                                     step_stride(), classes);
       double extent = 1;
-      for (index_t t = 0; t < input_lengths[i]; ++t) {
-        const T* const row = logits.data() + t * step_stride() + n * sample_stride();
-        log_p.push_back(log_softmax(row, classes));
-        const auto ends = std::minmax_element(log_p.back().begin(), log_p.back().end());
+      for (const std::vector<double>& step : log_p.logs) {
+        const auto ends = std::minmax_element(step.begin(), step.end());
         extent += 1 + (std::isinf(*ends.first) ? 30 : *ends.second - *ends.first);
       }
       std::vector<double> grad(static_cast<std::size_t>(input_lengths[i] * classes));
-      double loss = reference::ctc_loss(
-          [&](index_t t, index_t c) {
-            return log_p[static_cast<std::size_t>(t)][static_cast<std::size_t>(c)];
-          },
-          input_lengths[i], classes, targets[i], params.blank, grad.data());
+      double loss = reference::ctc_loss(log_p, input_lengths[i], classes, targets[i], params.blank,
+                                        grad.data());
       if (params.zero_infinity && std::isinf(loss)) loss = 0;
       const double weight = weights.empty() ? 1 : static_cast<double>(weights[i]);
       const double factor = params.scale * weight;
@@ -226,19 +212,13 @@ double error_of() {
 }
 
 template <class T>
-void check_on_every_isa(const batch<T>& b) {
-  typename batch<T>::results fused{};
-  bool has_fused = false;
-  for_each_isa([&](isa set) {
-    const auto r = b.run();
-    b.check(r, error_of<T>());
-    tbb::task_arena arena(3);
-    arena.execute([&] { CHECK((b.run(threading::parallel) == r)); });
-    if (set == isa::baseline) return;
-    if (has_fused) CHECK((r == fused));
-    fused = r;
-    has_fused = true;
-  });
+void check_batch(const batch<T>& b) {
+  check_on_every_isa([&] { return b.run(); },
+                     [&](const auto& found) {
+                       b.check(found, error_of<T>());
+                       tbb::task_arena arena(3);
+                       arena.execute([&] { CHECK((b.run(threading::parallel) == found)); });
+                     });
 }
 
 template <class T>
@@ -258,7 +238,7 @@ void check_shapes() {
     b.make(seed, spread, longest);
     if (seed % 2 == 1)
       for (index_t n = 0; n < samples; ++n) b.weights.push_back(static_cast<float>(n % 3) * 0.5f);
-    check_on_every_isa(b);
+    check_batch(b);
   };
   for (const index_t labels : {0, 1, 2, 7, 14, 15, 16, 17, 31, 32, 33, 70})
     check(2 * labels + 3, 3, 12, labels, 4);
@@ -278,11 +258,11 @@ TEST_CASE("CTC: the reference against an enumeration of all paths") {
   random_generator random(1);
   for (int i = 0; i < 60; ++i) {
     const index_t classes = 2 + i % 3, blank = random.below(classes);
-    std::vector<std::vector<double>> log_p;
+    step_probabilities log_p;
     for (int t = 0; t < 1 + i % 5; ++t) {
       std::vector<double> x;
       for (index_t c = 0; c < classes; ++c) x.push_back(2 * random.normal());
-      log_p.push_back(log_softmax(x.data(), classes));
+      log_p.logs.push_back(log_softmax(x.data(), classes));
     }
     std::vector<index_t> target;
     for (index_t s = random.below(4); s > 0; --s) {
@@ -290,11 +270,7 @@ TEST_CASE("CTC: the reference against an enumeration of all paths") {
       target.push_back(label + static_cast<index_t>(label >= blank));
     }
     const auto reference_loss = [&](double* grad) {
-      return reference::ctc_loss(
-          [&](index_t t, index_t c) {
-            return log_p[static_cast<std::size_t>(t)][static_cast<std::size_t>(c)];
-          },
-          static_cast<index_t>(log_p.size()), classes, target, blank, grad);
+      return reference::ctc_loss(log_p, log_p.steps(), classes, target, blank, grad);
     };
     const double expected = enumerated_loss(log_p, target, blank);
     const double found = reference_loss(nullptr);

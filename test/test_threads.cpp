@@ -256,14 +256,14 @@ TEST_CASE("threads: a loop of the caller's own gives the same bits") {
   for (const int threads : thread_counts) {
     CAPTURE(threads);
     std::atomic<int> loops{0};
-    const auto backwards = [&](index_t count, const task& work) {
+    const auto counted_backwards = [&](index_t count, const task& work) {
       ++loops;
       std::atomic<index_t> left{count};
       on_threads(threads, [&](int) {
         for (index_t i = left.fetch_sub(1); i > 0; i = left.fetch_sub(1)) work(i - 1);
       });
     };
-    const threading on_loop = threading::on(backwards, threads);
+    const threading on_loop = threading::on(counted_backwards, threads);
     CHECK(on_loop.threads() == threads);
     for_each_family([&](const shared_family& p) {
       for (std::size_t k = 0; k < p.size(); ++k) CHECK(p.holds(k, on_loop));

@@ -20,7 +20,7 @@ template <class Problem>
 struct conv_operands : Problem, Problem::results {
   typename Problem::memory memory;
 
-  explicit conv_operands(const typename Problem::shape& shape) : Problem(shape) {
+  explicit conv_operands(const typename Problem::shape& given) : Problem(given) {
     std::uint64_t seed = 0;
     this->make_with([&](auto& values, index_t size) {
       values =

@@ -52,23 +52,18 @@ void fuzz_type(fuzz::input& in) {
         }
       }
       double most = 0;
-      std::vector<std::vector<double>> log_p;
-      for (index_t t = 0; t < length; ++t) {
-        const T* const x = view.row(t, n);
+      const test::step_probabilities log_p(logits.data() + n * given.sample_stride, length,
+                                           given.step_stride, given.classes);
+      for (index_t t = 0; t < length; ++t)
         for (index_t c = 0; c < given.classes; ++c) {
-          const double number = static_cast<double>(x[c]);
+          const double number = static_cast<double>(view.row(t, n)[c]);
           most = std::max(most, std::isfinite(number) ? std::abs(number) : infinity);
         }
-        log_p.push_back(fuzz::log_softmax(x, given.classes));
-      }
       // Rounding decides which classes are as probable as the limit.
       if (most > 1000 || params.min_probability > 0) continue;
       double margin = 0;
       const auto exact = reference::ctc_beams(
-          [&](index_t t, index_t c) {
-            return log_p[static_cast<std::size_t>(t)][static_cast<std::size_t>(c)];
-          },
-          length, given.classes, params.blank, params.width,
+          log_p, length, given.classes, params.blank, params.width,
           params.max_classes == 0 ? given.classes : params.max_classes, -infinity, &margin);
       if (last - first != std::min(params.texts, static_cast<index_t>(exact.size())))
         fuzz::fail("there are other texts");

@@ -3,11 +3,10 @@
 #pragma once
 
 #include "fuzz_input.hpp"
+#include "support/log_softmax.hpp"
 #include <vecdet/parallel.hpp>
 #include <vecdet/sequences_view.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <vector>
 
 namespace vecdet::fuzz {
@@ -38,16 +37,5 @@ struct sequence_shape {
     return sequences_view<T>(data, steps, samples, classes, step_stride, sample_stride);
   }
 };
-
-/// The logarithms of a row's probabilities.
-template <class T>
-std::vector<double> log_softmax(const T* x, index_t classes) {
-  std::vector<double> log_p(x, x + classes);
-  const double greatest = *std::max_element(log_p.begin(), log_p.end());
-  double sum = 0;
-  for (const double logit : log_p) sum += std::exp(logit - greatest);
-  for (double& logit : log_p) logit = logit - greatest - std::log(sum);
-  return log_p;
-}
 
 }  // namespace vecdet::fuzz
