@@ -196,6 +196,27 @@ void add_levels() {
       });
 }
 
+/// The layers of a training step of SSD300 with four pictures: docs/families/conv3x3.md.
+void add_ssd300() {
+  struct layer {
+    index_t inputs, outputs, side;
+  };
+  for (const layer& l : {layer{64, 64, 300},
+                         {64, 128, 150},
+                         {128, 128, 150},
+                         {128, 256, 75},
+                         {256, 256, 75},
+                         {256, 512, 38},
+                         {512, 512, 38},
+                         {512, 512, 19},
+                         {512, 364, 38},
+                         {1024, 546, 19},
+                         {512, 546, 10},
+                         {512, 16, 38},
+                         {1024, 24, 19}})
+    add_bfloat16({4, l.inputs, l.side, l.side, l.outputs});
+}
+
 const bool registered = [] {
   add({1, 256, 100, 100, 256});
   add({1, 256, 50, 50, 256});
@@ -205,6 +226,7 @@ const bool registered = [] {
   add_bfloat16({1, 256, 100, 100, 256});
   add_bfloat16({1, 64, 200, 200, 64});
   add_levels();
+  add_ssd300();
   return true;
 }();
 

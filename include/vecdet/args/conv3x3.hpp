@@ -85,11 +85,16 @@ struct conv3x3_args : conv3x3_sizes {
   bool relu;
 };
 
-/// Transformed tiles of all source channels, which several tasks share.
-struct conv3x3_shared_tiles {
-  float* transformed;  ///< null: none; each task transforms its own tiles
+/// Tiles that threads compute together, step by step.
+struct conv3x3_pass {
   index_t first_tile, last_tile;
-  index_t row, point;  ///< distances between tiles, and between points
+  float* transformed;     ///< points x tiles x source channels
+  float* products;        ///< panels x points x tiles x conv_panel
+  index_t row, point;     ///< distances between transformed tiles, and between their points
+  index_t product_point;  ///< distance between points of products
+  index_t panels, parts;  ///< of the products: panels of target channels, parts of the tiles
+
+  index_t tiles() const noexcept { return last_tile - first_tile; }
 };
 
 /// A part of a call: some tiles and some panels of target channels.
@@ -98,7 +103,6 @@ struct conv3x3_task {
   index_t first_panel, last_panel;  ///< of conv_panel target channels
   index_t channels_at_once;         ///< source channels in a block, a multiple of conv_lanes
   index_t panels_at_once;
-  conv3x3_shared_tiles shared;
 };
 
 /// The caller's weights: w[target * target_step + source * source_step + tap * tap_step]. T is
@@ -137,7 +141,8 @@ struct conv3x3_weight_grad_block {
   index_t sums_point() const noexcept { return conv_sums_point(panels(), sources()); }
 };
 
-/// A part of a block's transformations: some tiles and some groups of conv_lanes channels.
+/// A part of the transformations of a pass or block: some tiles and some groups of conv_lanes
+/// channels.
 struct conv3x3_transform {
   index_t first_tile, last_tile;
   index_t first_group, last_group;
@@ -155,8 +160,8 @@ struct conv3x3_weight_grad {
 constexpr index_t conv_band_size = 6 * 66 * conv_lanes;
 
 constexpr index_t conv_scratch_size(index_t points, index_t tiles, index_t channels_at_once,
-                                    index_t panels_at_once, bool shares_tiles) noexcept {
-  return points * ((shares_tiles ? 0 : conv_point_size(tiles, conv_row(channels_at_once))) +
+                                    index_t panels_at_once) noexcept {
+  return points * (conv_point_size(tiles, conv_row(channels_at_once)) +
                    panels_at_once * conv_point_size(tiles, conv_panel)) +
          conv_band_size;
 }
@@ -168,13 +173,21 @@ struct conv3x3_kernels {
   /// Transforms the weights of [first, last), where item i is source i % sources of panel
   /// i / sources of the targets.
   void (*transform_weights)(const conv3x3_weights_args<float>&, index_t first, index_t last);
-  /// Transforms tiles and groups of source channels for tasks that share them. `scratch` has
-  /// conv_band_size numbers.
-  void (*transform_tiles)(const conv3x3_args<T>&, const conv3x3_shared_tiles&,
-                          const conv3x3_transform&, float* scratch);
   /// Computes the outputs of a task. `scratch` has conv_scratch_size() numbers and is aligned to
   /// cache lines.
   void (*run)(const conv3x3_args<T>&, const conv3x3_task&, float* scratch);
+
+  // The outputs of a pass in three steps. Each needs all of the step before.
+
+  /// Transforms groups of source channels. `scratch` has conv_band_size numbers.
+  void (*transform_tiles)(const conv3x3_args<T>&, const conv3x3_pass&, const conv3x3_transform&,
+                          float* scratch);
+  /// Computes the products of [first, last), where item i is part i % parts of the tiles, for panel
+  /// i / parts % panels of point i / parts / panels.
+  void (*multiply_tiles)(const conv3x3_args<T>&, const conv3x3_pass&, index_t first, index_t last);
+  /// Transforms the products to groups of target channels. `scratch` has conv_band_size numbers.
+  void (*finish_tiles)(const conv3x3_args<T>&, const conv3x3_pass&, const conv3x3_transform&,
+                       float* scratch);
 
   // The gradient of the weights, block by block: transform some tiles and add their products,
   // repeat for all tiles, then transform the sums.

@@ -61,27 +61,29 @@ constexpr index_t conv_block_tiles(index_t weights_bytes, index_t threads) noexc
 constexpr index_t conv_least_tiles(index_t weights_bytes) noexcept {
   return weights_bytes <= 1024 * 1024 ? 12 : 28;
 }
-/// Transformed tiles that tasks share take at most this many bytes per thread, about its part of
-/// the caches.
+/// Transformed tiles and products that threads share take at most this many bytes per thread, about
+/// its part of the caches.
 constexpr index_t conv_shared_bytes(index_t weights_bytes) noexcept {
-  return (weights_bytes > conv_cached_bytes ? index_t{6} : index_t{2}) * 1024 * 1024;
+  return (weights_bytes > conv_cached_bytes ? index_t{12} : index_t{4}) * 1024 * 1024;
 }
 
 /// How the tiles and target channels of a call are divided. With many tiles per thread, a task has
-/// some tiles and all panels, and transforms its tiles itself. Otherwise the call takes one pass or
-/// more: threads first transform the tiles of the pass, and then share them. A task is then some of
-/// these tiles and some panels. If few tiles of very many channels fit, so that the weights would
-/// be read in many passes, a task has some panels and transforms its tiles itself.
+/// some tiles and all panels, and transforms its tiles itself. Otherwise threads compute all tiles
+/// together, in one pass or more: they transform the tiles of the pass, multiply them point by
+/// point, so that each weight is read by one thread, and transform the products. A task instead has
+/// some panels, and transforms its tiles itself, if few tiles of very many channels fit, so that
+/// the weights would be read in many passes, or if sources are so few that transforming them
+/// several times takes less time than moving products between threads.
 struct conv3x3_blocks {
   index_t tiles, panels;            ///< in total
-  index_t passes;                   ///< 1 if tiles are not shared
-  index_t tile_parts, panel_parts;  ///< a task of a pass has one part of each
+  index_t passes = 0;               ///< 0: each task transforms its tiles itself
+  index_t tile_parts, panel_parts;  ///< a task has one part of each
   index_t channels_at_once, panels_at_once;
-  bool shares_tiles = false;
+  index_t product_parts = 1;  ///< a product of a pass has one part of its tiles
 
   conv3x3_blocks(index_t all_tiles, index_t sources, index_t targets, index_t weights_bytes,
                  index_t points, index_t threads)
-      : tiles(all_tiles), panels(conv_panels(targets)), passes(1), panel_parts(1) {
+      : tiles(all_tiles), panels(conv_panels(targets)), panel_parts(1) {
     channels_at_once =
         std::min(conv_rounded(std::max(sources, index_t{1}), conv_lanes), conv_block_sources);
     panels_at_once = std::min(panels, conv_block_panels);
@@ -93,57 +95,45 @@ struct conv3x3_blocks {
       tile_parts = even;
       return;
     }
-    const index_t tile_bytes = points * conv_row(sources) * index_t{sizeof(float)};
+    const index_t parts = std::min(panels, threads / std::gcd(tile_parts, threads));
+    const index_t tile_bytes =
+        points * (conv_row(sources) + panels * conv_panel) * index_t{sizeof(float)};
     const index_t in_pass = threads * conv_shared_bytes(weights_bytes) / tile_bytes;
-    if (in_pass < std::min(tiles, conv_uncached_block_tiles)) {
-      panel_parts = std::min(panels, threads / std::gcd(tile_parts, threads));
+    if (in_pass < std::min(tiles, conv_uncached_block_tiles) || 2 * parts * sources <= targets) {
+      panel_parts = parts;
       return;
     }
-    shares_tiles = true;
     passes = (tiles + in_pass - 1) / in_pass;
-    divide_pass((tiles + passes - 1) / passes, most, threads);
+    product_parts = even_parts(most_in_pass(), points * panels, threads);
   }
 
-  /// The number of tasks of a pass.
+  /// The number of tasks.
   index_t count() const { return tile_parts * panel_parts; }
+  index_t most_tiles() const { return (tiles + tile_parts - 1) / tile_parts; }  ///< in a task
   index_t first_tile(index_t pass) const { return tiles * pass / passes; }
-  /// The most tiles in a task and in a pass.
-  index_t most_tiles() const { return (most_in_pass() + tile_parts - 1) / tile_parts; }
   index_t most_in_pass() const { return (tiles + passes - 1) / passes; }
 
   /// Tasks of the same panels follow each other: they read the same weights.
-  conv3x3_task task(index_t pass, index_t i) const {
+  conv3x3_task task(index_t i) const {
     const index_t p = i / tile_parts, t = i % tile_parts;
-    const index_t first = first_tile(pass), count = first_tile(pass + 1) - first;
-    return {first + count * t / tile_parts,
-            first + count * (t + 1) / tile_parts,
-            panels * p / panel_parts,
-            panels * (p + 1) / panel_parts,
-            channels_at_once,
-            panels_at_once,
-            {}};
+    return {tiles * t / tile_parts,   tiles * (t + 1) / tile_parts,
+            panels * p / panel_parts, panels * (p + 1) / panel_parts,
+            channels_at_once,         panels_at_once};
   }
 
  private:
-  /// Chooses the parts so that the thread with the most work finishes first. The time of a task
-  /// grows with its panels and its tiles; a few tiles take as long as more, because the weights
-  /// have to be read.
-  void divide_pass(index_t count, index_t most, index_t threads) {
-    constexpr index_t least = 8, overhead = 2, most_rounds = 8;
-    index_t shortest = -1;
-    for (index_t p = 1; p <= panels; ++p) {
-      for (index_t round = 1; round <= most_rounds; ++round) {
-        const index_t t = std::min(count, round * threads / p);
-        if (t < 1 || t * p > chunking::max_count || (count + t - 1) / t > most) continue;
-        const index_t turns = (t * p + threads - 1) / threads;
-        const index_t time =
-            turns * ((panels + p - 1) / p) * (std::max(least, (count + t - 1) / t) + overhead);
-        if (shortest >= 0 && time >= shortest) continue;
-        shortest = time;
-        tile_parts = t;
-        panel_parts = p;
-      }
+  /// The number of parts of the tiles with which the thread with the most products finishes first.
+  static index_t even_parts(index_t tiles, index_t products, index_t threads) {
+    constexpr index_t least = 12, overhead = 1;
+    index_t best = 1, shortest = -1;
+    for (index_t parts = 1; parts == 1 || parts * least <= tiles; ++parts) {
+      const index_t turns = (products * parts + threads - 1) / threads;
+      const index_t time = turns * ((tiles + parts - 1) / parts + overhead);
+      if (shortest >= 0 && time >= shortest) continue;
+      shortest = time;
+      best = parts;
     }
+    return best;
   }
 };
 

@@ -93,29 +93,28 @@ class conv3x3_call {
     args_.weights = reinterpret_cast<const number*>(weights);
     args_.bias = bias;
     args_.relu = relu;
-    const conv3x3_blocks blocks(
+    conv3x3_blocks blocks(
         tiles_, args_.source_channels, args_.target_channels,
         conv_weights_bytes<number>(tile_, args_.target_channels, args_.source_channels),
         tile_points(tile_), usable_threads(policy_));
-    const index_t size =
-        std::is_same<T, double>::value
-            ? 0
-            : conv_scratch_size(tile_points(tile_), blocks.most_tiles(), blocks.channels_at_once,
-                                blocks.panels_at_once, blocks.shares_tiles);
-    const index_t tasks = blocks.count();
-    for (index_t pass = 0; pass < blocks.passes; ++pass) {
-      conv3x3_shared_tiles shared{};
-      if constexpr (!std::is_same<T, double>::value)
-        if (blocks.shares_tiles) shared = transform_tiles(blocks, pass);
-      run_with_scratch(tasks, tasks <= chunking::max_count ? tasks : pieces_of(tasks), size,
-                       [&](index_t first, index_t last, number* scratch) {
-                         for (index_t i = first; i < last; ++i) {
-                           conv3x3_task task = blocks.task(pass, i);
-                           task.shared = shared;
-                           kernels_.run(args_, task, scratch);
-                         }
-                       });
+    index_t size = 0;
+    if constexpr (std::is_same<T, double>::value) {
+      // Direct convolution: nothing is transformed, so a task may be a tile and a panel.
+      if (blocks.passes > 0) {
+        blocks.tile_parts = blocks.tiles;
+        blocks.panel_parts = blocks.panels;
+      }
+    } else {
+      if (blocks.passes > 0) return run_passes(blocks);
+      size = conv_scratch_size(tile_points(tile_), blocks.most_tiles(), blocks.channels_at_once,
+                               blocks.panels_at_once);
     }
+    const index_t tasks = blocks.count();
+    run_with_scratch(tasks, tasks <= chunking::max_count ? tasks : pieces_of(tasks), size,
+                     [&](index_t first, index_t last, number* scratch) {
+                       for (index_t i = first; i < last; ++i)
+                         kernels_.run(args_, blocks.task(i), scratch);
+                     });
   }
 
   /// The gradient of the weights. The source is the input.
@@ -214,22 +213,39 @@ class conv3x3_call {
                      });
   }
 
-  /// Transforms the tiles of a pass for its tasks.
-  conv3x3_shared_tiles transform_tiles(const conv3x3_blocks& blocks, index_t pass) {
-    conv3x3_shared_tiles shared{};
-    shared.first_tile = blocks.first_tile(pass);
-    shared.last_tile = blocks.first_tile(pass + 1);
-    shared.row = conv_row(args_.source_channels);
-    shared.point = conv_point_size(shared.last_tile - shared.first_tile, shared.row);
-    const index_t most = tile_points(tile_) * conv_point_size(blocks.most_in_pass(), shared.row);
-    shared.transformed =
-        reinterpret_cast<float*>(grown_in_huge_pages(buffers_.shared, lines_for<float>(most)));
-    transform_parts(shared.first_tile, shared.last_tile,
-                    conv_rounded(args_.source_channels, conv_lanes) / conv_lanes,
-                    [&](const conv3x3_transform& part, float* scratch) {
-                      kernels_.transform_tiles(args_, shared, part, scratch);
-                    });
-    return shared;
+  /// Computes the outputs of all tiles in steps that all threads share.
+  void run_passes(const conv3x3_blocks& blocks) {
+    const index_t points = tile_points(tile_);
+    const index_t sources = conv_rounded(args_.source_channels, conv_lanes) / conv_lanes;
+    const index_t targets = conv_rounded(args_.target_channels, conv_lanes) / conv_lanes;
+    conv3x3_pass pass{};
+    pass.row = conv_row(args_.source_channels);
+    pass.panels = blocks.panels;
+    pass.parts = blocks.product_parts;
+    const index_t items = points * pass.panels * pass.parts, most = blocks.most_in_pass();
+    const index_t transformed = lines_for<float>(points * conv_point_size(most, pass.row));
+    const index_t products =
+        lines_for<float>(points * pass.panels * conv_point_size(most, conv_panel));
+    cache_line* const memory = grown_in_huge_pages(buffers_.shared, transformed + products);
+    pass.transformed = reinterpret_cast<float*>(memory);
+    pass.products = reinterpret_cast<float*>(memory + transformed);
+    for (index_t i = 0; i < blocks.passes; ++i) {
+      pass.first_tile = blocks.first_tile(i);
+      pass.last_tile = blocks.first_tile(i + 1);
+      pass.point = conv_point_size(pass.tiles(), pass.row);
+      pass.product_point = conv_point_size(pass.tiles(), conv_panel);
+      transform_parts(pass.first_tile, pass.last_tile, sources,
+                      [&](const conv3x3_transform& part, float* scratch) {
+                        kernels_.transform_tiles(args_, pass, part, scratch);
+                      });
+      run_pieces(items, pieces_of(items), [&](index_t first, index_t last) {
+        kernels_.multiply_tiles(args_, pass, first, last);
+      });
+      transform_parts(pass.first_tile, pass.last_tile, targets,
+                      [&](const conv3x3_transform& part, float* scratch) {
+                        kernels_.finish_tiles(args_, pass, part, scratch);
+                      });
+    }
   }
 
   void weight_grad_by_tiles(const conv3x3_weight_grad<number>& grad);

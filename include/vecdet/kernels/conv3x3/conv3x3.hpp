@@ -16,8 +16,10 @@ struct kernels_of<detail::conv3x3_kernels<T>> {
   static constexpr detail::conv3x3_kernels<T> get() {
     detail::conv3x3_kernels<T> kernels{};
     kernels.transform_weights = transform_conv_weights;
-    kernels.transform_tiles = transform_conv_tiles<T>;
     kernels.run = run_conv<T>;
+    kernels.transform_tiles = transform_conv_tiles<T>;
+    kernels.multiply_tiles = multiply_conv_tiles<T>;
+    kernels.finish_tiles = finish_conv_tiles<T>;
     kernels.transform_inputs = transform_conv_inputs<T>;
     kernels.transform_gradients = transform_conv_gradients<T>;
     kernels.add_products = add_weight_grad_products;

@@ -133,67 +133,58 @@ VECDET_INLINE void transform_channels(const detail::conv3x3_args<T>& a, index_t 
   });
 }
 
+/// Transforms the products of tiles [first_tile, last_tile) to target channels [first, last), in
+/// whole groups. `products` is the memory of the first tile of the first channel's panel.
 template <int Tile, class T>
-void transform_conv_tiles_of(const detail::conv3x3_args<T>& a,
-                             const detail::conv3x3_shared_tiles& shared,
-                             const detail::conv3x3_transform& part, float* scratch) {
-  constexpr index_t lanes = detail::conv_lanes;
-  const index_t end = part.last_group * lanes;
-  transform_channels<Tile>(a, part.first_tile, part.last_tile, part.first_group * lanes,
-                           end < a.source_channels ? end : a.source_channels,
-                           shared.transformed + (part.first_tile - shared.first_tile) * shared.row +
-                               part.first_group * lanes,
-                           shared.row, shared.point, scratch);
+VECDET_INLINE void finish_channels(const detail::conv3x3_args<T>& a, index_t first_tile,
+                                   index_t last_tile, index_t first, index_t last,
+                                   const float* products, index_t point, float* bands) {
+  using filtering = minimal_filtering<Tile>;
+  constexpr index_t points = filtering::points * filtering::points, lanes = detail::conv_lanes;
+  constexpr index_t panel = detail::conv_panel;
+  for_each_run(a, first_tile, last_tile, [&](const tile_run<T>& run) {
+    for (index_t c = first; c < last; c += lanes) {
+      const index_t left = a.target_channels - c, channels = left < lanes ? left : lanes;
+      alignas(64) float bias[lanes] = {};
+      if (a.bias != nullptr)
+        for (index_t i = 0; i < channels; ++i) bias[i] = a.bias[c + i];
+      const index_t before = (c / panel - first / panel) * points * point + c % panel;
+      outputs_of_run<Tile>(products + before + run.first * panel, point, run.count, bias, a.relu,
+                           bands);
+      scatter_band<Tile>(run, c, channels, bands);
+    }
+  });
 }
 
 template <int Tile, class T>
 void run_conv_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& task,
                  float* scratch) {
   using filtering = minimal_filtering<Tile>;
-  constexpr index_t points = filtering::points * filtering::points, lanes = detail::conv_lanes;
-  constexpr index_t panel = detail::conv_panel;
+  constexpr index_t points = filtering::points * filtering::points, panel = detail::conv_panel;
   const index_t tiles = task.last_tile - task.first_tile, sources = a.source_channels;
   const index_t weights_point = detail::conv_weights_point(a.target_channels, sources);
-  const bool is_shared = task.shared.transformed != nullptr;
-  const index_t row = is_shared ? task.shared.row : detail::conv_row(task.channels_at_once);
-  const index_t point = is_shared ? task.shared.point : detail::conv_point_size(tiles, row);
+  const index_t row = detail::conv_row(task.channels_at_once);
+  const index_t point = detail::conv_point_size(tiles, row);
   const index_t product_point = detail::conv_point_size(tiles, panel);
-  float* const own = scratch;
-  const float* const transformed =
-      is_shared ? task.shared.transformed + (task.first_tile - task.shared.first_tile) * row : own;
-  float* const products = own + (is_shared ? 0 : points * point);
+  float* const transformed = scratch;
+  float* const products = transformed + points * point;
   float* const bands = products + task.panels_at_once * points * product_point;
   static_assert(band<Tile, 1>::size <= detail::conv_band_size, "a band fits its memory");
 
   const auto transform = [&](index_t first, index_t last) {
-    transform_channels<Tile>(a, task.first_tile, task.last_tile, first, last, own, row, point,
-                             bands);
-  };
-  const auto finish = [&](index_t k, const float* sums) {
-    for_each_run(a, task.first_tile, task.last_tile, [&](const tile_run<T>& run) {
-      for (index_t half = 0; half < panel; half += lanes) {
-        const index_t channel = k * panel + half;
-        if (channel >= a.target_channels) break;
-        const index_t left = a.target_channels - channel, channels = left < lanes ? left : lanes;
-        alignas(64) float bias[lanes] = {};
-        if (a.bias != nullptr)
-          for (index_t c = 0; c < channels; ++c) bias[c] = a.bias[channel + c];
-        outputs_of_run<Tile>(sums + run.first * panel + half, product_point, run.count, bias,
-                             a.relu, bands);
-        scatter_band<Tile>(run, channel, channels, bands);
-      }
-    });
+    transform_channels<Tile>(a, task.first_tile, task.last_tile, first, last, transformed, row,
+                             point, bands);
   };
 
   const bool transforms_once = sources <= task.channels_at_once;
-  if (transforms_once && !is_shared) transform(0, sources);
+  if (transforms_once) transform(0, sources);
   for (index_t k = task.first_panel; k < task.last_panel; k += task.panels_at_once) {
     const index_t left = task.last_panel - k;
     const index_t panels = left < task.panels_at_once ? left : task.panels_at_once;
     index_t c = 0;
     do {
       const index_t end = sources - c < task.channels_at_once ? sources : c + task.channels_at_once;
-      if (!transforms_once && !is_shared) transform(c, end);
+      if (!transforms_once) transform(c, end);
       // Panels are the inner loop: the tiles of a point stay in the cache for all of them.
       for (index_t i = 0; i < points; ++i)
         for (index_t p = k; p < k + panels; ++p) {
@@ -201,25 +192,86 @@ void run_conv_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& t
             return a.weights + point_number * weights_point + (panel_number * sources + c) * panel;
           };
           const index_t channels = a.target_channels - p * panel;
-          add_panel<rows_apart>({transformed + i * point + (is_shared ? c : 0), tiles, row, row,
-                                 columns(i, p), channels < panel ? channels : panel, end - c, c > 0,
+          add_panel<rows_apart>({transformed + i * point, tiles, row, row, columns(i, p),
+                                 channels < panel ? channels : panel, end - c, c > 0,
                                  products + ((p - k) * points + i) * product_point,
                                  p + 1 < k + panels ? columns(i, p + 1) : columns(i + 1, k)});
         }
       c = end;
     } while (c < sources);
-    for (index_t p = k; p < k + panels; ++p) finish(p, products + (p - k) * points * product_point);
+    for (index_t p = k; p < k + panels; ++p) {
+      const index_t end = (p + 1) * panel;
+      finish_channels<Tile>(a, task.first_tile, task.last_tile, p * panel,
+                            end < a.target_channels ? end : a.target_channels,
+                            products + (p - k) * points * product_point, product_point, bands);
+    }
+  }
+}
+
+template <int Tile, class T>
+void transform_conv_tiles_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_pass& pass,
+                             const detail::conv3x3_transform& part, float* scratch) {
+  constexpr index_t lanes = detail::conv_lanes;
+  const index_t first = part.first_group * lanes, end = part.last_group * lanes;
+  transform_channels<Tile>(
+      a, part.first_tile, part.last_tile, first, end < a.source_channels ? end : a.source_channels,
+      pass.transformed + (part.first_tile - pass.first_tile) * pass.row + first, pass.row,
+      pass.point, scratch);
+}
+
+template <int Tile, class T>
+void finish_conv_tiles_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_pass& pass,
+                          const detail::conv3x3_transform& part, float* scratch) {
+  constexpr int points = minimal_filtering<Tile>::points;
+  constexpr index_t lanes = detail::conv_lanes, panel = detail::conv_panel;
+  const index_t first = part.first_group * lanes, end = part.last_group * lanes;
+  finish_channels<Tile>(a, part.first_tile, part.last_tile, first,
+                        end < a.target_channels ? end : a.target_channels,
+                        pass.products + first / panel * points * points * pass.product_point +
+                            (part.first_tile - pass.first_tile) * panel,
+                        pass.product_point, scratch);
+}
+
+template <class T>
+void multiply_conv_tiles(const detail::conv3x3_args<T>& a, const detail::conv3x3_pass& pass,
+                         index_t first, index_t last) {
+  constexpr index_t panel = detail::conv_panel;
+  const index_t sources = a.source_channels, points = (a.tile + 2) * (a.tile + 2);
+  const index_t weights_point = detail::conv_weights_point(a.target_channels, sources);
+  const auto columns = [&](index_t i) {
+    return a.weights + i / pass.panels * weights_point + i % pass.panels * sources * panel;
+  };
+  for (index_t item = first; item < last;) {
+    const index_t i = item / pass.parts, begin = item % pass.parts;
+    // Parts of the same tiles and panel together: weights are read once.
+    const index_t end = last - item < pass.parts - begin ? begin + last - item : pass.parts;
+    item += end - begin;
+    const index_t point = i / pass.panels, k = i % pass.panels;
+    const index_t tile = pass.tiles() * begin / pass.parts;
+    const index_t tiles = pass.tiles() * end / pass.parts - tile;
+    const index_t left = a.target_channels - k * panel;
+    add_panel<rows_apart>({pass.transformed + point * pass.point + tile * pass.row, tiles, pass.row,
+                           pass.row, columns(i), left < panel ? left : panel, sources, false,
+                           pass.products + (k * points + point) * pass.product_point + tile * panel,
+                           columns(item < last ? item / pass.parts : i)});
   }
 }
 
 template <class T>
-void transform_conv_tiles(const detail::conv3x3_args<T>& a,
-                          const detail::conv3x3_shared_tiles& shared,
+void transform_conv_tiles(const detail::conv3x3_args<T>& a, const detail::conv3x3_pass& pass,
                           const detail::conv3x3_transform& part, float* scratch) {
   if (a.tile == 4)
-    transform_conv_tiles_of<4>(a, shared, part, scratch);
+    transform_conv_tiles_of<4>(a, pass, part, scratch);
   else
-    transform_conv_tiles_of<2>(a, shared, part, scratch);
+    transform_conv_tiles_of<2>(a, pass, part, scratch);
+}
+template <class T>
+void finish_conv_tiles(const detail::conv3x3_args<T>& a, const detail::conv3x3_pass& pass,
+                       const detail::conv3x3_transform& part, float* scratch) {
+  if (a.tile == 4)
+    finish_conv_tiles_of<4>(a, pass, part, scratch);
+  else
+    finish_conv_tiles_of<2>(a, pass, part, scratch);
 }
 
 template <class T>
