@@ -2,7 +2,7 @@
 // Run lengths: masks x height x width of the pictures. Elements are masks, or pairs of masks.
 //
 // Bound for encode_masks/columns/50x640x640: 20 MB are read, and 0.32 million words of 64 pixels
-// are compared twice. From bits, 2.6 MB are read.
+// are compared. From bits, 2.6 MB are read.
 #include "plain/run_lengths.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
