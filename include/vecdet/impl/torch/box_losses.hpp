@@ -8,7 +8,6 @@
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 
-#include <limits>
 #include <tuple>
 
 namespace vecdet {
@@ -43,42 +42,31 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
 
     const at::Tensor x = contiguous("predictions", predictions, type);
     const at::Tensor t = contiguous("targets", targets, type);
-    at::Tensor loss, grad = at::empty({0}, x.options());
     const index_t boxes_given = x.numel() / 4;
     const auto run = [&](const box_selection& selection, index_t selected) {
-      if (reduction == loss_reduction::mean)
-        params.scale = scale_of_mean(function, params.scale, 4 * selected);
-      with_element(type, [&](auto element) {
+      const bool is_mean = reduction == loss_reduction::mean;
+      if (is_mean) params.scale = scale_of_mean(function, params.scale, 4 * selected);
+      const bool is_nan = is_mean && selected == 0;  // as in torch
+      return with_element(type, [&](auto element) {
         using T = decltype(element);
-        double sum = 0;
-        if (reduction == loss_reduction::none) {
-          loss = at::empty(predictions.sizes(), x.options());
-          smooth_l1_loss_unreduced(boxes<const T>(x), boxes<const T>(t), selection, boxes<T>(loss),
-                                   params, threads());
-        }
-        if (needs_grad) {
-          grad = gradient_of(predictions.sizes(), type);
-          sum = smooth_l1_loss_and_grad(boxes<const T>(x), boxes<const T>(t), selection,
-                                        boxes<T>(grad), params, threads());
-        } else if (reduction != loss_reduction::none) {
-          sum = vecdet::smooth_l1_loss(boxes<const T>(x), boxes<const T>(t), selection, params,
-                                       threads());
-        }
-        // As in torch, the mean over no elements is NaN.
-        if (reduction == loss_reduction::mean && selected == 0)
-          sum = std::numeric_limits<double>::quiet_NaN();
-        if (reduction != loss_reduction::none)
-          loss = scalar(sum, loss_type(predictions, float_loss));
+        const boxes_view<const T> given = boxes<const T>(x), wanted = boxes<const T>(t);
+        return loss_and_grad_of(
+            predictions, type, predictions.sizes(), reduction, is_nan, needs_grad, float_loss,
+            [&](const at::Tensor& loss) {
+              smooth_l1_loss_unreduced(given, wanted, selection, boxes<T>(loss), params, threads());
+            },
+            [&] { return vecdet::smooth_l1_loss(given, wanted, selection, params, threads()); },
+            [&](at::Tensor& grad) {
+              grad = gradient_of(predictions.sizes(), type);
+              return smooth_l1_loss_and_grad(given, wanted, selection, boxes<T>(grad), params,
+                                             threads());
+            });
       });
     };
-    if (labels_.has_value() && labels_->defined()) {
-      const labels chosen(function, "labels", *labels_, boxes_given, "one integer per box");
-      run(box_selection(chosen.view(), background, ignore),
-          count_foreground(chosen.view(), background, ignore));
-    } else {
-      run(box_selection::all(), boxes_given);
-    }
-    return as_type_of(predictions, loss, grad, float_loss);
+    if (!labels_.has_value() || !labels_->defined()) return run(box_selection::all(), boxes_given);
+    const labels chosen(function, "labels", *labels_, boxes_given, "one integer per box");
+    return run(box_selection(chosen.view(), background, ignore),
+               count_foreground(chosen.view(), background, ignore));
   });
 }
 
@@ -108,25 +96,22 @@ inline loss_tensors iou_loss(const at::Tensor& predicted, const at::Tensor& targ
     if (reduction == loss_reduction::mean)
       params.scale = scale_of_mean(function, params.scale, x.numel() / 4);
 
-    at::Tensor loss, grad = at::empty({0}, x.options());
-    with_element(type, [&](auto element) {
+    return with_element(type, [&](auto element) {
       using T = decltype(element);
-      double sum = 0;
-      if (reduction == loss_reduction::none) {
-        loss = at::empty(predicted.sizes().slice(0, predicted.dim() - 1), x.options());
-        vecdet::iou_loss_unreduced(boxes<const T>(x), boxes<const T>(t), vector<T>(loss), kind,
-                                   params, threads());
-      }
-      if (needs_grad) {
-        grad = gradient_of(predicted.sizes(), type);
-        sum = vecdet::iou_loss_and_grad(boxes<const T>(x), boxes<const T>(t), boxes<T>(grad), kind,
-                                        params, threads());
-      } else if (reduction != loss_reduction::none) {
-        sum = vecdet::iou_loss(boxes<const T>(x), boxes<const T>(t), kind, params, threads());
-      }
-      if (reduction != loss_reduction::none) loss = scalar(sum, loss_type(predicted, float_loss));
+      const boxes_view<const T> given = boxes<const T>(x), wanted = boxes<const T>(t);
+      return loss_and_grad_of(
+          predicted, type, predicted.sizes().slice(0, predicted.dim() - 1), reduction, false,
+          needs_grad, float_loss,
+          [&](const at::Tensor& loss) {
+            vecdet::iou_loss_unreduced(given, wanted, vector<T>(loss), kind, params, threads());
+          },
+          [&] { return vecdet::iou_loss(given, wanted, kind, params, threads()); },
+          [&](at::Tensor& grad) {
+            grad = gradient_of(predicted.sizes(), type);
+            return vecdet::iou_loss_and_grad(given, wanted, boxes<T>(grad), kind, params,
+                                             threads());
+          });
     });
-    return as_type_of(predicted, loss, grad, float_loss);
   });
 }
 

@@ -8,6 +8,7 @@
 #include <vecdet/impl/torch/tensor.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <tuple>
 
 namespace vecdet {
@@ -52,29 +53,48 @@ inline loss_tensors as_type_of(const at::Tensor& input, const at::Tensor& loss,
   return {loss.to(loss_type(input, float_loss)), grad.to(input.scalar_type())};
 }
 
+/// A loss computed in `type`, with its gradient with respect to `input` if that is needed.
+/// each(loss) fills the unreduced losses, a tensor of shape `losses`. sum() and sum_and_grad(grad)
+/// return the reduced loss, which is NaN instead if `is_nan`; the latter also sets the gradient.
+template <class Each, class Sum, class SumAndGrad>
+loss_tensors loss_and_grad_of(const at::Tensor& input, at::ScalarType type, at::IntArrayRef losses,
+                              loss_reduction reduction, bool is_nan, bool needs_grad,
+                              bool float_loss, const Each& each, const Sum& sum,
+                              const SumAndGrad& sum_and_grad) {
+  at::Tensor loss, grad = at::empty({0}, type);
+  if (reduction == loss_reduction::none) {
+    loss = at::empty(losses, type);
+    each(loss);
+  }
+  double total = 0;
+  if (needs_grad)
+    total = sum_and_grad(grad);
+  else if (reduction != loss_reduction::none)
+    total = sum();
+  if (is_nan) total = std::numeric_limits<double>::quiet_NaN();
+  if (reduction != loss_reduction::none) loss = scalar(total, loss_type(input, float_loss));
+  return as_type_of(input, loss, grad, float_loss);
+}
+
 /// The loss of a matrix of logits, with its gradient if that is needed. `each` writes a matrix of
 /// losses; `sum` and `sum_and_grad` return their sum.
 template <class T, class Each, class Sum, class SumAndGrad>
 loss_tensors loss_of_matrix(const at::Tensor& logits, const rows& x, loss_reduction reduction,
                             bool needs_grad, bool float_loss, const Each& each, const Sum& sum,
                             const SumAndGrad& sum_and_grad) {
-  const auto options = x.tensor.options();
-  at::Tensor loss, grad = at::empty({0}, options);
-  if (reduction == loss_reduction::none) {
-    loss = at::empty(logits.sizes(), options);
-    each(x.view<T>(), matrix<T>(loss, x.count, x.size));
-  }
-  double total = 0;
-  if (needs_grad) {
-    grad = gradient_like(logits, options.dtype().toScalarType());
-    const at::Tensor lines = grad.is_contiguous() ? grad : at::empty(logits.sizes(), options);
-    total = sum_and_grad(x.view<T>(), matrix<T>(lines, x.count, x.size));
-    if (!lines.is_same(grad)) grad.copy_(lines);
-  } else if (reduction != loss_reduction::none) {
-    total = sum(x.view<T>());
-  }
-  if (reduction != loss_reduction::none) loss = scalar(total, loss_type(logits, float_loss));
-  return as_type_of(logits, loss, grad, float_loss);
+  const at::ScalarType type = x.tensor.scalar_type();
+  const auto in = [&](const at::Tensor& tensor) { return matrix<T>(tensor, x.count, x.size); };
+  return loss_and_grad_of(
+      logits, type, logits.sizes(), reduction, false, needs_grad, float_loss,
+      [&](const at::Tensor& loss) { each(x.view<T>(), in(loss)); },
+      [&] { return sum(x.view<T>()); },
+      [&](at::Tensor& grad) {
+        grad = gradient_like(logits, type);
+        const at::Tensor lines = grad.is_contiguous() ? grad : at::empty(logits.sizes(), type);
+        const double total = sum_and_grad(x.view<T>(), in(lines));
+        if (!lines.is_same(grad)) grad.copy_(lines);
+        return total;
+      });
 }
 
 }  // namespace aten

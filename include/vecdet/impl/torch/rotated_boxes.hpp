@@ -24,11 +24,8 @@ inline at::ScalarType rotated_type(const char* function, const char* argument, c
 }
 
 template <class Use>
-void with_rotated_element(at::ScalarType type, const Use& use) {
-  if (type == at::kDouble)
-    use(double());
-  else
-    use(float());
+auto with_rotated_element(at::ScalarType type, const Use& use) {
+  return type == at::kDouble ? use(double()) : use(float());
 }
 
 inline void check_rotated_boxes(const char* function, const char* argument,

@@ -38,27 +38,23 @@ inline loss_tensors prob_iou_loss(const at::Tensor& predicted, const at::Tensor&
     if (reduction == loss_reduction::mean)
       params.scale = scale_of_mean(function, params.scale, count);
 
-    at::Tensor loss, grad = at::empty({0}, x.options());
-    with_rotated_element(type, [&](auto element) {
+    const angle_convention convention = checked_angles(function, angles);
+    return with_rotated_element(type, [&](auto element) {
       using T = decltype(element);
       const auto boxes = matrix<const T>(x, count, 5), wanted = matrix<const T>(t, count, 5);
-      const angle_convention convention = checked_angles(function, angles);
-      double sum = 0;
-      if (reduction == loss_reduction::none) {
-        loss = at::empty({count}, x.options());
-        vecdet::prob_iou_loss_unreduced(boxes, wanted, convention, vector<T>(loss), params,
-                                        threads());
-      }
-      if (needs_grad) {
-        grad = gradient_of(predicted.sizes(), type);
-        sum = vecdet::prob_iou_loss_and_grad(boxes, wanted, convention, matrix<T>(grad, count, 5),
-                                             params, threads());
-      } else if (reduction != loss_reduction::none) {
-        sum = vecdet::prob_iou_loss(boxes, wanted, convention, params, threads());
-      }
-      if (reduction != loss_reduction::none) loss = scalar(sum, loss_type(predicted, float_loss));
+      return loss_and_grad_of(
+          predicted, type, {count}, reduction, false, needs_grad, float_loss,
+          [&](const at::Tensor& loss) {
+            vecdet::prob_iou_loss_unreduced(boxes, wanted, convention, vector<T>(loss), params,
+                                            threads());
+          },
+          [&] { return vecdet::prob_iou_loss(boxes, wanted, convention, params, threads()); },
+          [&](at::Tensor& grad) {
+            grad = gradient_of(predicted.sizes(), type);
+            return vecdet::prob_iou_loss_and_grad(boxes, wanted, convention,
+                                                  matrix<T>(grad, count, 5), params, threads());
+          });
     });
-    return as_type_of(predicted, loss, grad, float_loss);
   });
 }
 

@@ -25,12 +25,10 @@ at::Tensor kept_rotated(const char* function, const at::Tensor& boxes, const at:
     const at::ScalarType type = rotated_type(function, "boxes", boxes, "scores", scores);
     const at::Tensor x = contiguous("boxes", boxes, type), s = contiguous("scores", scores, type);
     return with_classes(function, classes, s.numel(), [&](const nms_groups& groups) {
-      at::Tensor kept;
-      with_rotated_element(type, [&](auto element) {
+      return with_rotated_element(type, [&](auto element) {
         using T = decltype(element);
-        kept = copied(find(matrix<const T>(x, boxes.size(0), 5), vector<const T>(s), groups));
+        return copied(find(matrix<const T>(x, boxes.size(0), 5), vector<const T>(s), groups));
       });
-      return kept;
     });
   });
 }

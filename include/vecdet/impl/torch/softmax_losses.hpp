@@ -7,8 +7,6 @@
 #include <vecdet/impl/torch/loss_tensors.hpp>
 #include <vecdet/softmax_cross_entropy.hpp>
 
-#include <limits>
-
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
@@ -31,22 +29,15 @@ loss_tensors loss_of_distributions(const char* function, const at::Tensor& logit
                                    const Sum& sum, const SumAndGrad& sum_and_grad) {
   const bool is_mean = reduction == loss_reduction::mean;
   if (is_mean) scale = scale_of_mean(function, scale, counted);
-  const auto options = x.tensor.options();
-  at::Tensor loss, grad = at::empty({0}, options);
-  if (reduction == loss_reduction::none) {
-    loss = at::empty(logits.sizes().slice(0, logits.dim() - 1), options);
-    each(x.view<float>(), vector<float>(loss));
-  }
-  double total = 0;
-  if (needs_grad) {
-    grad = gradient_of(logits.sizes(), options.dtype().toScalarType());
-    total = sum_and_grad(x.view<float>(), matrix<float>(grad, x.count, x.size));
-  } else if (reduction != loss_reduction::none) {
-    total = sum(x.view<float>());
-  }
-  if (is_mean && counted == 0) total = std::numeric_limits<double>::quiet_NaN();
-  if (reduction != loss_reduction::none) loss = scalar(total, loss_type(logits, float_loss));
-  return as_type_of(logits, loss, grad, float_loss);
+  return loss_and_grad_of(
+      logits, at::kFloat, logits.sizes().slice(0, logits.dim() - 1), reduction,
+      is_mean && counted == 0, needs_grad, float_loss,
+      [&](const at::Tensor& loss) { each(x.view<float>(), vector<float>(loss)); },
+      [&] { return sum(x.view<float>()); },
+      [&](at::Tensor& grad) {
+        grad = gradient_of(logits.sizes(), at::kFloat);
+        return sum_and_grad(x.view<float>(), matrix<float>(grad, x.count, x.size));
+      });
 }
 
 namespace cpu {
