@@ -75,18 +75,14 @@ VECDET_C vecdet_status vecdet_deformable_attention(vecdet_dtype type,
                                                    const void* weights, vecdet_workspace* workspace,
                                                    void* out) {
   constexpr const char* function = "deformable_attention";
-  return guarded([&] {
+  return call_on_type(type, function, workspace, [&](auto of, scratch& memory, threading policy) {
     const attention_sizes sizes(shape, function);
-    scratch memory(workspace);
-    on_type(type, function, [&](auto of, threading policy) {
-      using T = typename decltype(of)::type;
-      using real = compute_type<T>;
-      deformable_attention(of.vector(value, sizes.value),
-                           vector_view<const real>(as<real>(points), 2 * sizes.points),
-                           vector_view<const real>(as<real>(weights), sizes.points),
-                           of.vector(out, sizes.out), sizes.shape,
-                           memory.get<deformable_attention_workspace>(), policy);
-    });
+    using T = typename decltype(of)::type;
+    using real = compute_type<T>;
+    deformable_attention(
+        of.vector(value, sizes.value), vector_view<const real>(as<real>(points), 2 * sizes.points),
+        vector_view<const real>(as<real>(weights), sizes.points), of.vector(out, sizes.out),
+        sizes.shape, memory.get<deformable_attention_workspace>(), policy);
   });
 }
 /// Writes the gradients with respect to value, points and weights, which have their shapes and

@@ -145,16 +145,13 @@ VECDET_C vecdet_status vecdet_filter_topk(vecdet_dtype type, const void* logits,
     check_pointer(elements, "filter_topk", "elements", rows > 0 && cols > 0 ? k : 0);
     check_pointer(count, "filter_topk", "count");
     scratch memory(workspace);
-    with_type<float, bfloat16>(type, "filter_topk", [&](auto of) {
-      using T = typename decltype(of)::type;
-      on_threads([&](threading policy) {
-        const auto result = filter_topk(matrix_view<const T>(as<T>(logits), rows, cols, stride),
-                                        score_threshold, k, memory.get<filter_topk_workspace>(),
-                                        policy, enum_of<score_kind>(kind, "filter_topk", "kind"));
-        copy_view(result.logits, values);
-        copy_view(result.elements, elements);
-        *count = result.logits.size();
-      });
+    on_type<float, bfloat16>(type, "filter_topk", [&](auto of, threading policy) {
+      const auto result = filter_topk(of.matrix(logits, rows, cols, stride), score_threshold, k,
+                                      memory.get<filter_topk_workspace>(), policy,
+                                      enum_of<score_kind>(kind, "filter_topk", "kind"));
+      copy_view(result.logits, values);
+      copy_view(result.elements, elements);
+      *count = result.logits.size();
     });
   });
 }
@@ -178,17 +175,14 @@ VECDET_C vecdet_status vecdet_postprocess(vecdet_dtype type, const void* logits,
     out.check("postprocess", images, p.max_detections);
     const index_t rows = product(images, anchor_count, "postprocess", "images");
     scratch memory(workspace);
-    with_type<float, bfloat16>(type, "postprocess", [&](auto of) {
+    on_type<float, bfloat16>(type, "postprocess", [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
-      const head_outputs<T> outputs{matrix_view<const T>(as<T>(logits), rows, classes),
-                                    boxes_view<const T>(as<T>(deltas), rows),
+      const head_outputs<T> outputs{of.matrix(logits, rows, classes), of.boxes(deltas, rows),
                                     optional_view(as<T>(centerness), rows)};
-      const auto sizes = sizes_of(image_sizes, images, "postprocess");
-      on_threads([&](threading policy) {
-        out.write(postprocess(outputs, boxes_view<const float>(anchors, anchor_count),
-                              optional_view(level_sizes, levels), sizes, p,
-                              memory.get<postprocess_workspace>(), policy));
-      });
+      out.write(postprocess(outputs, boxes_view<const float>(anchors, anchor_count),
+                            optional_view(level_sizes, levels),
+                            sizes_of(image_sizes, images, "postprocess"), p,
+                            memory.get<postprocess_workspace>(), policy));
     });
   });
 }
@@ -209,16 +203,12 @@ VECDET_C vecdet_status vecdet_postprocess_box_head(
     const index_t rows = product(proposal_count, classes, "postprocess_box_head", "proposal_count");
     const auto sizes = sizes_of(image_sizes, images, "postprocess_box_head");
     scratch memory(workspace);
-    with_type<float, bfloat16>(type, "postprocess_box_head", [&](auto of) {
-      using T = typename decltype(of)::type;
-      const box_head_outputs<T> outputs{
-          matrix_view<const T>(as<T>(logits), proposal_count, classes),
-          boxes_view<const T>(as<T>(deltas), rows)};
-      on_threads([&](threading policy) {
-        out.write(postprocess_box_head(outputs, boxes_view<const float>(proposals, proposal_count),
-                                       vector_view<const index_t>(image_offsets, images + 1), sizes,
-                                       p, memory.get<postprocess_workspace>(), policy));
-      });
+    on_type<float, bfloat16>(type, "postprocess_box_head", [&](auto of, threading policy) {
+      const box_head_outputs<typename decltype(of)::type> outputs{
+          of.matrix(logits, proposal_count, classes), of.boxes(deltas, rows)};
+      out.write(postprocess_box_head(outputs, boxes_view<const float>(proposals, proposal_count),
+                                     vector_view<const index_t>(image_offsets, images + 1), sizes,
+                                     p, memory.get<postprocess_workspace>(), policy));
     });
   });
 }
@@ -250,15 +240,12 @@ VECDET_C vecdet_status vecdet_postprocess_yolo(vecdet_dtype type, const void* nu
     out.check("postprocess_yolo", images, p.max_detections);
     const auto undone = transforms_of(transforms, images);
     scratch memory(workspace);
-    with_type<float, bfloat16>(type, "postprocess_yolo", [&](auto of) {
-      using T = typename decltype(of)::type;
-      const yolo_outputs<T> outputs{matrix_view<const T>(as<T>(numbers), rows, cols, stride),
-                                    images};
-      on_threads([&](threading policy) {
-        write_raw(postprocess_yolo(outputs, vector_view<const letterbox_transform>(undone), p,
-                                   memory.get<postprocess_workspace>(), policy),
-                  out, sources, extras);
-      });
+    on_type<float, bfloat16>(type, "postprocess_yolo", [&](auto of, threading policy) {
+      const yolo_outputs<typename decltype(of)::type> outputs{
+          of.matrix(numbers, rows, cols, stride), images};
+      write_raw(postprocess_yolo(outputs, vector_view<const letterbox_transform>(undone), p,
+                                 memory.get<postprocess_workspace>(), policy),
+                out, sources, extras);
     });
   });
 }
@@ -278,14 +265,11 @@ VECDET_C vecdet_status vecdet_postprocess_detr(
     const index_t rows = product(images, queries, "postprocess_detr", "images");
     const auto sizes = sizes_of(image_sizes, images, "postprocess_detr");
     scratch memory(workspace);
-    with_type<float, bfloat16>(type, "postprocess_detr", [&](auto of) {
-      using T = typename decltype(of)::type;
-      const detr_outputs<T> outputs{matrix_view<const T>(as<T>(logits), rows, classes),
-                                    boxes_view<const T>(as<T>(centres), rows)};
-      on_threads([&](threading policy) {
-        write_raw(postprocess_detr(outputs, sizes, p, memory.get<postprocess_workspace>(), policy),
-                  out, sources, nullptr);
-      });
+    on_type<float, bfloat16>(type, "postprocess_detr", [&](auto of, threading policy) {
+      const detr_outputs<typename decltype(of)::type> outputs{of.matrix(logits, rows, classes),
+                                                              of.boxes(centres, rows)};
+      write_raw(postprocess_detr(outputs, sizes, p, memory.get<postprocess_workspace>(), policy),
+                out, sources, nullptr);
     });
   });
 }
@@ -330,18 +314,15 @@ VECDET_C vecdet_status vecdet_postprocess_yolo_of_matrices(
     vecdet_workspace* workspace, float* boxes, float* scores, int64_t* labels, int64_t* sources,
     float* extras, int64_t* offsets) {
   constexpr const char* function = "postprocess_yolo";
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     const auto p = params_of<postprocess_yolo_params>(params, function);
     const detection_outputs out{boxes, scores, labels, offsets};
     out.check(function, images, p.max_detections);
     const auto undone = transforms_of(transforms, images);
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      write_raw(yolo_detections_of(coordinates, numbers, images,
-                                   vector_view<const letterbox_transform>(undone), p,
-                                   memory.get<postprocess_workspace>(), policy),
-                out, sources, extras);
-    });
+    write_raw(yolo_detections_of(coordinates, numbers, images,
+                                 vector_view<const letterbox_transform>(undone), p,
+                                 memory.get<postprocess_workspace>(), policy),
+              out, sources, extras);
   });
 }
 

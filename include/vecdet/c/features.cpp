@@ -102,15 +102,12 @@ VECDET_C vecdet_status vecdet_roi_align(vecdet_dtype type, const vecdet_features
                                         const vecdet_roi_align_params* params,
                                         vecdet_workspace* workspace, const vecdet_features* out) {
   constexpr const char* function = "roi_align";
-  return guarded([&] {
+  return call_on_type(type, function, workspace, [&](auto of, scratch& memory, threading policy) {
     const auto p = params_of<roi_align_params>(params, function);
-    scratch memory(workspace);
-    on_type(type, function, [&](auto of, threading policy) {
-      using T = typename decltype(of)::type;
-      roi_align(features_of<const T>(features, function, "features"),
-                roi_boxes_of<compute_type<T>>(boxes, function),
-                features_of<T>(out, function, "out"), p, memory.get<roi_align_workspace>(), policy);
-    });
+    using T = typename decltype(of)::type;
+    roi_align(features_of<const T>(features, function, "features"),
+              roi_boxes_of<compute_type<T>>(boxes, function), features_of<T>(out, function, "out"),
+              p, memory.get<roi_align_workspace>(), policy);
   });
 }
 /// Writes the gradient with respect to the features to `grad`. `upstream` is that of the output.
@@ -120,16 +117,13 @@ VECDET_C vecdet_status vecdet_roi_align_grad(vecdet_dtype type, const vecdet_fea
                                              vecdet_workspace* workspace,
                                              const vecdet_features* grad) {
   constexpr const char* function = "roi_align_grad";
-  return guarded([&] {
+  return call_on_type(type, function, workspace, [&](auto of, scratch& memory, threading policy) {
     const auto p = params_of<roi_align_params>(params, function);
-    scratch memory(workspace);
-    on_type(type, function, [&](auto of, threading policy) {
-      using T = typename decltype(of)::type;
-      roi_align_grad(features_of<const T>(upstream, function, "upstream"),
-                     roi_boxes_of<compute_type<T>>(boxes, function),
-                     features_of<T>(grad, function, "grad"), p, memory.get<roi_align_workspace>(),
-                     policy);
-    });
+    using T = typename decltype(of)::type;
+    roi_align_grad(features_of<const T>(upstream, function, "upstream"),
+                   roi_boxes_of<compute_type<T>>(boxes, function),
+                   features_of<T>(grad, function, "grad"), p, memory.get<roi_align_workspace>(),
+                   policy);
   });
 }
 
@@ -145,15 +139,13 @@ VECDET_C vecdet_status vecdet_multiscale_roi_align(
     const auto p = multiscale_params_of(params, scales, level_count, canonical_size,
                                         canonical_level, function);
     scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
+    on_type(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
       const auto maps = levels_of<const T>(levels, level_count, function, "levels");
-      on_threads([&](threading policy) {
-        multiscale_roi_align<T>(vector_view<const feature_view<const T>>(maps),
-                                roi_boxes_of<compute_type<T>>(boxes, function),
-                                features_of<T>(out, function, "out"), p,
-                                memory.get<roi_align_workspace>(), policy);
-      });
+      multiscale_roi_align<T>(vector_view<const feature_view<const T>>(maps),
+                              roi_boxes_of<compute_type<T>>(boxes, function),
+                              features_of<T>(out, function, "out"), p,
+                              memory.get<roi_align_workspace>(), policy);
     });
   });
 }
@@ -168,15 +160,13 @@ VECDET_C vecdet_status vecdet_multiscale_roi_align_grad(
     const auto p = multiscale_params_of(params, scales, level_count, canonical_size,
                                         canonical_level, function);
     scratch memory(workspace);
-    with_any_type(type, function, [&](auto of) {
+    on_type(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
       const auto maps = levels_of<T>(grads, level_count, function, "grads");
-      on_threads([&](threading policy) {
-        multiscale_roi_align_grad(features_of<const T>(upstream, function, "upstream"),
-                                  roi_boxes_of<compute_type<T>>(boxes, function),
-                                  vector_view<const feature_view<T>>(maps), p,
-                                  memory.get<roi_align_workspace>(), policy);
-      });
+      multiscale_roi_align_grad(features_of<const T>(upstream, function, "upstream"),
+                                roi_boxes_of<compute_type<T>>(boxes, function),
+                                vector_view<const feature_view<T>>(maps), p,
+                                memory.get<roi_align_workspace>(), policy);
     });
   });
 }
@@ -222,17 +212,14 @@ VECDET_C vecdet_status vecdet_conv3x3(const vecdet_features* input,
                                       const vecdet_conv3x3_weights* weights, const float* bias,
                                       int relu, vecdet_workspace* workspace,
                                       const vecdet_features* output) {
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     check_pointer(weights, "conv3x3", "weights");
     conv3x3_params<float> p;
     p.bias = optional_view(bias, weights->weights.output_channels());
     p.relu = relu != 0;
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      conv3x3(features_of<const float>(input, "conv3x3", "input"), weights->weights,
-              features_of<float>(output, "conv3x3", "output"), p, memory.get<conv3x3_workspace>(),
-              policy);
-    });
+    conv3x3(features_of<const float>(input, "conv3x3", "input"), weights->weights,
+            features_of<float>(output, "conv3x3", "output"), p, memory.get<conv3x3_workspace>(),
+            policy);
   });
 }
 /// Writes the gradient with respect to the input to `grad`. `weights` are transformed for
@@ -243,15 +230,12 @@ VECDET_C vecdet_status vecdet_conv3x3_input_grad(const vecdet_features* upstream
                                                  vecdet_workspace* workspace,
                                                  const vecdet_features* grad) {
   constexpr const char* function = "conv3x3_input_grad";
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     check_pointer(weights, function, "weights");
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      conv3x3_input_grad(features_of<const float>(upstream, function, "upstream"),
-                         optional_features<const float>(relu_output, function, "relu_output"),
-                         weights->weights, features_of<float>(grad, function, "grad"),
-                         memory.get<conv3x3_workspace>(), policy);
-    });
+    conv3x3_input_grad(features_of<const float>(upstream, function, "upstream"),
+                       optional_features<const float>(relu_output, function, "relu_output"),
+                       weights->weights, features_of<float>(grad, function, "grad"),
+                       memory.get<conv3x3_workspace>(), policy);
   });
 }
 /// Writes the gradients with respect to the weights, output channels x input channels x 3 x 3, and
@@ -261,17 +245,14 @@ VECDET_C vecdet_status vecdet_conv3x3_weight_grad(
     const vecdet_features* relu_output, vecdet_conv3x3_tile tile, vecdet_workspace* workspace,
     const vecdet_features* weight_grad, float* bias_grad) {
   constexpr const char* function = "conv3x3_weight_grad";
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     const auto weights = features_of<float>(weight_grad, function, "weight_grad");
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      conv3x3_weight_grad(features_of<const float>(input, function, "input"),
-                          features_of<const float>(upstream, function, "upstream"),
-                          optional_features<const float>(relu_output, function, "relu_output"),
-                          weights, optional_view(bias_grad, weights.images()),
-                          enum_of<vecdet::conv3x3_tile>(tile, function, "tile"),
-                          memory.get<conv3x3_workspace>(), policy);
-    });
+    conv3x3_weight_grad(features_of<const float>(input, function, "input"),
+                        features_of<const float>(upstream, function, "upstream"),
+                        optional_features<const float>(relu_output, function, "relu_output"),
+                        weights, optional_view(bias_grad, weights.images()),
+                        enum_of<vecdet::conv3x3_tile>(tile, function, "tile"),
+                        memory.get<conv3x3_workspace>(), policy);
   });
 }
 /// Returns 1 if these functions are faster than a good direct convolution for these numbers of
@@ -289,16 +270,12 @@ VECDET_C vecdet_status vecdet_grouped_conv3x3(const vecdet_features* input,
                                               vecdet_workspace* workspace,
                                               const vecdet_features* output) {
   constexpr const char* function = "grouped_conv3x3";
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     const auto p = params_of<grouped_conv3x3_params>(params, function);
     const auto w = features_of<const float>(weights, function, "weights");
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      grouped_conv3x3(features_of<const float>(input, function, "input"), w,
-                      optional_view(bias, w.images()),
-                      features_of<float>(output, function, "output"), p,
-                      memory.get<grouped_conv3x3_workspace>(), policy);
-    });
+    grouped_conv3x3(features_of<const float>(input, function, "input"), w,
+                    optional_view(bias, w.images()), features_of<float>(output, function, "output"),
+                    p, memory.get<grouped_conv3x3_workspace>(), policy);
   });
 }
 /// Writes the gradient with respect to the input to `grad`.
@@ -307,15 +284,12 @@ vecdet_grouped_conv3x3_input_grad(const vecdet_features* upstream, const vecdet_
                                   const vecdet_grouped_conv3x3_params* params,
                                   vecdet_workspace* workspace, const vecdet_features* grad) {
   constexpr const char* function = "grouped_conv3x3_input_grad";
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     const auto p = params_of<grouped_conv3x3_params>(params, function);
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      grouped_conv3x3_input_grad(features_of<const float>(upstream, function, "upstream"),
-                                 features_of<const float>(weights, function, "weights"),
-                                 features_of<float>(grad, function, "grad"), p,
-                                 memory.get<grouped_conv3x3_workspace>(), policy);
-    });
+    grouped_conv3x3_input_grad(features_of<const float>(upstream, function, "upstream"),
+                               features_of<const float>(weights, function, "weights"),
+                               features_of<float>(grad, function, "grad"), p,
+                               memory.get<grouped_conv3x3_workspace>(), policy);
   });
 }
 /// Writes the gradients with respect to the weights, and to the bias unless `bias_grad` is null.
@@ -324,15 +298,12 @@ VECDET_C vecdet_status vecdet_grouped_conv3x3_weight_grad(
     const vecdet_grouped_conv3x3_params* params, vecdet_workspace* workspace,
     const vecdet_features* weight_grad, float* bias_grad) {
   constexpr const char* function = "grouped_conv3x3_weight_grad";
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     const auto p = params_of<grouped_conv3x3_params>(params, function);
     const auto grad = features_of<float>(weight_grad, function, "weight_grad");
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      grouped_conv3x3_weight_grad(features_of<const float>(input, function, "input"),
-                                  features_of<const float>(upstream, function, "upstream"), grad,
-                                  optional_view(bias_grad, grad.images()), p,
-                                  memory.get<grouped_conv3x3_workspace>(), policy);
-    });
+    grouped_conv3x3_weight_grad(features_of<const float>(input, function, "input"),
+                                features_of<const float>(upstream, function, "upstream"), grad,
+                                optional_view(bias_grad, grad.images()), p,
+                                memory.get<grouped_conv3x3_workspace>(), policy);
   });
 }

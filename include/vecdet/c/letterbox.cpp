@@ -58,7 +58,7 @@ VECDET_C vecdet_status vecdet_letterbox(const vecdet_byte_image* images, int64_t
                                         const vecdet_letterbox_params* params,
                                         vecdet_workspace* workspace, float* batch,
                                         vecdet_letterbox_transform* transforms) {
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     check_pointer(images, "letterbox", "images", count);
     check_pointer(transforms, "letterbox", "transforms", count);
     std::vector<byte_image> all;
@@ -71,12 +71,9 @@ VECDET_C vecdet_status vecdet_letterbox(const vecdet_byte_image* images, int64_t
     check_side("input.height", input.height);
     check_side("input.width", input.width);
     const index_t size = product(count, 3 * input.height * input.width, "letterbox", "count");
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      const auto found =
-          letterbox(vector_view<const byte_image>(all), vector_view<float>(batch, size),
-                    {input.height, input.width}, p, memory.get<letterbox_workspace>(), policy);
-      std::transform(found.begin(), found.end(), transforms, c_transform);
-    });
+    const auto found =
+        letterbox(vector_view<const byte_image>(all), vector_view<float>(batch, size),
+                  {input.height, input.width}, p, memory.get<letterbox_workspace>(), policy);
+    std::transform(found.begin(), found.end(), transforms, c_transform);
   });
 }

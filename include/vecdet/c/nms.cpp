@@ -11,22 +11,18 @@
 namespace vecdet_c {
 namespace {
 
-/// NMS of rotated boxes by `find`, which has the arguments and the result of rotated_nms().
-template <class Find>
-vecdet_status keep_rotated(const char* function, vecdet_dtype type, const void* boxes,
-                           const void* scores, const int64_t* classes, const int64_t* images,
-                           int64_t count, vecdet_angle_convention angles,
-                           const vecdet_nms_params* params, vecdet_workspace* workspace,
-                           int64_t* kept, int64_t* kept_count, const Find& find) {
+/// NMS of boxes of Types. Writes the indices that find(of, params, workspace, policy) returns.
+template <class... Types, class Find>
+vecdet_status keep(const char* function, vecdet_dtype type, int64_t count,
+                   const vecdet_nms_params* params, vecdet_workspace* workspace, int64_t* kept,
+                   int64_t* kept_count, const Find& find) {
   return guarded([&] {
     check_pointer(kept, function, "kept", count);
     check_pointer(kept_count, function, "kept_count");
     scratch memory(workspace);
-    on_type<float, double>(type, function, [&](auto of, threading policy) {
+    on_type<Types...>(type, function, [&](auto of, threading policy) {
       const auto result =
-          find(of.matrix(boxes, count, 5), of.vector(scores, count),
-               groups_of(classes, images, count), angles_of(angles, function),
-               params_of<nms_params>(params, function), memory.get<nms_workspace>(), policy);
+          find(of, params_of<nms_params>(params, function), memory.get<nms_workspace>(), policy);
       copy_view(result, kept);
       *kept_count = result.size();
     });
@@ -44,18 +40,10 @@ using namespace vecdet_c;
 VECDET_C vecdet_status vecdet_nms(vecdet_dtype type, const void* boxes, const void* scores,
                                   int64_t count, const vecdet_nms_params* params,
                                   vecdet_workspace* workspace, int64_t* kept, int64_t* kept_count) {
-  return guarded([&] {
-    check_pointer(kept, "nms", "kept", count);
-    check_pointer(kept_count, "nms", "kept_count");
-    scratch memory(workspace);
-    on_type(type, "nms", [&](auto of, threading policy) {
-      const auto result =
-          nms(of.boxes(boxes, count), of.vector(scores, count),
-              params_of<nms_params>(params, "nms"), memory.get<nms_workspace>(), policy);
-      copy_view(result, kept);
-      *kept_count = result.size();
-    });
-  });
+  return keep("nms", type, count, params, workspace, kept, kept_count,
+              [&](auto of, auto&&... with) {
+                return nms(of.boxes(boxes, count), of.vector(scores, count), with...);
+              });
 }
 
 /// NMS per class and image. `classes` and `images` have one number of any value per box; null: all
@@ -65,18 +53,11 @@ VECDET_C vecdet_status vecdet_batched_nms(vecdet_dtype type, const void* boxes, 
                                           int64_t count, const vecdet_nms_params* params,
                                           vecdet_workspace* workspace, int64_t* kept,
                                           int64_t* kept_count) {
-  return guarded([&] {
-    check_pointer(kept, "batched_nms", "kept", count);
-    check_pointer(kept_count, "batched_nms", "kept_count");
-    scratch memory(workspace);
-    on_type(type, "batched_nms", [&](auto of, threading policy) {
-      const auto result = batched_nms(
-          of.boxes(boxes, count), of.vector(scores, count), groups_of(classes, images, count),
-          params_of<nms_params>(params, "batched_nms"), memory.get<nms_workspace>(), policy);
-      copy_view(result, kept);
-      *kept_count = result.size();
-    });
-  });
+  return keep("batched_nms", type, count, params, workspace, kept, kept_count,
+              [&](auto of, auto&&... with) {
+                return batched_nms(of.boxes(boxes, count), of.vector(scores, count),
+                                   groups_of(classes, images, count), with...);
+              });
 }
 
 /// NMS of rotated boxes, count x 5: centre, width, height, angle; per class and image, by the exact
@@ -88,9 +69,13 @@ VECDET_C vecdet_status vecdet_rotated_nms(vecdet_dtype type, const void* boxes, 
                                           const vecdet_nms_params* params,
                                           vecdet_workspace* workspace, int64_t* kept,
                                           int64_t* kept_count) {
-  return keep_rotated("rotated_nms", type, boxes, scores, classes, images, count, angles, params,
-                      workspace, kept, kept_count,
-                      [](auto&&... arguments) { return rotated_nms(arguments...); });
+  return keep<float, double>("rotated_nms", type, count, params, workspace, kept, kept_count,
+                             [&](auto of, auto&&... with) {
+                               return rotated_nms(of.matrix(boxes, count, 5),
+                                                  of.vector(scores, count),
+                                                  groups_of(classes, images, count),
+                                                  angles_of(angles, "rotated_nms"), with...);
+                             });
 }
 
 /// NMS of rotated boxes by their ProbIoU in ultralytics' rule, where suppressed boxes suppress
@@ -103,9 +88,13 @@ VECDET_C vecdet_status vecdet_prob_iou_nms(vecdet_dtype type, const void* boxes,
                                            const vecdet_nms_params* params,
                                            vecdet_workspace* workspace, int64_t* kept,
                                            int64_t* kept_count) {
-  return keep_rotated("prob_iou_nms", type, boxes, scores, classes, images, count, angles, params,
-                      workspace, kept, kept_count,
-                      [](auto&&... arguments) { return prob_iou_nms(arguments...); });
+  return keep<float, double>("prob_iou_nms", type, count, params, workspace, kept, kept_count,
+                             [&](auto of, auto&&... with) {
+                               return prob_iou_nms(of.matrix(boxes, count, 5),
+                                                   of.vector(scores, count),
+                                                   groups_of(classes, images, count),
+                                                   angles_of(angles, "prob_iou_nms"), with...);
+                             });
 }
 
 /// Soft-NMS, arXiv 1704.04503, per class and image. Writes the picked boxes in descending score to

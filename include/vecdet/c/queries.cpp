@@ -77,14 +77,12 @@ VECDET_C vecdet_status vecdet_match_queries(vecdet_dtype type, const vecdet_detr
     const vector_view<index_t> results(
         matches, product(std::max(index_t{0}, groups), boxes.boxes.size(), function, "groups"));
     scratch memory(workspace);
-    with_type<float, bfloat16>(type, function, [&](auto of) {
+    on_type<float, bfloat16>(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
       std::vector<detr_outputs<T>> outputs;
       for (const vecdet_detr_outputs& layer : given)
         outputs.push_back(outputs_of<T>(layer, images_in(truth), function));
-      on_threads([&](threading policy) {
-        match_queries<T>(outputs, boxes, results, p, memory.get<query_match_workspace>(), policy);
-      });
+      match_queries<T>(outputs, boxes, results, p, memory.get<query_match_workspace>(), policy);
     });
   });
 }
@@ -124,14 +122,12 @@ VECDET_C vecdet_status vecdet_set_loss_and_grad(
     const vector_view<const vecdet_set_loss_layer> given(layers, layer_count);
     std::vector<set_losses> found(static_cast<std::size_t>(given.size()));
     scratch memory(workspace);
-    with_type<float, bfloat16>(type, function, [&](auto of) {
+    on_type<float, bfloat16>(type, function, [&](auto of, threading policy) {
       using T = typename decltype(of)::type;
       std::vector<set_loss_layer<T>> parts;
       for (const vecdet_set_loss_layer& layer : given)
         parts.push_back(loss_layer_of<T>(layer, images_in(truth), boxes.boxes.size(), function));
-      on_threads([&](threading policy) {
-        set_loss_and_grad<T>(parts, boxes, found, p, memory.get<set_loss_workspace>(), policy);
-      });
+      set_loss_and_grad<T>(parts, boxes, found, p, memory.get<set_loss_workspace>(), policy);
     });
     for (const set_losses& l : found) *losses++ = {l.classification, l.l1, l.giou};
   });

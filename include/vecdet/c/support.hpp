@@ -177,6 +177,23 @@ template <class... Types, class Body>
 vecdet_status call_on_type(vecdet_dtype type, const char* function, const Body& body) noexcept {
   return guarded([&] { on_type<Types...>(type, function, body); });
 }
+/// The same for functions with a workspace: calls body(element<T>(), memory, policy).
+template <class... Types, class Body>
+vecdet_status call_on_type(vecdet_dtype type, const char* function, vecdet_workspace* workspace,
+                           const Body& body) noexcept {
+  return guarded([&] {
+    scratch memory(workspace);
+    on_type<Types...>(type, function, [&](auto of, threading policy) { body(of, memory, policy); });
+  });
+}
+/// A whole body without element types: calls body(memory, policy).
+template <class Body>
+vecdet_status call_on_threads(vecdet_workspace* workspace, const Body& body) noexcept {
+  return guarded([&] {
+    scratch memory(workspace);
+    on_threads([&](threading policy) { body(memory, policy); });
+  });
+}
 
 template <class T>
 const T* as(const void* pointer) {

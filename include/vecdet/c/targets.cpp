@@ -212,7 +212,7 @@ VECDET_C vecdet_status vecdet_match_anchors(const vecdet_anchor_index* index,
                                             vecdet_workspace* workspace, int64_t* matches,
                                             int64_t* labels, float* best_ious, float* deltas,
                                             int64_t* foreground) {
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     check_pointer(index, "match_anchors", "index");
     const ground_truth boxes = truth_of(truth, "match_anchors");
     const index_t images = images_in(truth);
@@ -223,12 +223,8 @@ VECDET_C vecdet_status vecdet_match_anchors(const vecdet_anchor_index* index,
     if (best_ious != nullptr) results.best_ious = vector_view<float>(best_ious, count);
     if (deltas != nullptr) results.deltas = boxes_view<float>(deltas, count);
     if (foreground != nullptr) results.foreground = vector_view<index_t>(foreground, images);
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      match_anchors(index->index, boxes, results,
-                    params_of<matcher_params>(params, "match_anchors"),
-                    memory.get<match_workspace>(), policy);
-    });
+    match_anchors(index->index, boxes, results, params_of<matcher_params>(params, "match_anchors"),
+                  memory.get<match_workspace>(), policy);
   });
 }
 
@@ -240,17 +236,14 @@ VECDET_C vecdet_status vecdet_assign_atss(const float* anchors, int64_t count,
                                           const vecdet_ground_truth* truth,
                                           const vecdet_atss_params* params,
                                           vecdet_workspace* workspace, int64_t* matches) {
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     const ground_truth boxes = truth_of(truth, "assign_atss");
     const auto sizes = grids_of(features, levels, "assign_atss");
     const index_t results = product(images_in(truth), count, "assign_atss", "count");
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      assign_atss(boxes_view<const float>(anchors, count), vector_view<const grid_size>(sizes),
-                  boxes, vector_view<index_t>(matches, results),
-                  params_of<atss_params>(params, "assign_atss"), memory.get<assigner_workspace>(),
-                  policy);
-    });
+    assign_atss(boxes_view<const float>(anchors, count), vector_view<const grid_size>(sizes), boxes,
+                vector_view<index_t>(matches, results),
+                params_of<atss_params>(params, "assign_atss"), memory.get<assigner_workspace>(),
+                policy);
   });
 }
 
@@ -261,17 +254,14 @@ VECDET_C vecdet_status vecdet_assign_fcos(const float* anchors, int64_t count,
                                           const vecdet_ground_truth* truth,
                                           const vecdet_fcos_assigner_params* params,
                                           vecdet_workspace* workspace, int64_t* matches) {
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     const ground_truth boxes = truth_of(truth, "assign_fcos");
     const auto sizes = grids_of(features, levels, "assign_fcos");
     const index_t results = product(images_in(truth), count, "assign_fcos", "count");
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      assign_fcos(boxes_view<const float>(anchors, count), vector_view<const grid_size>(sizes),
-                  boxes, vector_view<index_t>(matches, results),
-                  params_of<fcos_assigner_params>(params, "assign_fcos"),
-                  memory.get<assigner_workspace>(), policy);
-    });
+    assign_fcos(boxes_view<const float>(anchors, count), vector_view<const grid_size>(sizes), boxes,
+                vector_view<index_t>(matches, results),
+                params_of<fcos_assigner_params>(params, "assign_fcos"),
+                memory.get<assigner_workspace>(), policy);
   });
 }
 
@@ -286,22 +276,19 @@ VECDET_C vecdet_status vecdet_assign_task_aligned(const float* scores, const flo
                                                   const vecdet_task_aligned_params* params,
                                                   vecdet_workspace* workspace, int64_t* matches,
                                                   float* targets) {
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     const ground_truth boxes = truth_of(truth, "assign_task_aligned");
     const auto sizes = grids_of(features, levels, "assign_task_aligned");
     const index_t results = product(images_in(truth), count, "assign_task_aligned", "count");
     task_aligned_predictions predictions;
     predictions.scores = matrix_view<const float>(scores, results, classes);
     predictions.boxes = boxes_view<const float>(predicted, results);
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      assign_task_aligned(predictions, matrix_view<const float>(points, count, 2),
-                          vector_view<const grid_size>(sizes), boxes,
-                          vector_view<index_t>(matches, results),
-                          vector_view<float>(targets, results),
-                          params_of<task_aligned_params>(params, "assign_task_aligned"),
-                          memory.get<assigner_workspace>(), policy);
-    });
+    assign_task_aligned(predictions, matrix_view<const float>(points, count, 2),
+                        vector_view<const grid_size>(sizes), boxes,
+                        vector_view<index_t>(matches, results),
+                        vector_view<float>(targets, results),
+                        params_of<task_aligned_params>(params, "assign_task_aligned"),
+                        memory.get<assigner_workspace>(), policy);
   });
 }
 
@@ -314,7 +301,7 @@ VECDET_C vecdet_status vecdet_assign_rotated_task_aligned(
     const vecdet_ground_truth* truth, vecdet_angle_convention angles,
     const vecdet_task_aligned_params* params, vecdet_workspace* workspace, int64_t* matches,
     float* targets) {
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     const char* const function = "assign_rotated_task_aligned";
     const ground_truth known = truth_of(truth, function);
     const auto sizes = grids_of(features, levels, function);
@@ -325,15 +312,11 @@ VECDET_C vecdet_status vecdet_assign_rotated_task_aligned(
     rotated_task_aligned_predictions predictions;
     predictions.scores = matrix_view<const float>(scores, results, classes);
     predictions.boxes = matrix_view<const float>(predicted, results, 5);
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      assign_rotated_task_aligned(
-          predictions, matrix_view<const float>(points, count, 2),
-          vector_view<const grid_size>(sizes), boxes, angles_of(angles, function),
-          vector_view<index_t>(matches, results), vector_view<float>(targets, results),
-          params_of<task_aligned_params>(params, function), memory.get<assigner_workspace>(),
-          policy);
-    });
+    assign_rotated_task_aligned(
+        predictions, matrix_view<const float>(points, count, 2),
+        vector_view<const grid_size>(sizes), boxes, angles_of(angles, function),
+        vector_view<index_t>(matches, results), vector_view<float>(targets, results),
+        params_of<task_aligned_params>(params, function), memory.get<assigner_workspace>(), policy);
   });
 }
 
@@ -346,7 +329,7 @@ VECDET_C vecdet_status vecdet_assign_sim_ota(
     const float* points, int64_t count, const vecdet_grid_size* features, const double* strides,
     int64_t levels, const vecdet_ground_truth* truth, const vecdet_sim_ota_params* params,
     vecdet_workspace* workspace, int64_t* matches, float* targets, int64_t* foreground) {
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     const ground_truth boxes = truth_of(truth, "assign_sim_ota");
     const auto sizes = grids_of(features, levels, "assign_sim_ota");
     const index_t results = product(images_in(truth), count, "assign_sim_ota", "count");
@@ -354,16 +337,13 @@ VECDET_C vecdet_status vecdet_assign_sim_ota(
     predictions.logits = matrix_view<const float>(logits, results, classes);
     predictions.objectness = vector_view<const float>(objectness, results);
     predictions.boxes = boxes_view<const float>(predicted, results);
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      const index_t assigned = assign_sim_ota(
-          predictions, matrix_view<const float>(points, count, 2),
-          vector_view<const grid_size>(sizes), vector_view<const double>(strides, levels), boxes,
-          vector_view<index_t>(matches, results), vector_view<float>(targets, results),
-          params_of<sim_ota_params>(params, "assign_sim_ota"), memory.get<assigner_workspace>(),
-          policy);
-      if (foreground != nullptr) *foreground = assigned;
-    });
+    const index_t assigned = assign_sim_ota(
+        predictions, matrix_view<const float>(points, count, 2),
+        vector_view<const grid_size>(sizes), vector_view<const double>(strides, levels), boxes,
+        vector_view<index_t>(matches, results), vector_view<float>(targets, results),
+        params_of<sim_ota_params>(params, "assign_sim_ota"), memory.get<assigner_workspace>(),
+        policy);
+    if (foreground != nullptr) *foreground = assigned;
   });
 }
 
@@ -376,7 +356,7 @@ VECDET_C vecdet_status vecdet_sample_balanced(const int64_t* labels, const int64
                                               const vecdet_balanced_sample_params* params,
                                               vecdet_workspace* workspace, int64_t* indices,
                                               int64_t* offsets, int64_t* positives) {
-  return guarded([&] {
+  return call_on_threads(workspace, [&](scratch& memory, threading policy) {
     check_pointer(image_offsets, "sample_balanced", "image_offsets");
     check_pointer(offsets, "sample_balanced", "offsets");
     check_pointer(positives, "sample_balanced", "positives", images);
@@ -384,14 +364,11 @@ VECDET_C vecdet_status vecdet_sample_balanced(const int64_t* labels, const int64
                   "images", images, "0 or more");
     const auto p = params_of<balanced_sample_params>(params, "sample_balanced");
     check_pointer(indices, "sample_balanced", "indices", images > 0 ? p.size : 0);
-    scratch memory(workspace);
-    on_threads([&](threading policy) {
-      const auto sample = sample_balanced(labels_view(labels, image_offsets[images]),
-                                          vector_view<const index_t>(image_offsets, images + 1), p,
-                                          memory.get<balanced_sample_workspace>(), policy);
-      copy_view(sample.indices, indices);
-      copy_view(sample.offsets, offsets);
-      copy_view(sample.positives, positives);
-    });
+    const auto sample = sample_balanced(labels_view(labels, image_offsets[images]),
+                                        vector_view<const index_t>(image_offsets, images + 1), p,
+                                        memory.get<balanced_sample_workspace>(), policy);
+    copy_view(sample.indices, indices);
+    copy_view(sample.offsets, offsets);
+    copy_view(sample.positives, positives);
   });
 }
