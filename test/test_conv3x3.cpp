@@ -385,9 +385,9 @@ TEST_CASE("3x3 convolution: the same bits on any number of threads, for many cha
 TEST_CASE("3x3 convolution: passes of tiles that threads share give the same bits") {
   conv_problem<float> p = problem(1, 720, 40, 80, 40);
   p.make(7);
-  const detail::conv3x3_blocks blocks(10 * 20, p.inputs, p.outputs,
-                                      detail::conv_weights_bytes<float>(f4x4, p.outputs, p.inputs),
-                                      36, 8);
+  const detail::conv3x3_blocks blocks(
+      10 * 20, p.inputs, p.outputs,
+      detail::conv_weights_bytes<float>(detail::filtering_of(f4x4), p.outputs, p.inputs), 36, 8);
   CHECK(blocks.shares_tiles);
   CHECK(blocks.passes > 1);
   const auto expected = p.run();
@@ -410,7 +410,8 @@ TEST_CASE("3x3 convolution: every thread of a socket has work") {
       if (channels * tiles < 16000) continue;  // little work
       CAPTURE(channels);
       CAPTURE(tiles);
-      const index_t bytes = detail::conv_weights_bytes<float>(f4x4, channels, channels);
+      const index_t bytes =
+          detail::conv_weights_bytes<float>(detail::filtering_of(f4x4), channels, channels);
       const detail::conv3x3_blocks on_28(tiles, channels, channels, bytes, 36, 28);
       CHECK(busy(on_28, 28) >= 0.9);
       const detail::conv3x3_blocks on_128(tiles, channels, channels, bytes, 36, 128);

@@ -20,20 +20,27 @@ namespace detail {
 constexpr index_t conv_panels(index_t channels) noexcept {
   return conv_rounded(channels, conv_panel) / conv_panel;
 }
-/// The number of outputs in a row of a tile, and of multiplications per tile and pair of channels.
-constexpr index_t tile_width(conv3x3_tile tile) noexcept {
-  return tile == conv3x3_tile::f4x4 ? 4 : 2;
-}
-constexpr index_t tile_points(conv3x3_tile tile) noexcept {
-  return tile == conv3x3_tile::f4x4 ? 36 : 16;
+/// The sizes of a minimal filtering: locations from one tile to the next, numbers of a transformed
+/// tile of sources, of transformed weights and of a tile's sums, and multiplications per tile and
+/// pair of channels.
+struct conv3x3_filtering {
+  index_t target_tile;
+  index_t source_points, weight_points, target_points, products;
+  index_t tile_unit;  ///< blocks of the gradient of the weights begin at multiples of it
+};
+constexpr conv3x3_filtering filtering_of(conv3x3_tile tile) noexcept {
+  return tile == conv3x3_tile::f4x4 ? conv3x3_filtering{4, 36, 36, 36, 36, 1}
+                                    : conv3x3_filtering{2, 16, 16, 16, 16, 1};
 }
 
 /// The size of transformed weights in bytes.
 template <class T>
-constexpr index_t conv_weights_bytes(conv3x3_tile tile, index_t targets, index_t sources) noexcept {
-  return index_t{sizeof(T)} * (std::is_same<T, double>::value
-                                   ? 9 * targets * sources
-                                   : tile_points(tile) * conv_weights_point(targets, sources));
+constexpr index_t conv_weights_bytes(const conv3x3_filtering& filtering, index_t targets,
+                                     index_t sources) noexcept {
+  return index_t{sizeof(T)} *
+         (std::is_same<T, double>::value
+              ? 9 * targets * sources
+              : filtering.weight_points * conv_weights_point(targets, sources));
 }
 
 /// The most source channels and panels of target channels in a block. The transformed tiles and
@@ -80,7 +87,7 @@ struct conv3x3_blocks {
   bool shares_tiles = false;
 
   conv3x3_blocks(index_t all_tiles, index_t sources, index_t targets, index_t weights_bytes,
-                 index_t points, index_t threads)
+                 index_t source_points, index_t threads)
       : tiles(all_tiles), panels(conv_panels(targets)), passes(1), panel_parts(1) {
     channels_at_once =
         std::min(conv_rounded(std::max(sources, index_t{1}), conv_lanes), conv_block_sources);
@@ -93,7 +100,7 @@ struct conv3x3_blocks {
       tile_parts = even;
       return;
     }
-    const index_t tile_bytes = points * conv_row(sources) * index_t{sizeof(float)};
+    const index_t tile_bytes = source_points * conv_row(sources) * index_t{sizeof(float)};
     const index_t in_pass = threads * conv_shared_bytes(weights_bytes) / tile_bytes;
     if (in_pass < std::min(tiles, conv_uncached_block_tiles)) {
       panel_parts = std::min(panels, threads / std::gcd(tile_parts, threads));
@@ -160,11 +167,12 @@ constexpr index_t weight_grad_bytes(index_t threads) noexcept {
 /// The division of the gradient of the weights into blocks of nearly the same size.
 struct conv3x3_weight_grad_blocks {
   index_t source_groups, source_parts, panels, panel_parts, tiles, tile_parts;
+  index_t tile_unit;
   index_t most_sources, most_panels, most_tiles;
 
-  conv3x3_weight_grad_blocks(index_t all_tiles, index_t sources, index_t targets, index_t points,
-                             index_t threads)
-      : panels(conv_panels(targets)), tiles(all_tiles) {
+  conv3x3_weight_grad_blocks(index_t all_tiles, index_t sources, index_t targets,
+                             const conv3x3_filtering& filtering, index_t threads)
+      : panels(conv_panels(targets)), tiles(all_tiles), tile_unit(filtering.tile_unit) {
     source_groups = std::max(index_t{1}, conv_rounded(sources, conv_lanes) / conv_lanes);
     source_parts = (source_groups * conv_lanes + weight_grad_sources - 1) / weight_grad_sources;
     panel_parts = (panels + weight_grad_panels - 1) / weight_grad_panels;
@@ -176,11 +184,20 @@ struct conv3x3_weight_grad_blocks {
     index_t room =
         std::min(weight_grad_tiles, std::max(conv_least_block_tiles * threads, 3 * channels / 8));
     if (threads > 1)
-      room =
-          std::max(room, weight_grad_bytes(threads) / (points * channels * index_t{sizeof(float)}));
-    tile_parts = (tiles + room - 1) / room;
-    most_tiles = tile_parts == 0 ? 0 : (tiles + tile_parts - 1) / tile_parts;
+      room = std::max(room, weight_grad_bytes(threads) /
+                                (filtering.source_points * channels * index_t{sizeof(float)}));
+    const index_t room_units = std::max(index_t{1}, room / tile_unit);
+    tile_parts = (units() + room_units - 1) / room_units;
+    most_tiles =
+        tile_parts == 0 ? 0 : std::min(tiles, (units() + tile_parts - 1) / tile_parts * tile_unit);
   }
+
+  index_t first_tile(index_t part) const {
+    return std::min(tiles, units() * part / tile_parts * tile_unit);
+  }
+
+ private:
+  index_t units() const { return (tiles + tile_unit - 1) / tile_unit; }
 };
 
 }  // namespace detail
