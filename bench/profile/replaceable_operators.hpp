@@ -80,11 +80,16 @@ inline vecdet_convolution convolution_of(const torch_operator& o, const entry& e
   const tensor_sizes stride = sizes_after(e.variant, 's'), groups = sizes_after(e.variant, 'g');
   if (source.size() != 4 || weights.size() != 4 || weights[2] != 3 || weights[3] != 3 ||
       sizes_after(e.variant, 'p') != one || sizes_after(e.variant, 'd') != one ||
-      stride.size() != 1 || groups.size() != 1 || groups[0] < 1 ||
+      stride.size() != 1 || stride[0] < 1 || groups.size() != 1 || groups[0] < 1 ||
       source[1] / groups[0] != weights[1] || source[1] % groups[0] != 0)
     return {};
-  const conv_layer layer{source[1], weights[0], groups[0], stride[0],
-                         e.variant.find("channels_last") != e.variant.npos};
+  const auto output = [&](std::int64_t side) { return (side + stride[0] - 1) / stride[0]; };
+  const conv_layer layer{source[1],
+                         weights[0],
+                         groups[0],
+                         stride[0],
+                         e.variant.find("channels_last") != e.variant.npos,
+                         source[0] * output(source[2]) * output(source[3])};
   const tensor_sizes shape{source[0], source[1], source[2], source[3], weights[0]};
   if (is_for_conv3x3(layer)) return {"conv3x3", layer.is_channels_last ? "nhwc" : "", shape};
   if (!is_for_grouped_conv3x3(layer)) return {};

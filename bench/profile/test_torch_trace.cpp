@@ -618,7 +618,7 @@ TEST_CASE("trace: the rules are those of the Python package") {
     words >> kind;
     if (kind == "conv") {
       profile::conv_layer c{};
-      words >> c.inputs >> c.outputs >> c.groups >> c.stride >> layout >> expected;
+      words >> c.inputs >> c.outputs >> c.groups >> c.stride >> layout >> c.locations >> expected;
       c.is_channels_last = layout == "nhwc";
       if (profile::is_for_grouped_conv3x3(c)) found = "grouped_conv3x3";
       if (profile::is_for_conv3x3(c)) found = "conv3x3";

@@ -63,12 +63,17 @@ inline runnable_primitive make_vecdet_convolution(const onednn_problem& problem,
   };
   const bool fits = problem.primitive == "convolution" && sizes.count("id") == 0 && is("kh", 3) &&
                     is("kw", 3) && is("dh", 0) && is("dw", 0) && is("ph", 1) && is("pw", 1) &&
-                    sizes.count("sh") != 0 && is("sw", sizes.at("sh"));
+                    sizes.count("oh") != 0 && sizes.count("ow") != 0 && sizes.count("sh") != 0 &&
+                    is("sw", sizes.at("sh"));
   if (!fits) return {};
   const auto groups = sizes.find("g");
-  const conv_layer layer{sizes.at("ic"), sizes.at("oc"), groups == sizes.end() ? 1 : groups->second,
-                         sizes.at("sh"), layout == "channels_last"};
   const index_t images = sizes.at("mb"), height = sizes.at("ih"), width = sizes.at("iw");
+  const conv_layer layer{sizes.at("ic"),
+                         sizes.at("oc"),
+                         groups == sizes.end() ? 1 : groups->second,
+                         sizes.at("sh"),
+                         layout == "channels_last",
+                         images * sizes.at("oh") * sizes.at("ow")};
   const feature_layout maps = layer.is_channels_last ? feature_layout::nhwc : feature_layout::nchw;
   if (is_for_conv3x3(layer)) {
     if (!conv3x3_is_faster(layer.inputs, layer.outputs, images * height * width, true)) return {};

@@ -15,22 +15,27 @@
 //                           channels, and channels() is I
 //   bias, its gradient      one number per output channel; empty: none
 //
-// It is a family of its own beside conv3x3.hpp, because that computes by minimal filtering, which
-// needs many channels and stride 1, on weights that are transformed for it. This one computes the
-// sums directly. Three kinds of groups are possible:
+// It is a family of its own beside conv3x3.hpp, because that always computes by minimal filtering,
+// which needs many channels, and on weights that the caller transforms once. Three kinds of groups
+// are possible:
 //
 // - one group, with any numbers of channels
 // - groups with 4 or 8 input channels and as many output channels
 // - groups whose numbers of input and output channels are multiples of 16
 //
-// Accuracy: let N be 9 times the number of channels that are summed (I, or for the gradient of the
-// input the output channels of a group), and M the sum of the magnitudes of all products and of the
-// bias. Unless a number under- or overflows, the error of an output, or of the gradient of the
-// input, is at most (N + 2) 2^-24 M for N up to 4,000. For the gradients of weights and bias, M is
-// the sum of the magnitudes of all products, or of all gradients of the output; products of up to
-// 384 neighbouring locations are summed in float, and their sums in double. The error is at most
-// 387 2^-24 M for weights and 2^-23 M for the bias. The baseline has no fused multiply-add and
-// rounds each product, too, but the bounds hold.
+// With one group, stride 2, 16 or more input channels, 16 or more output channels and 400 or more
+// outputs per channel (in all images), the functions compute by minimal filtering of the even and
+// the odd rows and columns, on tiles of 4 x 4 outputs. They multiply 81 times per tile and pair of
+// channels, where a direct sum has 144 products. Everything else is computed directly.
+//
+// Accuracy of direct sums: let N be 9 times the number of channels that are summed (I, or for the
+// gradient of the input the output channels of a group), and M the sum of the magnitudes of all
+// products and of the bias. Unless a number under- or overflows, the error of an output, or of the
+// gradient of the input, is at most (N + 2) 2^-24 M for N up to 4,000. For the gradients of weights
+// and bias, M is the sum of the magnitudes of all products, or of all gradients of the output;
+// products of up to 384 neighbouring locations are summed in float, and their sums in double. The
+// error is at most 387 2^-24 M for weights and 2^-23 M for the bias. The baseline has no fused
+// multiply-add and rounds each product, too, but the bounds hold.
 //
 // A NaN or an infinity of the input affects the outputs of its group that read it, and one of the
 // weights affects all outputs of its channel, also at the map's border, because zeros around the
@@ -40,9 +45,31 @@
 // affects the weights of the taps by which outputs read it. A gradient of the output affects all
 // weights of its channel, and its bias.
 //
+// Minimal filtering: the error of a result is at most the following part of M, for up to 10,000
+// channels or tiles, unless a number under- or overflows. M is a sum of products of largest
+// magnitudes:
+//
+//   output                over the C input channels: the largest of the nine weights times the
+//                         largest input that the tile reads; plus the bias. 804 (C + 4) 2^-23
+//   gradient of the input over the K output channels: the largest of the nine weights times the
+//                         largest gradient that the tile reads. 202 (K + 12) 2^-23
+//   gradient of weights   over the T tiles of all images: the largest gradient in the tile times
+//                         the largest input that it reads. 1165 (T + 5) 2^-23
+//
+// A tile of outputs begins at rows and columns y and x that are multiples of 4, and reads 9 x 9
+// inputs from (2 y - 1, 2 x - 1) on. For the gradient of the input, it reads 5 x 5 gradients from
+// (y, x) on and writes 8 x 8 gradients from (2 y, 2 x) on. All roundings would have to be at their
+// worst together, so real errors are far below: docs/families/grouped_conv3x3.md. The gradient of
+// the bias is within 2^-23 M, as above.
+//
+// A NaN or an infinity of the input or of the gradient of the output affects the results named
+// above. In outputs and in the gradient of the input, it may affect others of the tiles that read
+// it. In the gradient of the weights, an input may affect all taps (i, j) for which y + i and x + j
+// are odd, for all outputs. Numbers whose transforms overflow have the same effect.
+//
 // Results are bit-identical on any number of threads, in every layout, and on AVX2 and AVX-512:
-// outputs and the gradient of the input are one chain of multiply-adds each; the gradients of
-// weights and bias add sums of fixed tiles in order.
+// outputs and the gradient of the input are one chain of multiply-adds each, or one for each number
+// of a transformed tile; the gradients of weights and bias add sums of fixed tiles in order.
 //
 // Every function throws std::invalid_argument and writes nothing if shapes do not fit each other,
 // if a parameter or the kind of groups is none of those above, or if an output shares memory with
@@ -62,7 +89,12 @@ inline namespace VECDET_ABI {
 /// weights, and half a MiB per thread, or more if a group has more than 592 channels. For
 /// grouped_conv3x3_weight_grad(), it holds sums instead of the copy: twice the memory of the
 /// weights and 1.2 MiB. Here, numbers of channels are rounded up to multiples of 16, both those of
-/// a group and in total. Only one call at a time may use the workspace.
+/// a group and in total.
+///
+/// For minimal filtering, it holds transformed weights, which take four times the memory of the
+/// weights with the output channels rounded up to a multiple of 32, and up to 17 MiB per thread.
+/// grouped_conv3x3_weight_grad() takes at most 28 MiB for all threads together, or 14 MiB and
+/// 64 KiB per thread if that is more. Only one call at a time may use the workspace.
 class grouped_conv3x3_workspace {
   friend detail::workspace_access;
   detail::grouped_conv3x3_buffers buffers_;

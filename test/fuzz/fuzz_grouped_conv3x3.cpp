@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grouped 3x3 convolution of maps of any sizes, groups, strides, layouts and numbers, with its
-// gradients. On finite numbers, the error of every result must be within the documented bound. On
-// others, instruction sets must agree.
+// gradients, directly and by minimal filtering. On finite numbers, the error of every result must
+// be within the documented bound. On others, instruction sets must agree.
 #include "fuzz_input.hpp"
 #include "support/grouped_conv_problem.hpp"
 
@@ -23,6 +23,7 @@ void fuzz::target(input& in) {
   const kind of = in.one_of<kind>({{1, 1, 1},
                                    {1, 17, 3},
                                    {1, 5, 35},
+                                   {1, 33, 35},
                                    {3, 4, 4},
                                    {5, 8, 8},
                                    {2, 16, 32},
@@ -30,7 +31,7 @@ void fuzz::target(input& in) {
                                    {1, 0, 2},
                                    {1, 2, 0}});
   const index_t images = in.integer(0, 2), height = in.integer(0, 9);
-  const index_t width = in.one_of<index_t>({1, 4, 5, 13, 33, 50, 0});
+  const index_t width = in.one_of<index_t>({1, 4, 5, 13, 33, 50, 0, 300});
   test::grouped_conv_problem<guarded> p({images, of.groups * of.inputs, height, width,
                                          of.groups * of.outputs, of.groups, in.integer(1, 2)});
   for (feature_layout* layout : {&p.input_layout, &p.output_layout, &p.weight_layout})

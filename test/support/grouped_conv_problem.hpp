@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A grouped 3x3 convolution with its gradients: the test, the fuzzer, the benchmarks and the
-// catalogue make it from a shape.
+// A grouped 3x3 convolution with its gradients, computed directly or by minimal filtering: the
+// tests, the fuzzer, the benchmarks and the catalogue make it from a shape.
 #pragma once
 
 #include "conv_problem.hpp"
@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace vecdet::test {
 
@@ -33,6 +34,14 @@ struct grouped_conv_shape {
     p.stride = stride;
     return p;
   }
+  /// Whether it is computed by minimal filtering, on tiles of 4 x 4 outputs.
+  bool is_filtered() const {
+    return detail::is_filtered_stride2(params(), inputs, outputs,
+                                       images * output_height() * output_width());
+  }
+  index_t tile_columns() const { return (output_width() + 3) / 4; }
+  /// Of an image.
+  index_t tiles() const { return (output_height() + 3) / 4 * tile_columns(); }
   grouped_conv_shape with_layout(feature_layout layout) const {
     grouped_conv_shape s = *this;
     s.input_layout = s.output_layout = s.weight_layout = layout;
@@ -61,7 +70,7 @@ struct grouped_conv_shape {
   }
 };
 
-/// The largest errors of results, as parts of the documented bounds.
+/// The largest errors of results, as parts of the documented bounds; or those bounds.
 struct grouped_conv_errors {
   double output, input_grad, weight_grad, bias_grad;
 
@@ -148,37 +157,135 @@ struct grouped_conv_problem : grouped_conv_shape {
                                            vector_view<double>(r.bias_grad));
     return r;
   }
-  /// The sums of magnitudes to which errors are relative.
+  /// M of grouped_conv3x3.hpp for each result, to which its error is relative.
   exact_results sizes() const {
+    if (is_filtered()) return filtered_sizes();
     grouped_conv_problem p = *this;
     for (Vector<float>* values : {&p.input, &p.weights, &p.bias, &p.upstream})
       for (float& v : *values) v = std::abs(v);
     return p.exact();
   }
 
+  /// The documented bounds, in units of 2^-24 M.
+  grouped_conv_errors bounds() const {
+    const auto number = [](index_t n) { return static_cast<double>(n); };
+    if (is_filtered())
+      return {2 * 804 * number(inputs + 4), 2 * 202 * number(outputs + 12),
+              2 * 1165 * number(images * tiles() + 5), 2};
+    return {number(9 * group_inputs() + 2), number(9 * group_outputs() + 2), 387, 2};
+  }
+
   /// @param exact, sizes what exact() and sizes() return; they take most of the time
   grouped_conv_errors errors(const results& actual, const exact_results& exact,
                              const exact_results& sizes) const {
-    const auto worst = [](const Vector<float>& a, const std::vector<double>& b,
-                          const std::vector<double>& size, double units) {
+    // Sums may overflow before their terms cancel, and small products may underflow. Transforms
+    // enlarge both.
+    const double largest_sum = is_filtered() ? 1e34 : 1e37;
+    const double underflow = is_filtered() ? 1e-37 : 1e-40;
+    const auto worst = [&](const Vector<float>& a, const std::vector<double>& b,
+                           const std::vector<double>& size, double units) {
       double most = 0;
       for (std::size_t i = 0; i < a.size(); ++i) {
-        // Sums may overflow before their terms cancel, and small products may underflow.
-        if (!(size[i] < 1e37)) continue;
-        const double bound = units * 0x1p-24 * size[i] + 1e-40;
+        if (!(size[i] < largest_sum)) continue;
+        const double bound = units * 0x1p-24 * size[i] + underflow;
         const double off = std::abs(static_cast<double>(a[i]) - b[i]);
         if (!(off <= bound * most)) most = off / bound;  // a NaN stays
       }
       return most;
     };
-    const auto chain = [](index_t channels) { return static_cast<double>(9 * channels + 2); };
-    return {worst(actual.output, exact.output, sizes.output, chain(group_inputs())),
-            worst(actual.input_grad, exact.input_grad, sizes.input_grad, chain(group_outputs())),
-            worst(actual.weight_grad, exact.weight_grad, sizes.weight_grad, 387),
-            worst(actual.bias_grad, exact.bias_grad, sizes.bias_grad, 2)};
+    const grouped_conv_errors bound = bounds();
+    return {worst(actual.output, exact.output, sizes.output, bound.output),
+            worst(actual.input_grad, exact.input_grad, sizes.input_grad, bound.input_grad),
+            worst(actual.weight_grad, exact.weight_grad, sizes.weight_grad, bound.weight_grad),
+            worst(actual.bias_grad, exact.bias_grad, sizes.bias_grad, bound.bias_grad)};
   }
   grouped_conv_errors errors(const results& actual) const {
     return errors(actual, exact(), sizes());
+  }
+
+ private:
+  /// Sums of products of the largest magnitudes that tiles read. Infinite if a transform may
+  /// overflow, because infinity times 0 is NaN.
+  exact_results filtered_sizes() const {
+    exact_results r{std::vector<double>(upstream.size()), std::vector<double>(input.size()),
+                    std::vector<double>(weights.size()), std::vector<double>(bias.size())};
+    const grouped_conv_shape planes = with_layout(feature_layout::nchw);
+    const auto x = planes.in(input.data()), gy = planes.out(upstream.data()),
+               w = planes.kernel(weights.data());
+    const auto at = [](auto& values, index_t i) -> auto& {
+      return values[static_cast<std::size_t>(i)];
+    };
+    const auto magnitude = [](float v) {
+      const auto size = std::abs(static_cast<double>(v));
+      return size < HUGE_VAL ? size : HUGE_VAL;
+    };
+    const auto product = [](double a, double b) {
+      if (!(a < 1e30 && b < 1e30)) return HUGE_VAL;
+      // Transforms of smaller numbers underflow.
+      return a == 0 || b == 0 ? 0.0 : std::max(a, 1e-36) * std::max(b, 1e-36);
+    };
+    // Of each plane and tile: the largest of the numbers `step` apart, `reach` of them from
+    // `before` locations before the tile's own on.
+    const auto largest = [&](const feature_view<const float>& map, index_t tile_count, index_t step,
+                             index_t reach, index_t before) {
+      std::vector<double> sizes;
+      for (index_t plane = 0; plane < map.images() * map.channels(); ++plane)
+        for (index_t t = 0; t < tile_count; ++t) {
+          const index_t top = t / tile_columns() * step - before,
+                        left = t % tile_columns() * step - before;
+          double most = 0;
+          for (index_t i = std::max(index_t{0}, top); i < std::min(map.height(), top + reach); ++i)
+            for (index_t j = std::max(index_t{0}, left); j < std::min(map.width(), left + reach);
+                 ++j)
+              most = std::max(most,
+                              magnitude(map.data()[(plane * map.height() + i) * map.width() + j]));
+          sizes.push_back(most);
+        }
+      return sizes;
+    };
+    const auto taps = largest(w, 1, 3, 3, 0), read = largest(x, tiles(), 8, 9, 1),
+               arriving = largest(gy, tiles(), 4, 5, 0), own = largest(gy, tiles(), 4, 4, 0);
+    // Gives the numbers of a map the sum of their tile, which is `side` wide.
+    const auto fill = [&](std::vector<double>& map, const feature_view<const float>& like,
+                          index_t side, const auto& sum) {
+      std::vector<double> sums;
+      for (index_t n = 0; n < images; ++n)
+        for (index_t c = 0; c < like.channels(); ++c)
+          for (index_t t = 0; t < tiles(); ++t) sums.push_back(sum(n, c, t));
+      for (index_t i = 0; i < like.size(); ++i) {
+        const index_t column = i % like.width(), row = i / like.width() % like.height(),
+                      plane = i / like.width() / like.height();
+        at(map, i) = at(sums, plane * tiles() + row / side * tile_columns() + column / side);
+      }
+    };
+    fill(r.output, gy, 4, [&](index_t n, index_t k, index_t t) {
+      double size = has_bias ? magnitude(at(bias, k)) : 0;
+      for (index_t c = 0; c < inputs; ++c)
+        size += product(at(taps, k * inputs + c), at(read, (n * inputs + c) * tiles() + t));
+      return size;
+    });
+    fill(r.input_grad, x, 8, [&](index_t n, index_t c, index_t t) {
+      double size = 0;
+      for (index_t k = 0; k < outputs; ++k)
+        size += product(at(taps, k * inputs + c), at(arriving, (n * outputs + k) * tiles() + t));
+      return size;
+    });
+    for (index_t k = 0; k < outputs; ++k) {
+      for (index_t c = 0; c < inputs; ++c) {
+        double size = 0;
+        for (index_t n = 0; n < images; ++n)
+          for (index_t t = 0; t < tiles(); ++t)
+            size += product(at(own, (n * outputs + k) * tiles() + t),
+                            at(read, (n * inputs + c) * tiles() + t));
+        std::fill_n(r.weight_grad.begin() + (k * inputs + c) * 9, 9, size);
+      }
+      if (!has_bias) continue;
+      for (index_t n = 0; n < images; ++n)
+        for (index_t i = 0; i < output_height() * output_width(); ++i)
+          at(r.bias_grad, k) +=
+              magnitude(at(upstream, (n * outputs + k) * output_height() * output_width() + i));
+    }
+    return r;
   }
 };
 

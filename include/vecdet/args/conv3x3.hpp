@@ -48,6 +48,11 @@ constexpr index_t conv_sums_point(index_t panels, index_t sources) noexcept {
   return panels * sources * conv_panel + conv_lanes;
 }
 
+/// With stride 2, sums of the gradient of the weights that several products of a tile share are
+/// continued from one product to the next after this many tiles, so that their order does not
+/// depend on blocks.
+constexpr index_t conv_strided_unit = 32;
+
 /// A map and its strides in elements. Rows have no gaps.
 template <class T>
 struct conv3x3_map {
@@ -58,7 +63,8 @@ struct conv3x3_map {
 /// A level and its tiles. Tiles are numbered level by level, image by image and row by row.
 template <class T>
 struct conv3x3_level {
-  index_t height, width;
+  index_t height, width;                ///< of source and mask
+  index_t target_height, target_width;  ///< of target and upstream
   index_t tile_rows, tile_columns;
   index_t first_tile, last_tile;  ///< of all images
   conv3x3_map<const T> source;    ///< the input, or upstream for the gradient of the input
@@ -157,13 +163,12 @@ struct conv3x3_weight_grad {
 };
 
 /// The scratch memory of a band (kernels/conv3x3/tiles.hpp), in numbers.
-constexpr index_t conv_band_size = 6 * 66 * conv_lanes;
+constexpr index_t conv_band_size = 9 * 65 * conv_lanes;
 
-constexpr index_t conv_scratch_size(index_t points, index_t tiles, index_t channels_at_once,
-                                    index_t panels_at_once) noexcept {
-  return points * (conv_point_size(tiles, conv_row(channels_at_once)) +
-                   panels_at_once * conv_point_size(tiles, conv_panel)) +
-         conv_band_size;
+constexpr index_t conv_scratch_size(index_t source_points, index_t target_points, index_t tiles,
+                                    index_t channels_at_once, index_t panels_at_once) noexcept {
+  return source_points * conv_point_size(tiles, conv_row(channels_at_once)) +
+         target_points * panels_at_once * conv_point_size(tiles, conv_panel) + conv_band_size;
 }
 
 /// Kernels in float, by minimal filtering, for maps of float or bfloat16. They convert bfloat16
@@ -198,8 +203,10 @@ struct conv3x3_kernels {
   /// Transforms groups of target channels, and adds up each of their tiles for the bias.
   void (*transform_gradients)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&,
                               const conv3x3_transform&, float* scratch);
-  /// Adds the products of [first, last), where item i is half a group, i % (2 groups), of panel
-  /// i / (2 groups) % panels of point i / (2 groups) / panels. The first item of a panel in the
+  /// Adds the products of [first, last), where product i is for half a group, i % (2 groups), of
+  /// panel i / (2 groups) % panels of product i / (2 groups) / panels of a tile. The sums that
+  /// several products of a tile share are one item, which belongs to the range that has its first
+  /// number: the numbers of a half group's products are adjacent. The first item of a panel in the
   /// first point also adds the sums of the tiles to those of the bias.
   void (*add_products)(const conv3x3_sizes&, const conv3x3_weight_grad_block&, index_t first,
                        index_t last);

@@ -2,6 +2,7 @@
 // Grouped 3x3 convolution: what the functions and their kernels agree on.
 #pragma once
 
+#include <vecdet/args/conv3x3.hpp>
 #include <vecdet/views.hpp>
 
 namespace vecdet {
@@ -132,6 +133,9 @@ struct grouped_conv3x3_kernels {
   /// Adds the sums of all parts and writes the gradients of blocks [first, last).
   void (*finish)(const grouped_conv3x3_args&, const grouped_weight_grad&, index_t first,
                  index_t last);
+  /// By minimal filtering, for one group and stride 2: the convolution and the gradient of the
+  /// weights, and the gradient of the input.
+  conv3x3_kernels<float> filtering, input_grad_filtering;
 };
 
 }  // namespace detail

@@ -3,13 +3,19 @@
 #pragma once
 
 #include <vecdet/conv3x3.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
 #include <vecdet/impl/conv3x3_call.hpp>
 #include <vecdet/impl/conv3x3_steps.hpp>
 #include <vecdet/impl/head_levels.hpp>
 #include <vecdet/impl/optional_view.hpp>
+#include <vecdet/profile/scope.hpp>
 
 #include <algorithm>
 #include <type_traits>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/conv3x3/conv3x3.hpp>
+#endif
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -33,23 +39,13 @@ void conv3x3_weights<T>::assign(feature_view<const T> weights, conv3x3_use use, 
   args.source_step = is_forward ? steps.input : steps.output;
   args.tap_step = steps.tap;
   args.turned = !is_forward;
-  args.tile = detail::tile_width(tile);
-  const index_t bytes = detail::conv_weights_bytes<T>(tile, args.targets, args.sources);
-  args.past_cache = bytes > detail::conv_cached_bytes;
-  args.transformed = reinterpret_cast<T*>(detail::grown_in_huge_pages(buffers_, (bytes + 63) / 64));
   output_channels_ = outputs;
   input_channels_ = inputs;
   use_ = use;
   tile_ = tile;
-  if (weights.size() == 0) return;  // the panels of 2^33 x 0 channels would take seconds
-  const auto& kernels = detail::kernels<detail::conv3x3_kernels<T>>(active_isa());
-  constexpr index_t least_items = 16;  // a few microseconds
-  const index_t items = detail::conv_panels(args.targets) * args.sources;
-  const index_t pieces = std::min(std::max(index_t{1}, items / least_items),
-                                  detail::even_pieces(items, detail::usable_threads(policy)));
-  detail::for_each_chunk(policy, detail::chunking(pieces, 1), [&](index_t piece, index_t, index_t) {
-    kernels.transform_weights(args, items * piece / pieces, items * (piece + 1) / pieces);
-  });
+  detail::transform_conv_weights(args, detail::filtering_of(tile),
+                                 detail::kernels<detail::conv3x3_kernels<T>>(active_isa()),
+                                 buffers_, policy);
 }
 
 namespace detail {
@@ -77,6 +73,37 @@ address_range conv_weights_range(const conv3x3_weights<T>& weights) noexcept {
   return {lines.data(), static_cast<index_t>(lines.size())};
 }
 
+/// Images x input channels x height x width x output channels. For several levels, images x input
+/// channels x locations x output channels. `maps` have the levels' sizes.
+template <class T>
+profile::problem conv3x3_problem(const char* function, const conv3x3_operand<T>& maps,
+                                 index_t inputs, index_t outputs, conv3x3_tile tile, isa target,
+                                 threading policy) {
+  static constexpr const char* variants[2][2][2] = {
+      {{nullptr, "f2x2"}, {"nhwc", "nhwc_f2x2"}},
+      {{"levels", "levels_f2x2"}, {"levels_nhwc", "levels_nhwc_f2x2"}}};
+  using number = std::remove_const_t<T>;
+  const bool is_map = maps.count() == 1;
+  const index_t images = maps.images();
+  index_t locations = 0;
+  for (index_t l = 0; l < maps.count(); ++l)
+    locations += images * maps.level(l).height * maps.level(l).width;
+  profile::problem p;
+  p.function = function;
+  p.variant = variants[is_map ? 0 : 1][maps.is_nhwc() ? 1 : 0][tile == conv3x3_tile::f4x4 ? 0 : 1];
+  p.type = dtype_name<number>();
+  if (is_map)
+    p.shape = {images, inputs, maps.level(0).height, maps.level(0).width, outputs};
+  else
+    p.shape = {images, inputs, locations / std::max(images, index_t{1}), outputs};
+  p.implementation = isa_name(target);
+  p.threads = policy.threads();
+  p.bytes = locations * (inputs + outputs) * index_t{sizeof(number)} +
+            9 * inputs * outputs * index_t{sizeof(compute_type<number>)};
+  p.flops = 18 * locations * inputs * outputs;
+  return p;
+}
+
 template <class T>
 void run_conv3x3(const conv3x3_operand<const T>& input,
                  const conv3x3_weights<compute_type<T>>& weights, const conv3x3_operand<T>& output,
@@ -93,9 +120,16 @@ void run_conv3x3(const conv3x3_operand<const T>& input,
   check_conv_apart(function, "output", output, "input", input);
   check_conv_apart(function, "output", output, "params.bias", params.bias);
   check_conv_apart(function, "output", output, "weights", conv_weights_range(weights));
-  conv3x3_call<T>(function, input, weights.output_channels(), weights.tile(),
-                  workspace_access::buffers(workspace), policy)
-      .run(conv_weights_data(weights), data_or_null(params.bias), params.relu, output);
+  const isa target = active_isa();
+  conv3x3_call<T> call(input, output, filtering_of(weights.tile()),
+                       kernels<conv3x3_kernels<T>>(target), workspace_access::buffers(workspace),
+                       policy);
+  if (call.is_empty()) return;
+  const profile::scope timing([&] {
+    return conv3x3_problem(function, input, weights.input_channels(), weights.output_channels(),
+                           weights.tile(), target, policy);
+  });
+  call.run(conv_weights_data(weights), data_or_null(params.bias), params.relu, output);
 }
 
 template <class T>
@@ -117,10 +151,17 @@ void run_conv3x3_input_grad(const conv3x3_operand<const T>& upstream,
   check_conv_apart(function, "grad", grad, "upstream", upstream);
   check_conv_apart(function, "grad", grad, "relu_output", relu_output);
   check_conv_apart(function, "grad", grad, "weights", conv_weights_range(weights));
-  conv3x3_call<T> call(function, upstream, weights.input_channels(), weights.tile(),
-                       workspace_access::buffers(workspace), policy);
+  const isa target = active_isa();
+  conv3x3_call<T> call(upstream, grad, filtering_of(weights.tile()),
+                       kernels<conv3x3_kernels<T>>(target), workspace_access::buffers(workspace),
+                       policy);
+  if (call.is_empty()) return;
+  const profile::scope timing([&] {
+    return conv3x3_problem(function, upstream, weights.input_channels(), outputs, weights.tile(),
+                           target, policy);
+  });
   call.set_mask(relu_output);
-  call.run_input_grad(conv_weights_data(weights), grad);
+  call.run(conv_weights_data(weights), nullptr, false, grad);
 }
 
 template <class T>
@@ -154,8 +195,12 @@ void run_conv3x3_weight_grad(const conv3x3_operand<const T>& input,
   check_apart(function, "weight_grad", weight_grad, "bias_grad", bias_grad);
   if (weight_grad.size() == 0 && bias_grad.empty()) return;
   const conv3x3_steps steps = conv3x3_steps_of(weight_grad);
-  conv3x3_call<T> call(function, input, outputs, tile, workspace_access::buffers(workspace),
-                       policy);
+  const isa target = active_isa();
+  conv3x3_call<T> call(input, upstream, filtering_of(tile), kernels<conv3x3_kernels<T>>(target),
+                       workspace_access::buffers(workspace), policy);
+  if (outputs == 0) return;
+  const profile::scope timing(
+      [&] { return conv3x3_problem(function, input, inputs, outputs, tile, target, policy); });
   call.set_mask(relu_output);
   call.weight_grad(upstream, {weight_grad.data(), steps.output, steps.input, steps.tap,
                               data_or_null(bias_grad)});

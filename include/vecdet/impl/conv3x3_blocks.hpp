@@ -20,20 +20,27 @@ namespace detail {
 constexpr index_t conv_panels(index_t channels) noexcept {
   return conv_rounded(channels, conv_panel) / conv_panel;
 }
-/// The number of outputs in a row of a tile, and of multiplications per tile and pair of channels.
-constexpr index_t tile_width(conv3x3_tile tile) noexcept {
-  return tile == conv3x3_tile::f4x4 ? 4 : 2;
-}
-constexpr index_t tile_points(conv3x3_tile tile) noexcept {
-  return tile == conv3x3_tile::f4x4 ? 36 : 16;
+/// The sizes of a minimal filtering: locations from one tile to the next, numbers of a transformed
+/// tile of sources, of transformed weights and of a tile's sums, and multiplications per tile and
+/// pair of channels.
+struct conv3x3_filtering {
+  index_t target_tile;
+  index_t source_points, weight_points, target_points, products;
+  index_t tile_unit;  ///< blocks of the gradient of the weights begin at multiples of it
+};
+constexpr conv3x3_filtering filtering_of(conv3x3_tile tile) noexcept {
+  return tile == conv3x3_tile::f4x4 ? conv3x3_filtering{4, 36, 36, 36, 36, 1}
+                                    : conv3x3_filtering{2, 16, 16, 16, 16, 1};
 }
 
 /// The size of transformed weights in bytes.
 template <class T>
-constexpr index_t conv_weights_bytes(conv3x3_tile tile, index_t targets, index_t sources) noexcept {
-  return index_t{sizeof(T)} * (std::is_same<T, double>::value
-                                   ? 9 * targets * sources
-                                   : tile_points(tile) * conv_weights_point(targets, sources));
+constexpr index_t conv_weights_bytes(const conv3x3_filtering& filtering, index_t targets,
+                                     index_t sources) noexcept {
+  return index_t{sizeof(T)} *
+         (std::is_same<T, double>::value
+              ? 9 * targets * sources
+              : filtering.weight_points * conv_weights_point(targets, sources));
 }
 
 /// The most source channels and panels of target channels in a block. The transformed tiles and
@@ -73,7 +80,8 @@ constexpr index_t conv_shared_bytes(index_t weights_bytes) noexcept {
 /// point, so that each weight is read by one thread, and transform the products. A task instead has
 /// some panels, and transforms its tiles itself, if few tiles of very many channels fit, so that
 /// the weights would be read in many passes, or if sources are so few that transforming them
-/// several times takes less time than moving products between threads.
+/// several times takes less time than moving products between threads. So it does with stride 2,
+/// where several products have the same source or sum.
 struct conv3x3_blocks {
   index_t tiles, panels;            ///< in total
   index_t passes = 0;               ///< 0: each task transforms its tiles itself
@@ -82,7 +90,7 @@ struct conv3x3_blocks {
   index_t product_parts = 1;  ///< a product of a pass has one part of its tiles
 
   conv3x3_blocks(index_t all_tiles, index_t sources, index_t targets, index_t weights_bytes,
-                 index_t points, index_t threads)
+                 const conv3x3_filtering& filtering, index_t threads)
       : tiles(all_tiles), panels(conv_panels(targets)), panel_parts(1) {
     channels_at_once =
         std::min(conv_rounded(std::max(sources, index_t{1}), conv_lanes), conv_block_sources);
@@ -96,15 +104,19 @@ struct conv3x3_blocks {
       return;
     }
     const index_t parts = std::min(panels, threads / std::gcd(tile_parts, threads));
-    const index_t tile_bytes =
-        points * (conv_row(sources) + panels * conv_panel) * index_t{sizeof(float)};
+    const index_t tile_bytes = (filtering.source_points * conv_row(sources) +
+                                filtering.target_points * panels * conv_panel) *
+                               index_t{sizeof(float)};
     const index_t in_pass = threads * conv_shared_bytes(weights_bytes) / tile_bytes;
-    if (in_pass < std::min(tiles, conv_uncached_block_tiles) || 2 * parts * sources <= targets) {
+    const bool shares_points = filtering.products > filtering.source_points ||
+                               filtering.products > filtering.target_points;
+    if (shares_points || in_pass < std::min(tiles, conv_uncached_block_tiles) ||
+        2 * parts * sources <= targets) {
       panel_parts = parts;
       return;
     }
     passes = (tiles + in_pass - 1) / in_pass;
-    product_parts = even_parts(most_in_pass(), points * panels, threads);
+    product_parts = even_parts(most_in_pass(), filtering.products * panels, threads);
   }
 
   /// The number of tasks.
@@ -150,11 +162,12 @@ constexpr index_t weight_grad_bytes(index_t threads) noexcept {
 /// The division of the gradient of the weights into blocks of nearly the same size.
 struct conv3x3_weight_grad_blocks {
   index_t source_groups, source_parts, panels, panel_parts, tiles, tile_parts;
+  index_t tile_unit;
   index_t most_sources, most_panels, most_tiles;
 
-  conv3x3_weight_grad_blocks(index_t all_tiles, index_t sources, index_t targets, index_t points,
-                             index_t threads)
-      : panels(conv_panels(targets)), tiles(all_tiles) {
+  conv3x3_weight_grad_blocks(index_t all_tiles, index_t sources, index_t targets,
+                             const conv3x3_filtering& filtering, index_t threads)
+      : panels(conv_panels(targets)), tiles(all_tiles), tile_unit(filtering.tile_unit) {
     source_groups = std::max(index_t{1}, conv_rounded(sources, conv_lanes) / conv_lanes);
     source_parts = (source_groups * conv_lanes + weight_grad_sources - 1) / weight_grad_sources;
     panel_parts = (panels + weight_grad_panels - 1) / weight_grad_panels;
@@ -166,11 +179,20 @@ struct conv3x3_weight_grad_blocks {
     index_t room =
         std::min(weight_grad_tiles, std::max(conv_least_block_tiles * threads, 3 * channels / 8));
     if (threads > 1)
-      room =
-          std::max(room, weight_grad_bytes(threads) / (points * channels * index_t{sizeof(float)}));
-    tile_parts = (tiles + room - 1) / room;
-    most_tiles = tile_parts == 0 ? 0 : (tiles + tile_parts - 1) / tile_parts;
+      room = std::max(room, weight_grad_bytes(threads) /
+                                (filtering.source_points * channels * index_t{sizeof(float)}));
+    const index_t room_units = std::max(index_t{1}, room / tile_unit);
+    tile_parts = (units() + room_units - 1) / room_units;
+    most_tiles =
+        tile_parts == 0 ? 0 : std::min(tiles, (units() + tile_parts - 1) / tile_parts * tile_unit);
   }
+
+  index_t first_tile(index_t part) const {
+    return std::min(tiles, units() * part / tile_parts * tile_unit);
+  }
+
+ private:
+  index_t units() const { return (tiles + tile_unit - 1) / tile_unit; }
 };
 
 }  // namespace detail

@@ -3,23 +3,16 @@
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
-#include <vecdet/conv3x3_tile.hpp>
-#include <vecdet/dispatch.hpp>
-#include <vecdet/dtype.hpp>
 #include <vecdet/impl/conv3x3_blocks.hpp>
 #include <vecdet/impl/conv3x3_buffers.hpp>
 #include <vecdet/impl/conv3x3_operand.hpp>
 #include <vecdet/parallel.hpp>
-#include <vecdet/profile/scope.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <numeric>
 #include <type_traits>
-#if !defined(VECDET_DISPATCH)
-#include <vecdet/kernels/conv3x3/conv3x3.hpp>
-#endif
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -35,22 +28,43 @@ auto& conv3x3_levels(conv3x3_buffers& buffers) noexcept {
     return buffers.f64_levels;
 }
 
+/// Transforms weights into `memory`. `args` are complete but for the tile and the memory.
+template <class T>
+void transform_conv_weights(conv3x3_weights_args<T> args, const conv3x3_filtering& filtering,
+                            const conv3x3_kernels<T>& kernels, aligned_vector<cache_line>& memory,
+                            threading policy) {
+  args.tile = filtering.target_tile;
+  const index_t bytes = conv_weights_bytes<T>(filtering, args.targets, args.sources);
+  args.past_cache = bytes > conv_cached_bytes;
+  args.transformed = reinterpret_cast<T*>(grown_in_huge_pages(memory, (bytes + 63) / 64));
+  if (args.targets * args.sources == 0) return;  // 2^33 x 0 channels would take seconds
+  constexpr index_t least_items = 16;            // a few microseconds
+  const index_t items = conv_panels(args.targets) * args.sources;
+  const index_t pieces = std::min(std::max(index_t{1}, items / least_items),
+                                  even_pieces(items, usable_threads(policy)));
+  for_each_chunk(policy, chunking(pieces, 1), [&](index_t piece, index_t, index_t) {
+    kernels.transform_weights(args, items * piece / pieces, items * (piece + 1) / pieces);
+  });
+}
+
 /// A call whose arguments have been checked. T is the type of the maps: float, bfloat16 or double.
 template <class T>
 class conv3x3_call {
  public:
   using number = compute_type<T>;
 
-  conv3x3_call(const char* function, const conv3x3_operand<const T>& source, index_t targets,
-               conv3x3_tile tile, conv3x3_buffers& buffers, threading policy)
-      : function_(function),
-        source_(source),
-        tile_(tile),
+  /// `target` has the sizes of the target, or of the upstream gradient for the gradient of the
+  /// weights.
+  template <class U>
+  conv3x3_call(const conv3x3_operand<const T>& source, const conv3x3_operand<U>& target,
+               const conv3x3_filtering& filtering, const conv3x3_kernels<T>& kernels,
+               conv3x3_buffers& buffers, threading policy)
+      : source_(source),
+        filtering_(filtering),
         buffers_(buffers),
         policy_(policy),
-        target_(active_isa()),
-        kernels_(kernels<conv3x3_kernels<T>>(target_)) {
-    const index_t width = tile_width(tile);
+        kernels_(kernels) {
+    const index_t width = filtering.target_tile;
     auto& levels = conv3x3_levels<T>(buffers);
     conv3x3_level<T>* const level = grown(levels, source.count());
     index_t first_tile = 0;
@@ -58,19 +72,20 @@ class conv3x3_call {
       level[l] = {};
       level[l].height = source.level(l).height;
       level[l].width = source.level(l).width;
-      level[l].tile_rows = (level[l].height + width - 1) / width;
-      level[l].tile_columns = (level[l].width + width - 1) / width;
+      level[l].target_height = target.level(l).height;
+      level[l].target_width = target.level(l).width;
+      level[l].tile_rows = (level[l].target_height + width - 1) / width;
+      level[l].tile_columns = (level[l].target_width + width - 1) / width;
       level[l].first_tile = first_tile;
       first_tile += source.images() * level[l].tile_rows * level[l].tile_columns;
       level[l].last_tile = first_tile;
       level[l].source = source.map(l);
-      locations_ += source.images() * level[l].height * level[l].width;
     }
     tiles_ = first_tile;
     args_.levels = level;
     args_.level_count = source.count();
     args_.source_channels = source.channels();
-    args_.target_channels = targets;
+    args_.target_channels = target.channels();
     args_.tile = width;
   }
 
@@ -78,25 +93,20 @@ class conv3x3_call {
     for (index_t l = 0; l < mask.count(); ++l) level(l).mask = mask.map(l);
   }
 
-  /// The gradient of the input. The source is the upstream gradient.
-  void run_input_grad(const cache_line* weights, const conv3x3_operand<T>& grad) {
-    is_input_grad_ = true;
-    run(weights, nullptr, false, grad);
-  }
+  bool is_empty() const { return tiles_ == 0 || args_.target_channels == 0; }
 
-  /// The convolution of the source.
+  /// The convolution of the source. For the gradient of the input, that is the upstream gradient.
   void run(const cache_line* weights, const number* bias, bool relu,
            const conv3x3_operand<T>& target) {
-    if (tiles_ == 0 || args_.target_channels == 0) return;
-    const profile::scope timing([&] { return problem(); });
+    if (is_empty()) return;
     for (index_t l = 0; l < target.count(); ++l) level(l).target = target.map(l);
     args_.weights = reinterpret_cast<const number*>(weights);
     args_.bias = bias;
     args_.relu = relu;
     conv3x3_blocks blocks(
         tiles_, args_.source_channels, args_.target_channels,
-        conv_weights_bytes<number>(tile_, args_.target_channels, args_.source_channels),
-        tile_points(tile_), usable_threads(policy_));
+        conv_weights_bytes<number>(filtering_, args_.target_channels, args_.source_channels),
+        filtering_, usable_threads(policy_));
     index_t size = 0;
     if constexpr (std::is_same<T, double>::value) {
       // Direct convolution: nothing is transformed, so a task may be a tile and a panel.
@@ -106,8 +116,8 @@ class conv3x3_call {
       }
     } else {
       if (blocks.passes > 0) return run_passes(blocks);
-      size = conv_scratch_size(tile_points(tile_), blocks.most_tiles(), blocks.channels_at_once,
-                               blocks.panels_at_once);
+      size = conv_scratch_size(filtering_.source_points, filtering_.target_points,
+                               blocks.most_tiles(), blocks.channels_at_once, blocks.panels_at_once);
     }
     const index_t tasks = blocks.count();
     run_with_scratch(tasks, tasks <= chunking::max_count ? tasks : pieces_of(tasks), size,
@@ -121,7 +131,6 @@ class conv3x3_call {
   void weight_grad(const conv3x3_operand<const T>& upstream,
                    const conv3x3_weight_grad<number>& grad) {
     if (args_.target_channels == 0) return;
-    const profile::scope timing([&] { return problem(); });
     for (index_t l = 0; l < upstream.count(); ++l) level(l).upstream = upstream.map(l);
     if constexpr (std::is_same<T, double>::value) {
       for_each_chunk(policy_, chunking(args_.target_channels, 1),
@@ -136,35 +145,6 @@ class conv3x3_call {
  private:
   conv3x3_level<T>& level(index_t l) {
     return conv3x3_levels<T>(buffers_)[static_cast<std::size_t>(l)];
-  }
-
-  /// Images x input channels x height x width x output channels. For several levels, images x input
-  /// channels x locations x output channels.
-  profile::problem problem() const {
-    static constexpr const char* variants[2][2][2] = {
-        {{nullptr, "f2x2"}, {"nhwc", "nhwc_f2x2"}},
-        {{"levels", "levels_f2x2"}, {"levels_nhwc", "levels_nhwc_f2x2"}}};
-    const bool is_map = source_.count() == 1;
-    const index_t sources = args_.source_channels, targets = args_.target_channels;
-    profile::problem p;
-    p.function = function_;
-    p.variant =
-        variants[is_map ? 0 : 1][source_.is_nhwc() ? 1 : 0][tile_ == conv3x3_tile::f4x4 ? 0 : 1];
-    p.type = dtype_name<T>();
-    const index_t inputs = is_input_grad_ ? targets : sources;
-    const index_t outputs = is_input_grad_ ? sources : targets;
-    if (is_map)
-      p.shape = {source_.images(), inputs, source_.level(0).height, source_.level(0).width,
-                 outputs};
-    else
-      p.shape = {source_.images(), inputs, locations_ / std::max(source_.images(), index_t{1}),
-                 outputs};
-    p.implementation = isa_name(target_);
-    p.threads = policy_.threads();
-    p.bytes = locations_ * (sources + targets) * index_t{sizeof(T)} +
-              9 * sources * targets * index_t{sizeof(number)};
-    p.flops = 18 * locations_ * sources * targets;
-    return p;
   }
 
   /// Calls run(first, last) for `items` equal items in this number of pieces.
@@ -215,7 +195,7 @@ class conv3x3_call {
 
   /// Computes the outputs of all tiles in steps that all threads share.
   void run_passes(const conv3x3_blocks& blocks) {
-    const index_t points = tile_points(tile_);
+    const index_t points = filtering_.products;
     const index_t sources = conv_rounded(args_.source_channels, conv_lanes) / conv_lanes;
     const index_t targets = conv_rounded(args_.target_channels, conv_lanes) / conv_lanes;
     conv3x3_pass pass{};
@@ -250,27 +230,26 @@ class conv3x3_call {
 
   void weight_grad_by_tiles(const conv3x3_weight_grad<number>& grad);
 
-  const char* function_;
   conv3x3_operand<const T> source_;
-  conv3x3_tile tile_;
+  conv3x3_filtering filtering_;
   conv3x3_buffers& buffers_;
   threading policy_;
-  isa target_;
   const conv3x3_kernels<T>& kernels_;
   conv3x3_args<T> args_{};
-  index_t tiles_ = 0, locations_ = 0;
-  bool is_input_grad_ = false;
+  index_t tiles_ = 0;
 };
 
 template <class T>
 void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<number>& grad) {
-  const index_t points = tile_points(tile_), sources = args_.source_channels;
-  const conv3x3_weight_grad_blocks blocks(tiles_, sources, args_.target_channels, points,
+  const index_t points = filtering_.weight_points, sources = args_.source_channels;
+  const conv3x3_weight_grad_blocks blocks(tiles_, sources, args_.target_channels, filtering_,
                                           usable_threads(policy_));
   const index_t channels = blocks.panels * conv_panel;
   const index_t lines[] = {
-      lines_for<float>(points * conv_weight_grad_point(blocks.most_tiles, blocks.most_sources)),
-      lines_for<float>(points * blocks.most_panels * blocks.most_tiles * conv_panel),
+      lines_for<float>(filtering_.source_points *
+                       conv_weight_grad_point(blocks.most_tiles, blocks.most_sources)),
+      lines_for<float>(filtering_.target_points * blocks.most_panels * blocks.most_tiles *
+                       conv_panel),
       lines_for<float>(points * conv_sums_point(blocks.most_panels, blocks.most_sources)),
       lines_for<double>(blocks.most_tiles * blocks.most_panels * conv_panel),
       lines_for<double>(channels)};
@@ -304,7 +283,7 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<number>& gr
                       if (of.first_group < of.last_group)
                         kernels_.transform_gradients(args_, block, of, scratch);
                     });
-    const index_t products = points * block.panels() * 2 * block.groups();
+    const index_t products = filtering_.products * block.panels() * 2 * block.groups();
     run_pieces(products, pieces_of(products), [&](index_t first, index_t last) {
       kernels_.add_products(args_, block, first, last);
     });
@@ -319,8 +298,8 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<number>& gr
       block.bias_sums = grad.bias != nullptr && c == 0 ? bias_sums : nullptr;
       if (tiles_ == 0) std::fill(block.sums, block.sums + points * block.sums_point(), 0.0f);
       for (index_t t = 0; t < blocks.tile_parts; ++t) {
-        block.first_tile = tiles_ * t / blocks.tile_parts;
-        block.last_tile = tiles_ * (t + 1) / blocks.tile_parts;
+        block.first_tile = blocks.first_tile(t);
+        block.last_tile = blocks.first_tile(t + 1);
         add_tiles();
       }
       const index_t sums = block.panels() * block.sources();

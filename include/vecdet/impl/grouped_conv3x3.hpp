@@ -10,6 +10,8 @@
 #include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/chunks.hpp>
 #include <vecdet/impl/chunks_with_memory.hpp>
+#include <vecdet/impl/conv3x3_call.hpp>
+#include <vecdet/impl/conv3x3_operand.hpp>
 #include <vecdet/impl/conv3x3_steps.hpp>
 #include <vecdet/impl/optional_view.hpp>
 #include <vecdet/impl/workspace.hpp>
@@ -85,6 +87,18 @@ grouped_map<T> grouped_map_of(const feature_view<T>& map) {
           locations * channels, is_nhwc ? channels : 1, is_nhwc ? 1 : locations};
 }
 
+/// Whether a call with this number of outputs per channel, in all images, computes by minimal
+/// filtering. docs/families/grouped_conv3x3.md has the measurements.
+constexpr bool is_filtered_stride2(const grouped_conv3x3_params& params, index_t inputs,
+                                   index_t outputs, index_t locations) noexcept {
+  return params.groups == 1 && params.stride == 2 && inputs >= 16 && outputs >= 16 &&
+         locations >= 400;
+}
+
+/// Minimal filtering with stride 2 (kernels/conv3x3/strided_filtering.hpp).
+constexpr conv3x3_filtering strided_filtering_sizes{4, 81, 36, 25, 81, conv_strided_unit};
+constexpr conv3x3_filtering strided_grad_filtering_sizes{8, 25, 36, 81, 81, conv_strided_unit};
+
 /// A call whose arguments have been checked.
 class grouped_conv3x3_call {
  public:
@@ -108,6 +122,7 @@ class grouped_conv3x3_call {
   void run(const float* bias, const feature_view<float>& target) {
     if (target.size() == 0) return;
     const profile::scope timing([&] { return problem(); });
+    if (is_filtered()) return run_filtered(bias, target);
     args_.source = grouped_map_of(is_input_grad_ ? shape_.output : shape_.input);
     args_.target = grouped_map_of(target);
     args_.bias = bias;
@@ -126,6 +141,13 @@ class grouped_conv3x3_call {
     if (weight_grad.size() == 0 && bias_grad.empty()) return;
     const profile::scope timing([&] { return problem(); });
     const conv3x3_steps steps = conv3x3_steps_of(weight_grad);
+    if (is_filtered()) {
+      conv3x3_call<float>(shape_.input, conv3x3_operand<const float>(shape_.output),
+                          strided_filtering_sizes, kernels_.filtering, buffers_.filtering, policy_)
+          .weight_grad(shape_.output, {weight_grad.data(), steps.output, steps.input, steps.tap,
+                                       data_or_null(bias_grad)});
+      return;
+    }
     args_.source = grouped_map_of(shape_.input);
     divide(1, shape_.output.height(), shape_.output.width());
     grouped_weight_grad grad{};
@@ -162,6 +184,33 @@ class grouped_conv3x3_call {
   }
 
  private:
+  bool is_filtered() const {
+    return is_filtered_stride2(
+        shape_.params, shape_.input.channels(), shape_.output.channels(),
+        shape_.output.images() * shape_.output.height() * shape_.output.width());
+  }
+
+  /// The convolution, or the gradient of the input, by minimal filtering.
+  void run_filtered(const float* bias, const feature_view<float>& target) {
+    const auto& kernels = is_input_grad_ ? kernels_.input_grad_filtering : kernels_.filtering;
+    const conv3x3_filtering& sizes =
+        is_input_grad_ ? strided_grad_filtering_sizes : strided_filtering_sizes;
+    const conv3x3_steps steps = conv3x3_steps_of(shape_.weights);
+    conv3x3_weights_args<float> weights{};
+    weights.weights = shape_.weights.data();
+    weights.targets = args_.targets;
+    weights.sources = args_.group_sources;
+    weights.target_step = is_input_grad_ ? steps.input : steps.output;
+    weights.source_step = is_input_grad_ ? steps.output : steps.input;
+    weights.tap_step = steps.tap;
+    weights.turned = is_input_grad_;
+    transform_conv_weights(weights, sizes, kernels, buffers_.weights, policy_);
+    const conv3x3_operand<float> to(target);
+    conv3x3_call<float>(is_input_grad_ ? shape_.output : shape_.input, to, sizes, kernels,
+                        buffers_.filtering, policy_)
+        .run(buffers_.weights.data(), bias, false, to);
+  }
+
   index_t source_size() const {
     return grouped_source_size(args_.steps, args_.tiles.rows, args_.tiles.columns);
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/detail/aligned_vector.hpp>
+#include <vecdet/impl/conv3x3_buffers.hpp>
 #include <vecdet/impl/workspace.hpp>
 
 namespace vecdet {
@@ -11,6 +12,7 @@ namespace detail {
 
 struct grouped_conv3x3_buffers {
   aligned_vector<cache_line> weights, sums, scratch;
+  conv3x3_buffers filtering;
 };
 
 }  // namespace detail

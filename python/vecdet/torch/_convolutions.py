@@ -68,7 +68,8 @@ def grouped_conv3x3(
     stride: int = 1,
 ) -> Tensor:
     """The 3x3 convolution with padding 1 in groups of channels, differentiable in its tensors, any
-    number of times. Sums are computed directly, in float32. Autocast does not apply.
+    number of times, in float32. Larger maps with one group and stride 2 are computed by minimal
+    filtering, others by direct sums. Autocast does not apply.
 
     There may be one group with any numbers of channels, groups with 4 or 8 input channels and as
     many output channels, or groups whose numbers of input and output channels are multiples of 16.
@@ -129,7 +130,10 @@ def _is_direct_faster(input: Tensor, weight: Tensor, module: nn.Conv2d) -> bool:
     inputs, is_strided = weight.shape[1], module.stride == (2, 2)
     if module.groups > 1:
         return inputs <= 8 or inputs <= 32 and (is_strided or not input.is_contiguous())
-    return 32 <= inputs <= 128 and weight.shape[0] <= 256
+    outputs = weight.shape[0]
+    locations = input.shape[0] * -(-input.shape[2] // 2) * -(-input.shape[3] // 2)
+    return inputs >= 32 and (inputs <= 128 and outputs <= 256
+                             or outputs >= 16 and locations >= 640)
 
 
 def _fits_direct(module: nn.Module, input: Any) -> bool:

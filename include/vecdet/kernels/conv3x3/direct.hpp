@@ -57,13 +57,14 @@ inline void run_conv_directly(const detail::conv3x3_args<double>& a,
     out.data[run.image * out.image + (y * level.width + x) * out.location + k * out.channel] =
         a.relu && sum < 0 ? 0 : sum;
   };
-  for_each_run(a, task.first_tile, task.last_tile, [&](const tile_run<double>& run) {
-    const auto& level = *run.level;
-    const index_t first_y = run.row * a.tile, first_x = run.column * a.tile;
-    for (index_t y = first_y; y < first_y + a.tile && y < level.height; ++y)
-      for (index_t x = first_x; x < first_x + run.count * a.tile && x < level.width; ++x)
-        for (index_t k = first; k < last; ++k) output(run, y, x, k);
-  });
+  for_each_run<most_run_tiles>(
+      a, task.first_tile, task.last_tile, [&](const tile_run<double>& run) {
+        const auto& level = *run.level;
+        const index_t first_y = run.row * a.tile, first_x = run.column * a.tile;
+        for (index_t y = first_y; y < first_y + a.tile && y < level.height; ++y)
+          for (index_t x = first_x; x < first_x + run.count * a.tile && x < level.width; ++x)
+            for (index_t k = first; k < last; ++k) output(run, y, x, k);
+      });
 }
 
 inline void weight_grad_directly(const detail::conv3x3_args<double>& a,

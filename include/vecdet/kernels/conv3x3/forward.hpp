@@ -22,13 +22,12 @@ VECDET_INLINE void for_each_vector(const Work& work) {
 }
 
 /// Writes the transformed weights: points x panels x sources x conv_panel.
-template <int Tile>
+template <class Filtering>
 void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, index_t first,
                                index_t last) {
-  using filtering = minimal_filtering<Tile>;
   // One cache line if it is written past the cache.
   using vector = pack<float, has_stores_past_cache ? row_pack<float>::batches : 1>;
-  constexpr int P = filtering::points, panel = static_cast<int>(detail::conv_panel);
+  constexpr int P = weight_points<Filtering>, panel = static_cast<int>(detail::conv_panel);
   const index_t point = detail::conv_weights_point(a.targets, a.sources);
   for (index_t item = first; item < last;) {
     const index_t k = item / a.sources, begin = item % a.sources;
@@ -44,7 +43,7 @@ void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, ind
       float* const to = a.transformed + (k * a.sources + c) * panel;
       VECDET_NO_UNROLL
       for (int lane = 0; lane < panel; lane += vector::lanes)
-        times_both_sides<typename filtering::weights, vector>(
+        times_both_sides<typename Filtering::weights, vector>(
             [&](int i, int j) VECDET_INLINE_LAMBDA {
               const int tap = 3 * i + j;
               return load_pack<vector::batches>(taps.at(in_group, a.turned ? 8 - tap : tap, lane));
@@ -67,47 +66,47 @@ void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, ind
 inline void transform_conv_weights(const detail::conv3x3_weights_args<float>& a, index_t first,
                                    index_t last) {
   if (a.tile == 4)
-    transform_conv_weights_of<4>(a, first, last);
+    transform_conv_weights_of<minimal_filtering<4>>(a, first, last);
   else
-    transform_conv_weights_of<2>(a, first, last);
+    transform_conv_weights_of<minimal_filtering<2>>(a, first, last);
 }
 
 /// Transforms 16 channels of the inputs of a run of tiles. `to` is the memory of the run's first
 /// tile. `row` is the distance between tiles, `point` that between points.
-template <int Tile>
+template <class Filtering>
 VECDET_NOINLINE void transform_inputs_of_run(const float* band, index_t columns, index_t tiles,
                                              float* to, index_t row, index_t point) {
   constexpr int lanes = static_cast<int>(detail::conv_lanes);
-  using filtering = minimal_filtering<Tile>;
   for (index_t t = 0; t < tiles; ++t)
     for_each_vector<lanes>([&](int lane) {
-      const float* const from = band + Tile * t * lanes + lane;
+      const float* const from = band + Filtering::source_tile * t * lanes + lane;
       float* const v = to + t * row + lane;
-      times_both_sides<typename filtering::input, conv_vector>(
+      times_both_sides<typename Filtering::input, conv_vector>(
           [&](int i, int j)
               VECDET_INLINE_LAMBDA { return load_pack<1>(from + (i * columns + j) * lanes); },
-          [&](int i, int j, const conv_vector& x)
-              VECDET_INLINE_LAMBDA { store_pack<1>(v + (i * filtering::points + j) * point, x); });
+          [&](int i, int j, const conv_vector& x) VECDET_INLINE_LAMBDA {
+            store_pack<1>(v + (i * source_points<Filtering> + j) * point, x);
+          });
     });
 }
 
 /// Transforms the products of a run of tiles to 16 channels of its outputs: one row of 16 per
 /// location.
-template <int Tile>
+template <class Filtering>
 VECDET_NOINLINE void outputs_of_run(const float* products, index_t point, index_t tiles,
                                     const float* bias, bool relu, float* band) {
   constexpr int lanes = static_cast<int>(detail::conv_lanes);
-  using filtering = minimal_filtering<Tile>;
-  const index_t columns = Tile * tiles;
+  constexpr index_t tile = Filtering::target_tile;
+  const index_t columns = tile * tiles;
   const float least = relu ? 0 : -infinity<float>();
   for (index_t t = 0; t < tiles; ++t)
     for_each_vector<lanes>([&](int lane) {
       const float* const from = products + t * detail::conv_panel + lane;
-      float* const to = band + Tile * t * lanes + lane;
+      float* const to = band + tile * t * lanes + lane;
       const conv_vector shift = load_pack<1>(bias + lane);
-      times_both_sides<typename filtering::output, conv_vector>(
+      times_both_sides<typename Filtering::output, conv_vector>(
           [&](int i, int j) VECDET_INLINE_LAMBDA {
-            return load_pack<1>(from + (i * filtering::points + j) * point);
+            return load_pack<1>(from + (i * target_points<Filtering> + j) * point);
           },
           [&](int i, int j, const conv_vector& x) VECDET_INLINE_LAMBDA {
             store_pack<1>(to + (i * columns + j) * lanes, max(conv_vector(least), x + shift));
@@ -117,63 +116,66 @@ VECDET_NOINLINE void outputs_of_run(const float* products, index_t point, index_
 
 /// Transforms channels [first, last), in whole groups, of tiles [first_tile, last_tile). `to` is
 /// the memory of the first tile and channel.
-template <int Tile, class T>
+template <class Filtering, class T>
 VECDET_INLINE void transform_channels(const detail::conv3x3_args<T>& a, index_t first_tile,
                                       index_t last_tile, index_t first, index_t last, float* to,
                                       index_t row, index_t point, float* bands) {
   constexpr index_t lanes = detail::conv_lanes;
-  for_each_run(a, first_tile, last_tile, [&](const tile_run<T>& run) {
+  constexpr index_t most = run_tiles<Filtering>;
+  for_each_run<most>(a, first_tile, last_tile, [&](const tile_run<T>& run) {
+    const detail::conv3x3_level<T>& level = *run.level;
     for (index_t c = first; c < last; c += lanes) {
       const index_t left = a.source_channels - c;
-      const index_t columns = gather_band<Tile, 1>(run, run.level->source, run.level->mask, c,
-                                                   left < lanes ? left : lanes, bands);
-      transform_inputs_of_run<Tile>(bands, columns, run.count, to + run.first * row + (c - first),
-                                    row, point);
+      const index_t columns = gather_band<source_area<Filtering>, most>(
+          run, {level.height, level.width}, level.source, level.mask, c,
+          left < lanes ? left : lanes, bands);
+      transform_inputs_of_run<Filtering>(bands, columns, run.count,
+                                         to + run.first * row + (c - first), row, point);
     }
   });
 }
 
 /// Transforms the products of tiles [first_tile, last_tile) to target channels [first, last), in
 /// whole groups. `products` is the memory of the first tile of the first channel's panel.
-template <int Tile, class T>
+template <class Filtering, class T>
 VECDET_INLINE void finish_channels(const detail::conv3x3_args<T>& a, index_t first_tile,
                                    index_t last_tile, index_t first, index_t last,
                                    const float* products, index_t point, float* bands) {
-  using filtering = minimal_filtering<Tile>;
-  constexpr index_t points = filtering::points * filtering::points, lanes = detail::conv_lanes;
-  constexpr index_t panel = detail::conv_panel;
-  for_each_run(a, first_tile, last_tile, [&](const tile_run<T>& run) {
+  constexpr index_t planes = target_points<Filtering> * target_points<Filtering>;
+  constexpr index_t lanes = detail::conv_lanes, panel = detail::conv_panel;
+  for_each_run<run_tiles<Filtering>>(a, first_tile, last_tile, [&](const tile_run<T>& run) {
     for (index_t c = first; c < last; c += lanes) {
       const index_t left = a.target_channels - c, channels = left < lanes ? left : lanes;
       alignas(64) float bias[lanes] = {};
       if (a.bias != nullptr)
         for (index_t i = 0; i < channels; ++i) bias[i] = a.bias[c + i];
-      const index_t before = (c / panel - first / panel) * points * point + c % panel;
-      outputs_of_run<Tile>(products + before + run.first * panel, point, run.count, bias, a.relu,
-                           bands);
-      scatter_band<Tile>(run, c, channels, bands);
+      const index_t before = (c / panel - first / panel) * planes * point + c % panel;
+      outputs_of_run<Filtering>(products + before + run.first * panel, point, run.count, bias,
+                                a.relu, bands);
+      scatter_band<target_area<Filtering>>(run, c, channels, bands);
     }
   });
 }
 
-template <int Tile, class T>
+template <class Filtering, class T>
 void run_conv_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& task,
                  float* scratch) {
-  using filtering = minimal_filtering<Tile>;
-  constexpr index_t points = filtering::points * filtering::points, panel = detail::conv_panel;
+  using all_products = plane_products<Filtering, &axis_product::target>;
+  constexpr index_t panel = detail::conv_panel;
+  constexpr index_t source_planes = source_points<Filtering> * source_points<Filtering>;
+  constexpr index_t planes = target_points<Filtering> * target_points<Filtering>;
   const index_t tiles = task.last_tile - task.first_tile, sources = a.source_channels;
   const index_t weights_point = detail::conv_weights_point(a.target_channels, sources);
   const index_t row = detail::conv_row(task.channels_at_once);
   const index_t point = detail::conv_point_size(tiles, row);
   const index_t product_point = detail::conv_point_size(tiles, panel);
   float* const transformed = scratch;
-  float* const products = transformed + points * point;
-  float* const bands = products + task.panels_at_once * points * product_point;
-  static_assert(band<Tile, 1>::size <= detail::conv_band_size, "a band fits its memory");
+  float* const products = transformed + source_planes * point;
+  float* const bands = products + task.panels_at_once * planes * product_point;
 
   const auto transform = [&](index_t first, index_t last) {
-    transform_channels<Tile>(a, task.first_tile, task.last_tile, first, last, transformed, row,
-                             point, bands);
+    transform_channels<Filtering>(a, task.first_tile, task.last_tile, first, last, transformed, row,
+                                  point, bands);
   };
 
   const bool transforms_once = sources <= task.channels_at_once;
@@ -186,52 +188,57 @@ void run_conv_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& t
       const index_t end = sources - c < task.channels_at_once ? sources : c + task.channels_at_once;
       if (!transforms_once) transform(c, end);
       // Panels are the inner loop: the tiles of a point stay in the cache for all of them.
-      for (index_t i = 0; i < points; ++i)
+      for (int i = 0; i < all_products::count; ++i) {
+        const plane_product& product = all_products::all.at[i];
         for (index_t p = k; p < k + panels; ++p) {
-          const auto columns = [&](index_t point_number, index_t panel_number) {
+          const auto columns = [&](int point_number, index_t panel_number) {
             return a.weights + point_number * weights_point + (panel_number * sources + c) * panel;
           };
+          const int next = i + 1 < all_products::count ? all_products::all.at[i + 1].weight : 0;
           const index_t channels = a.target_channels - p * panel;
-          add_panel<rows_apart>({transformed + i * point, tiles, row, row, columns(i, p),
-                                 channels < panel ? channels : panel, end - c, c > 0,
-                                 products + ((p - k) * points + i) * product_point,
-                                 p + 1 < k + panels ? columns(i, p + 1) : columns(i + 1, k)});
+          add_panel<rows_apart>(
+              {transformed + product.source * point, tiles, row, row, columns(product.weight, p),
+               channels < panel ? channels : panel, end - c, c > 0 || !product.begins,
+               products + ((p - k) * planes + product.target) * product_point,
+               p + 1 < k + panels ? columns(product.weight, p + 1) : columns(next, k)});
         }
+      }
       c = end;
     } while (c < sources);
     for (index_t p = k; p < k + panels; ++p) {
       const index_t end = (p + 1) * panel;
-      finish_channels<Tile>(a, task.first_tile, task.last_tile, p * panel,
-                            end < a.target_channels ? end : a.target_channels,
-                            products + (p - k) * points * product_point, product_point, bands);
+      finish_channels<Filtering>(a, task.first_tile, task.last_tile, p * panel,
+                                 end < a.target_channels ? end : a.target_channels,
+                                 products + (p - k) * planes * product_point, product_point, bands);
     }
   }
 }
 
-template <int Tile, class T>
+template <class Filtering, class T>
 void transform_conv_tiles_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_pass& pass,
                              const detail::conv3x3_transform& part, float* scratch) {
   constexpr index_t lanes = detail::conv_lanes;
   const index_t first = part.first_group * lanes, end = part.last_group * lanes;
-  transform_channels<Tile>(
+  transform_channels<Filtering>(
       a, part.first_tile, part.last_tile, first, end < a.source_channels ? end : a.source_channels,
       pass.transformed + (part.first_tile - pass.first_tile) * pass.row + first, pass.row,
       pass.point, scratch);
 }
 
-template <int Tile, class T>
+template <class Filtering, class T>
 void finish_conv_tiles_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_pass& pass,
                           const detail::conv3x3_transform& part, float* scratch) {
-  constexpr int points = minimal_filtering<Tile>::points;
+  constexpr index_t planes = target_points<Filtering> * target_points<Filtering>;
   constexpr index_t lanes = detail::conv_lanes, panel = detail::conv_panel;
   const index_t first = part.first_group * lanes, end = part.last_group * lanes;
-  finish_channels<Tile>(a, part.first_tile, part.last_tile, first,
-                        end < a.target_channels ? end : a.target_channels,
-                        pass.products + first / panel * points * points * pass.product_point +
-                            (part.first_tile - pass.first_tile) * panel,
-                        pass.product_point, scratch);
+  finish_channels<Filtering>(a, part.first_tile, part.last_tile, first,
+                             end < a.target_channels ? end : a.target_channels,
+                             pass.products + first / panel * planes * pass.product_point +
+                                 (part.first_tile - pass.first_tile) * panel,
+                             pass.product_point, scratch);
 }
 
+/// Of filterings in which each product has a source and a sum of its own.
 template <class T>
 void multiply_conv_tiles(const detail::conv3x3_args<T>& a, const detail::conv3x3_pass& pass,
                          index_t first, index_t last) {
@@ -261,25 +268,25 @@ template <class T>
 void transform_conv_tiles(const detail::conv3x3_args<T>& a, const detail::conv3x3_pass& pass,
                           const detail::conv3x3_transform& part, float* scratch) {
   if (a.tile == 4)
-    transform_conv_tiles_of<4>(a, pass, part, scratch);
+    transform_conv_tiles_of<minimal_filtering<4>>(a, pass, part, scratch);
   else
-    transform_conv_tiles_of<2>(a, pass, part, scratch);
+    transform_conv_tiles_of<minimal_filtering<2>>(a, pass, part, scratch);
 }
 template <class T>
 void finish_conv_tiles(const detail::conv3x3_args<T>& a, const detail::conv3x3_pass& pass,
                        const detail::conv3x3_transform& part, float* scratch) {
   if (a.tile == 4)
-    finish_conv_tiles_of<4>(a, pass, part, scratch);
+    finish_conv_tiles_of<minimal_filtering<4>>(a, pass, part, scratch);
   else
-    finish_conv_tiles_of<2>(a, pass, part, scratch);
+    finish_conv_tiles_of<minimal_filtering<2>>(a, pass, part, scratch);
 }
 
 template <class T>
 void run_conv(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& task, float* scratch) {
   if (a.tile == 4)
-    run_conv_of<4>(a, task, scratch);
+    run_conv_of<minimal_filtering<4>>(a, task, scratch);
   else
-    run_conv_of<2>(a, task, scratch);
+    run_conv_of<minimal_filtering<2>>(a, task, scratch);
 }
 
 }  // namespace VECDET_TARGET

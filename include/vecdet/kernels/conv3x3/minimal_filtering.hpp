@@ -15,6 +15,12 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
+/// A product of one axis: number `source` of a transformed input, times number `weight` of the
+/// transformed weights, is added to number `target` of what the output's transform reads.
+struct axis_product {
+  int source, weight, target;
+};
+
 /// A tile has Outputs x Outputs outputs.
 template <int Outputs>
 struct minimal_filtering;
@@ -22,7 +28,11 @@ struct minimal_filtering;
 /// Points 0, 1, -1, 1/2, -2 and infinity.
 template <>
 struct minimal_filtering<4> {
-  static constexpr int outputs = 4, points = 6;
+  /// From one tile to the next, in locations of the source and of the target; and how many
+  /// locations before its own a tile reads.
+  static constexpr int source_tile = 4, target_tile = 4, before = 1;
+  static constexpr axis_product products[] = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2},
+                                              {3, 3, 3}, {4, 4, 4}, {5, 5, 5}};
   struct input {                                                    ///< B^T
     static constexpr float at[6][6] = {{1, -1.5f, -2, 1.5f, 1, 0},  //
                                        {0, -1, 0.5f, 2.5f, 1, 0},   //
@@ -50,7 +60,8 @@ struct minimal_filtering<4> {
 /// Points 0, 1, -1 and infinity.
 template <>
 struct minimal_filtering<2> {
-  static constexpr int outputs = 2, points = 4;
+  static constexpr int source_tile = 2, target_tile = 2, before = 1;
+  static constexpr axis_product products[] = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}, {3, 3, 3}};
   struct input {
     static constexpr float at[4][4] = {{-1, 0, 1, 0},  //
                                        {0, 1, 1, 0},   //
@@ -73,6 +84,52 @@ template <class Matrix>
 constexpr int matrix_rows = std::extent<decltype(Matrix::at), 0>::value;
 template <class Matrix>
 constexpr int matrix_columns = std::extent<decltype(Matrix::at), 1>::value;
+
+/// The numbers of one axis: those that a tile reads, its transformed inputs, weights and products.
+template <class Filtering>
+constexpr int filtering_reach = matrix_columns<typename Filtering::input>;
+template <class Filtering>
+constexpr int source_points = matrix_rows<typename Filtering::input>;
+template <class Filtering>
+constexpr int weight_points = matrix_rows<typename Filtering::weights>;
+template <class Filtering>
+constexpr int target_points = matrix_columns<typename Filtering::output>;
+
+/// A product of both axes.
+struct plane_product {
+  int source, weight, target;
+  bool begins;  ///< the first one of its sum
+};
+
+/// All products of a tile, ordered by their sums: by targets, or by weights for the gradient of the
+/// weights.
+template <class Filtering, int axis_product::*Sum>
+struct plane_products {
+  static constexpr int on_axis =
+      static_cast<int>(std::extent<decltype(Filtering::products)>::value);
+  static constexpr int count = on_axis * on_axis;
+  struct list {
+    plane_product at[count];
+  };
+  static constexpr list make() {
+    list products{};
+    int n = 0;
+    for (int row = 0; row < on_axis; ++row)
+      for (int column = 0; column < on_axis; ++column) {
+        bool begins = true;
+        for (const axis_product& a : Filtering::products)
+          for (const axis_product& b : Filtering::products)
+            if (a.*Sum == row && b.*Sum == column) {
+              products.at[n++] = {a.source * source_points<Filtering> + b.source,
+                                  a.weight * weight_points<Filtering> + b.weight,
+                                  a.target * target_points<Filtering> + b.target, begins};
+              begins = false;
+            }
+      }
+    return products;
+  }
+  static constexpr list all = make();
+};
 
 template <class Matrix>
 struct transposed {

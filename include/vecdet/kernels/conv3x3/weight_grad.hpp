@@ -14,19 +14,22 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-template <int Tile, class T>
+template <class Filtering, class T>
 void transform_conv_inputs_of(const detail::conv3x3_args<T>& a,
                               const detail::conv3x3_weight_grad_block& block,
                               const detail::conv3x3_transform& part, float* scratch) {
   constexpr index_t lanes = detail::conv_lanes;
   const detail::conv3x3_map<const T> no_mask{};
   const index_t before = part.first_tile - block.first_tile;
-  for_each_run(a, part.first_tile, part.last_tile, [&](const tile_run<T>& run) {
+  constexpr index_t most = run_tiles<Filtering>;
+  for_each_run<most>(a, part.first_tile, part.last_tile, [&](const tile_run<T>& run) {
+    const detail::conv3x3_level<T>& level = *run.level;
     for (index_t g = part.first_group; g < part.last_group; ++g) {
       const index_t c = block.first_source + g * lanes, left = block.last_source - c;
-      const index_t columns = gather_band<Tile, 1>(run, run.level->source, no_mask, c,
-                                                   left < lanes ? left : lanes, scratch);
-      transform_inputs_of_run<Tile>(
+      const index_t columns = gather_band<source_area<Filtering>, most>(
+          run, {level.height, level.width}, level.source, no_mask, c, left < lanes ? left : lanes,
+          scratch);
+      transform_inputs_of_run<Filtering>(
           scratch, columns, run.count,
           block.inputs + g * block.input_group() + (before + run.first) * lanes, lanes,
           block.input_point());
@@ -36,46 +39,49 @@ void transform_conv_inputs_of(const detail::conv3x3_args<T>& a,
 
 /// Transforms the gradients of a run of tiles: A (gradient tile) A^T. Writes the sum of each tile,
 /// in double, to rows of `tile_sums` at a distance of `step` unless that is null.
-template <int Tile>
+template <class Filtering>
 VECDET_NOINLINE void transform_gradients_of_run(const float* band, index_t tiles, float* to,
                                                 index_t point, double* tile_sums, index_t step) {
   constexpr int lanes = static_cast<int>(detail::conv_lanes);
-  using filtering = minimal_filtering<Tile>;
-  const index_t columns = Tile * tiles;
+  constexpr int tile = Filtering::target_tile;
+  const index_t columns = tile * tiles;
   for (index_t t = 0; t < tiles; ++t)
     for_each_vector<lanes>([&](int lane) {
-      const float* const from = band + Tile * t * lanes + lane;
+      const float* const from = band + tile * t * lanes + lane;
       float* const w = to + t * detail::conv_panel + lane;
       const auto at = [&](int i, int j) VECDET_INLINE_LAMBDA {
         return load_pack<1>(from + (i * columns + j) * lanes);
       };
-      times_both_sides<transposed<typename filtering::output>, conv_vector>(
+      times_both_sides<transposed<typename Filtering::output>, conv_vector>(
           at, [&](int i, int j, const conv_vector& x) VECDET_INLINE_LAMBDA {
-            store_pack<1>(w + (i * filtering::points + j) * point, x);
+            store_pack<1>(w + (i * target_points<Filtering> + j) * point, x);
           });
       if (tile_sums != nullptr) {
         auto sum = widen(at(0, 0));
         VECDET_UNROLL
-        for (int i = 1; i < Tile * Tile; ++i) sum = sum + widen(at(i / Tile, i % Tile));
+        for (int i = 1; i < tile * tile; ++i) sum = sum + widen(at(i / tile, i % tile));
         store_pack<2>(tile_sums + t * step + lane, sum);
       }
     });
 }
 
-template <int Tile, class T>
+template <class Filtering, class T>
 void transform_conv_gradients_of(const detail::conv3x3_args<T>& a,
                                  const detail::conv3x3_weight_grad_block& block,
                                  const detail::conv3x3_transform& part, float* scratch) {
   constexpr index_t lanes = detail::conv_lanes, panel = detail::conv_panel;
   const index_t panel_size = block.tiles() * panel, step = block.panels() * panel;
   const index_t before = part.first_tile - block.first_tile;
-  for_each_run(a, part.first_tile, part.last_tile, [&](const tile_run<T>& run) {
+  constexpr index_t most = run_tiles<Filtering>;
+  for_each_run<most>(a, part.first_tile, part.last_tile, [&](const tile_run<T>& run) {
+    const detail::conv3x3_level<T>& level = *run.level;
     const index_t tile = before + run.first;
     for (index_t g = part.first_group; g < part.last_group; ++g) {
       const index_t k = block.first_panel * panel + g * lanes, left = a.target_channels - k;
-      gather_band<Tile, 0>(run, run.level->upstream, run.level->mask, k,
-                           left < lanes ? left : lanes, scratch);
-      transform_gradients_of_run<Tile>(
+      gather_band<target_area<Filtering>, most>(run, {level.target_height, level.target_width},
+                                                level.upstream, level.mask, k,
+                                                left < lanes ? left : lanes, scratch);
+      transform_gradients_of_run<Filtering>(
           scratch, run.count,
           block.gradients + g * lanes / panel * panel_size + tile * panel + g * lanes % panel,
           block.panels() * panel_size,
@@ -89,18 +95,18 @@ void transform_conv_inputs(const detail::conv3x3_args<T>& a,
                            const detail::conv3x3_weight_grad_block& block,
                            const detail::conv3x3_transform& part, float* scratch) {
   if (a.tile == 4)
-    transform_conv_inputs_of<4>(a, block, part, scratch);
+    transform_conv_inputs_of<minimal_filtering<4>>(a, block, part, scratch);
   else
-    transform_conv_inputs_of<2>(a, block, part, scratch);
+    transform_conv_inputs_of<minimal_filtering<2>>(a, block, part, scratch);
 }
 template <class T>
 void transform_conv_gradients(const detail::conv3x3_args<T>& a,
                               const detail::conv3x3_weight_grad_block& block,
                               const detail::conv3x3_transform& part, float* scratch) {
   if (a.tile == 4)
-    transform_conv_gradients_of<4>(a, block, part, scratch);
+    transform_conv_gradients_of<minimal_filtering<4>>(a, block, part, scratch);
   else
-    transform_conv_gradients_of<2>(a, block, part, scratch);
+    transform_conv_gradients_of<minimal_filtering<2>>(a, block, part, scratch);
 }
 
 /// Adds the sums of the block's tiles, in their order, to those of a panel's bias.
@@ -118,42 +124,82 @@ inline void add_bias_sums(const detail::conv3x3_sizes& a,
     }
 }
 
-inline void add_weight_grad_products(const detail::conv3x3_sizes& a,
-                                     const detail::conv3x3_weight_grad_block& block, index_t first,
-                                     index_t last) {
+/// Adds the products [first, last) of a sum for `count` half groups, from channel `c` of the block
+/// on, and panel `k`.
+inline void add_products_of(const detail::conv3x3_sizes& a,
+                            const detail::conv3x3_weight_grad_block& block,
+                            const plane_product* first, const plane_product* last, index_t k,
+                            index_t c, index_t count) {
   constexpr index_t panel = detail::conv_panel, half = detail::conv_lanes / 2;
-  const index_t halves = 2 * block.groups();
-  for (index_t item = first; item < last;) {
-    const index_t i = item / halves, c = item % halves * half;
-    const index_t point = i / block.panels(), k = i % block.panels();
-    // Whole groups where possible: on AVX2, half a group does not fill the registers.
-    const index_t count = c % detail::conv_lanes == 0 && item + 1 < last ? 2 : 1;
-    const index_t left = a.target_channels - (block.first_panel + k) * panel;
-    const index_t rest = block.sources() - c;
-    const index_t rows = rest < count * half ? rest : count * half;
-    if (rows > 0) {
-      const index_t group = c / detail::conv_lanes;
-      float* const sums =
-          block.sums + point * block.sums_point() + (k * block.sources() + c) * panel;
+  const index_t left = a.target_channels - (block.first_panel + k) * panel;
+  const index_t rest = block.sources() - c;
+  const index_t rows = rest < count * half ? rest : count * half;
+  if (rows <= 0) return;
+  float* const sums =
+      block.sums + first->weight * block.sums_point() + (k * block.sources() + c) * panel;
+  const bool is_alone = first + 1 == last;
+  const index_t unit = is_alone ? block.tiles() : detail::conv_strided_unit;
+  for (index_t t = 0; t < block.tiles(); t += unit) {
+    const index_t tiles = block.tiles() - t < unit ? block.tiles() - t : unit;
+    for (const plane_product* product = first; product != last; ++product) {
       // A group's inputs are contiguous, so that the processor fetches them ahead.
-      add_panel<rows_adjacent>({block.inputs + point * block.input_point() +
-                                    group * block.input_group() + c % detail::conv_lanes,
-                                rows, 1, detail::conv_lanes,
-                                block.gradients + i * block.tiles() * panel,
-                                left < panel ? left : panel, block.tiles(), block.first_tile > 0,
-                                sums, sums + rows * panel});
+      add_panel<rows_adjacent>(
+          {block.inputs + product->source * block.input_point() +
+               c / detail::conv_lanes * block.input_group() + t * detail::conv_lanes +
+               c % detail::conv_lanes,
+           rows, 1, detail::conv_lanes,
+           block.gradients + ((product->target * block.panels() + k) * block.tiles() + t) * panel,
+           left < panel ? left : panel, tiles, block.first_tile > 0 || t > 0 || product != first,
+           sums, sums + rows * panel});
     }
-    if (point == 0 && c == 0 && block.bias_sums != nullptr) add_bias_sums(a, block, k);
-    item += count;
   }
 }
 
-template <int Tile>
+template <class Filtering>
+void add_weight_grad_products_of(const detail::conv3x3_sizes& a,
+                                 const detail::conv3x3_weight_grad_block& block, index_t first,
+                                 index_t last) {
+  using all_products = plane_products<Filtering, &axis_product::weight>;
+  const index_t halves = 2 * block.groups(), items = block.panels() * halves;
+  const plane_product* const all = all_products::all.at;
+  const plane_product* const end = all + all_products::count;
+  for (const plane_product* product = all; product != end;) {
+    const plane_product* next = product + 1;
+    while (next != end && !next->begins) ++next;
+    // The items of this sum whose first number is in the range.
+    const index_t before = (product - all) * items, size = next - product;
+    const auto item_from = [&](index_t number) {
+      return number <= before                  ? 0
+             : number >= before + items * size ? items
+                                               : (number - before + size - 1) / size;
+    };
+    const index_t last_item = item_from(last);
+    for (index_t item = item_from(first); item < last_item;) {
+      const index_t k = item / halves, c = item % halves * (detail::conv_lanes / 2);
+      // Whole groups where possible: on AVX2, half a group does not fill the registers.
+      const index_t count = c % detail::conv_lanes == 0 && item + 1 < last_item ? 2 : 1;
+      add_products_of(a, block, product, next, k, c, count);
+      if (product == all && c == 0 && block.bias_sums != nullptr) add_bias_sums(a, block, k);
+      item += count;
+    }
+    product = next;
+  }
+}
+
+inline void add_weight_grad_products(const detail::conv3x3_sizes& a,
+                                     const detail::conv3x3_weight_grad_block& block, index_t first,
+                                     index_t last) {
+  if (a.tile == 4)
+    add_weight_grad_products_of<minimal_filtering<4>>(a, block, first, last);
+  else
+    add_weight_grad_products_of<minimal_filtering<2>>(a, block, first, last);
+}
+
+template <class Filtering>
 void finish_weight_grad_of(const detail::conv3x3_sizes& a,
                            const detail::conv3x3_weight_grad_block& block,
                            const detail::conv3x3_weight_grad<float>& out, index_t first,
                            index_t last) {
-  using filtering = minimal_filtering<Tile>;
   constexpr int panel = static_cast<int>(detail::conv_panel);
   const index_t point = block.sums_point();
   for (index_t item = first; item < last;) {
@@ -169,9 +215,9 @@ void finish_weight_grad_of(const detail::conv3x3_sizes& a,
       for (index_t s = 0; s < sources; ++s) {
         const float* const from = block.sums + (k * block.sources() + c + s) * panel;
         for_each_vector<panel>([&](int lane) {
-          times_both_sides<transposed<typename filtering::weights>, conv_vector>(
+          times_both_sides<transposed<typename Filtering::weights>, conv_vector>(
               [&](int i, int j) VECDET_INLINE_LAMBDA {
-                return load_pack<1>(from + (i * filtering::points + j) * point + lane);
+                return load_pack<1>(from + (i * weight_points<Filtering> + j) * point + lane);
               },
               [&](int i, int j, const conv_vector& x)
                   VECDET_INLINE_LAMBDA { store_pack<1>(taps.at(s, 3 * i + j, lane), x); });
@@ -189,9 +235,9 @@ inline void finish_weight_grad(const detail::conv3x3_sizes& a,
                                const detail::conv3x3_weight_grad<float>& out, index_t first,
                                index_t last) {
   if (a.tile == 4)
-    finish_weight_grad_of<4>(a, block, out, first, last);
+    finish_weight_grad_of<minimal_filtering<4>>(a, block, out, first, last);
   else
-    finish_weight_grad_of<2>(a, block, out, first, last);
+    finish_weight_grad_of<minimal_filtering<2>>(a, block, out, first, last);
 }
 
 }  // namespace VECDET_TARGET
