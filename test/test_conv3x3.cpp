@@ -220,6 +220,16 @@ TEST_CASE("3x3 convolution: the workspace is as small as documented") {
     run(problem(1, 928, 4, 4 * many, 256), past_cache, threading::on(in_turn, many));
     CHECK(scratch_bytes(past_cache) <= static_cast<std::size_t>(many) * 12 * mib);
   }
+  // As many tiles as a pass has.
+  for (const int many : {28, 128}) {
+    conv3x3_workspace full;
+    const index_t in_pass =
+        detail::conv_pass_bytes(4 * 36 * 256 * 256, detail::filtering_of(f4x4), 8, many) /
+        (36 * (detail::conv_row(256) + 256) * 4);
+    run(problem(1, 256, 4, 4 * in_pass, 256), full, threading::on(in_turn, many));
+    CHECK(scratch_bytes(full) <= static_cast<std::size_t>(many) * 4 * mib);
+    CHECK(scratch_bytes(full) > static_cast<std::size_t>(many) * 4 * mib - 2 * mib);
+  }
   conv3x3_workspace large, grown;
   run(problem(1, 256, 4, 4 * 144, 928), large, threading::sequential);
   CHECK(scratch_bytes(large) <= 12 * mib);

@@ -8,6 +8,7 @@
 #include <vecdet/profile.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -83,13 +84,15 @@ inline vecdet_convolution convolution_of(const torch_operator& o, const entry& e
       stride.size() != 1 || stride[0] < 1 || groups.size() != 1 || groups[0] < 1 ||
       source[1] / groups[0] != weights[1] || source[1] % groups[0] != 0)
     return {};
-  const auto output = [&](std::int64_t side) { return (side + stride[0] - 1) / stride[0]; };
+  const auto output = [&](std::int64_t side) {
+    return std::ceil(static_cast<double>(side) / static_cast<double>(stride[0]));
+  };
   const conv_layer layer{source[1],
                          weights[0],
                          groups[0],
                          stride[0],
                          e.variant.find("channels_last") != e.variant.npos,
-                         source[0] * output(source[2]) * output(source[3])};
+                         static_cast<double>(source[0]) * output(source[2]) * output(source[3])};
   const tensor_sizes shape{source[0], source[1], source[2], source[3], weights[0]};
   if (is_for_conv3x3(layer)) return {"conv3x3", layer.is_channels_last ? "nhwc" : "", shape};
   if (!is_for_grouped_conv3x3(layer)) return {};

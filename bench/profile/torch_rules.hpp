@@ -15,7 +15,7 @@ struct conv_layer {
   std::int64_t inputs, outputs;  ///< channels of all groups
   std::int64_t groups, stride;
   bool is_channels_last;
-  std::int64_t locations;  ///< of the output, in all images
+  double locations;  ///< of the output, in all images; traces may have any sizes
 };
 
 /// Whether conv3x3() can compute it. conv3x3_is_faster() says for which sizes it does.

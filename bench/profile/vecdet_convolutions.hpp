@@ -73,7 +73,8 @@ inline runnable_primitive make_vecdet_convolution(const onednn_problem& problem,
                          groups == sizes.end() ? 1 : groups->second,
                          sizes.at("sh"),
                          layout == "channels_last",
-                         images * sizes.at("oh") * sizes.at("ow")};
+                         static_cast<double>(images) * static_cast<double>(sizes.at("oh")) *
+                             static_cast<double>(sizes.at("ow"))};
   const feature_layout maps = layer.is_channels_last ? feature_layout::nhwc : feature_layout::nchw;
   if (is_for_conv3x3(layer)) {
     if (!conv3x3_is_faster(layer.inputs, layer.outputs, images * height * width, true)) return {};

@@ -46,7 +46,7 @@
 // weights of its channel, and its bias.
 //
 // Minimal filtering: the error of a result is at most the following part of M, for up to 10,000
-// channels or tiles, unless a number under- or overflows. M is a sum of products of largest
+// channels and 70,000 tiles, unless a number under- or overflows. M is a sum of products of largest
 // magnitudes:
 //
 //   output                over the C input channels: the largest of the nine weights times the
@@ -65,7 +65,8 @@
 // A NaN or an infinity of the input or of the gradient of the output affects the results named
 // above. In outputs and in the gradient of the input, it may affect others of the tiles that read
 // it. In the gradient of the weights, an input may affect all taps (i, j) for which y + i and x + j
-// are odd, for all outputs. Numbers whose transforms overflow have the same effect.
+// are odd, for all outputs. Numbers whose transforms overflow have the same effect,
+// even if all weights are 0: inputs beyond 9e36, and gradients of the output beyond 1.5e36.
 //
 // Results are bit-identical on any number of threads, in every layout, and on AVX2 and AVX-512:
 // outputs and the gradient of the input are one chain of multiply-adds each, or one for each number
@@ -91,8 +92,9 @@ inline namespace VECDET_ABI {
 /// weights and 1.2 MiB. Here, numbers of channels are rounded up to multiples of 16, both those of
 /// a group and in total.
 ///
-/// For minimal filtering, it holds transformed weights, which take four times the memory of the
-/// weights with the output channels rounded up to a multiple of 32, and up to 17 MiB per thread.
+/// For minimal filtering, it holds transformed weights, and up to 17 MiB per thread. The
+/// transformed weights take four times the memory of the weights, with the output channels rounded
+/// up to a multiple of 32, or for grouped_conv3x3_input_grad() the input channels.
 /// grouped_conv3x3_weight_grad() takes at most 28 MiB for all threads together, or 14 MiB and
 /// 64 KiB per thread if that is more. Only one call at a time may use the workspace.
 class grouped_conv3x3_workspace {

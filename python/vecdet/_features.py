@@ -421,6 +421,9 @@ def grouped_conv3x3(
 ) -> NDArray[np.float32]:
     """The 3x3 convolution with padding 1 in groups of channels, in float32.
 
+    Larger layers with stride 2 and one group are computed by minimal filtering, whose rounding
+    differs from that of a direct convolution.
+
     There may be one group with any numbers of channels, groups with 4 or 8 input channels and as
     many output channels, or groups whose numbers of input and output channels are multiples of 16.
 

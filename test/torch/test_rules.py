@@ -25,7 +25,8 @@ def convolution(inputs, outputs, groups, stride, layout, locations):
     layer = nn.Conv2d(int(inputs), int(outputs), 3, int(stride), padding=1, groups=int(groups))
     if _convolutions.is_3x3(layer):
         return "conv3x3"
-    maps = torch.empty(1, int(inputs), 1, int(locations) * int(stride), memory_format=FORMATS[layout])
+    width = int(locations) * int(stride)
+    maps = torch.empty(1, int(inputs), 1, width, memory_format=FORMATS[layout])
     return "grouped_conv3x3" if _convolutions._fits_direct(layer, maps) else "pytorch"
 
 

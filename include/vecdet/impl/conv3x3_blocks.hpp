@@ -68,10 +68,19 @@ constexpr index_t conv_block_tiles(index_t weights_bytes, index_t threads) noexc
 constexpr index_t conv_least_tiles(index_t weights_bytes) noexcept {
   return weights_bytes <= 1024 * 1024 ? 12 : 28;
 }
-/// Transformed tiles and products that threads share take at most this many bytes per thread, about
-/// its part of the caches.
+/// The workspace of a call whose threads share transformed tiles and products has at most this many
+/// bytes per thread, about its part of the caches.
 constexpr index_t conv_shared_bytes(index_t weights_bytes) noexcept {
   return (weights_bytes > conv_cached_bytes ? index_t{12} : index_t{4}) * 1024 * 1024;
+}
+/// The bytes of them for the tiles of a pass; the rest is for bands, and gaps between points.
+constexpr index_t conv_pass_bytes(index_t weights_bytes, const conv3x3_filtering& filtering,
+                                  index_t panels, index_t threads) noexcept {
+  const index_t gaps = filtering.source_points + filtering.target_points * panels + 2;
+  return index_t{sizeof(float)} *
+         (threads * (conv_shared_bytes(weights_bytes) / index_t{sizeof(float)} - conv_band_size -
+                     conv_lanes) -
+          gaps * conv_lanes);
 }
 
 /// How the tiles and target channels of a call are divided. With many tiles per thread, a task has
@@ -80,8 +89,8 @@ constexpr index_t conv_shared_bytes(index_t weights_bytes) noexcept {
 /// point, so that each weight is read by one thread, and transform the products. A task instead has
 /// some panels, and transforms its tiles itself, if few tiles of very many channels fit, so that
 /// the weights would be read in many passes, or if sources are so few that transforming them
-/// several times takes less time than moving products between threads. So it does with stride 2,
-/// where several products have the same source or sum.
+/// several times takes less time than moving products between threads. With stride 2,
+/// tasks always transform their tiles themselves.
 struct conv3x3_blocks {
   index_t tiles, panels;            ///< in total
   index_t passes = 0;               ///< 0: each task transforms its tiles itself
@@ -103,15 +112,19 @@ struct conv3x3_blocks {
       tile_parts = even;
       return;
     }
+    if (filtering.products > filtering.source_points ||
+        filtering.products > filtering.target_points) {
+      // Several products have the same source or sum, for which passes have no kernels.
+      tile_parts = std::max(tile_parts, std::min(threads, tiles / conv_least_tiles(0)));
+      panel_parts = std::min(panels, (threads + tile_parts - 1) / tile_parts);
+      return;
+    }
     const index_t parts = std::min(panels, threads / std::gcd(tile_parts, threads));
     const index_t tile_bytes = (filtering.source_points * conv_row(sources) +
                                 filtering.target_points * panels * conv_panel) *
                                index_t{sizeof(float)};
-    const index_t in_pass = threads * conv_shared_bytes(weights_bytes) / tile_bytes;
-    const bool shares_points = filtering.products > filtering.source_points ||
-                               filtering.products > filtering.target_points;
-    if (shares_points || in_pass < std::min(tiles, conv_uncached_block_tiles) ||
-        2 * parts * sources <= targets) {
+    const index_t in_pass = conv_pass_bytes(weights_bytes, filtering, panels, threads) / tile_bytes;
+    if (in_pass < std::min(tiles, conv_uncached_block_tiles) || 2 * parts * sources <= targets) {
       panel_parts = parts;
       return;
     }

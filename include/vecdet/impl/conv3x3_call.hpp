@@ -195,6 +195,7 @@ class conv3x3_call {
 
   /// Computes the outputs of all tiles in steps that all threads share.
   void run_passes(const conv3x3_blocks& blocks) {
+    // Of source and target, too: conv3x3_blocks has no passes for other filterings.
     const index_t points = filtering_.products;
     const index_t sources = conv_rounded(args_.source_channels, conv_lanes) / conv_lanes;
     const index_t targets = conv_rounded(args_.target_channels, conv_lanes) / conv_lanes;
