@@ -30,6 +30,8 @@ def _wrapped(line: str) -> str:
     """The line in lines of at most 100 characters, broken after commas."""
     indent = " " * (len(line) - len(line.lstrip()))
     text = re.sub(r"(?<!,) ", "\0", line.lstrip())
+    if len(indent + text.split(" ")[0]) > 100:  # there is no comma in time
+        text = text.replace("(", "( ", 1)
     return textwrap.fill(text, 100, initial_indent=indent, subsequent_indent=indent + "    ",
                          break_long_words=False).replace("\0", " ") + "\n"
 
@@ -41,7 +43,11 @@ def _comment(text: str) -> str:
 
 def _functions(found: re.Match[str]) -> str:
     comment, name, given = found[1], found[2], one_line(found[3]).strip()
-    names = ", ".join(re.findall(r"(\w+)(?:,|$)", given))
+    count, arguments = given.count(",") + 1, re.findall(r"(\w+)(?:,|$)", given)
+    names = ", ".join(arguments)
+    if len(arguments) != count:
+        raise SystemExit(f"c_losses.py: VECDET_LOSS({name}) has {count} parameters, of which "
+                         f"{len(arguments)} end with a name: {names}")
     written = []
     for part in re.split(r"^(?=/// @)", comment, flags=re.M):
         form = re.match(r"/// (?:@(\w+))?", part)[1] or "sum"
@@ -58,8 +64,20 @@ def _functions(found: re.Match[str]) -> str:
     return "\n".join(written)
 
 
+def _losses(text: str) -> list[re.Match[str]]:
+    """The definitions of losses in a source."""
+    found = list(_LOSS.finditer(text))
+    names, known = re.findall(r"^VECDET_LOSS\((\w*)", text, re.M), [own[2] for own in found]
+    if names != known:
+        raise SystemExit(f"c_losses.py: {len(names)} losses are defined, {', '.join(names)}, but "
+                         f"{len(known)} have the expected form, {', '.join(known)}: a comment with "
+                         "///, VECDET_LOSS(name, parameters) {, a body, and } on a line of its own")
+    return found
+
+
 def expanded(text: str) -> str:
     """The text of a source with the functions instead of the definitions of losses."""
+    _losses(text)
     return _LOSS.sub(_functions, text)
 
 
@@ -67,7 +85,7 @@ def files(sources: pathlib.Path) -> list[tuple[pathlib.Path, str]]:
     """The generated files of the sources that define losses, and their contents."""
     result = []
     for path in sorted(sources.glob("*.cpp")):
-        if functions := "\n".join(map(_functions, _LOSS.finditer(path.read_text()))):
+        if functions := "\n".join(map(_functions, _losses(path.read_text()))):
             result.append((sources / f"generated/{path.stem.removesuffix('_losses')}_losses.hpp", (
                 "// SPDX-License-Identifier: Apache-2.0\n"
                 f"// The functions of the losses in {path.name}, which includes this file.\n"

@@ -17,8 +17,8 @@ import textwrap
 from declarations import one_line
 
 # What gradients are with respect to, if that is not the first argument alone.
-INPUTS = {"prob_iou_loss": "``boxes1``; that of the angle is per degree or radian, as ``angles`` "
-                           "says", "ctc_loss": "the logits"}
+INPUTS = {"prob_iou_loss": "``boxes1``, [N, 5]; that of the angle is per degree or radian, as "
+                           "``angles`` says", "ctc_loss": "the logits"}
 
 HEAD = '''\
 # SPDX-License-Identifier: Apache-2.0
@@ -60,11 +60,27 @@ def _function(text: str, node: ast.FunctionDef) -> str:
     of = "The sum or mean of" if "reduction" in signature else "The sum of"
     inputs = INPUTS.get(loss, f"``{node.args.args[0].arg}``")
     documentation = textwrap.fill(
-        f'"""{of} {loss}, and its gradient with respect to {inputs}."""', 100,
-        initial_indent="    ", subsequent_indent="    ")
+        f'"""{of} {loss}, and its gradient with respect to {inputs}. Parameters as in {loss}."""',
+        100, initial_indent="    ", subsequent_indent="    ")
     call = one_line(ending.replace(f'"{loss}"', f'"{loss}_and_grad"')).replace(" False)", " True)")
     head, arguments = call.split("(", 1)
     return f"{signature}:\n{documentation}\n" + _filled(f"    {head}(", arguments) + "\n"
+
+
+def _check(text: str, functions: str) -> None:
+    """Raises if a loss has no function with the gradient, or if an entry of INPUTS is not used.
+    `functions` are the generated ones."""
+    names = re.search(r"^__all__ = (\[.*?\])", text, re.M | re.S)
+    assert names
+    for loss in ast.literal_eval(names[1]):
+        if not (loss.endswith("_and_grad") or f"\ndef {loss}_and_grad(" in f"{text}\n{functions}"):
+            raise SystemExit(f"python_gradients.py: {loss} has no function with the gradient; it "
+                             f'is generated if {loss} ends with return _helper("{loss}", ..., '
+                             "False), and otherwise written by hand")
+    for loss in INPUTS:
+        if f"\ndef {loss}_and_grad(" not in f"\n{functions}":
+            raise SystemExit(f"python_gradients.py: INPUTS has {loss}, for which no function is "
+                             "generated")
 
 
 def written(text: str) -> str:
@@ -72,6 +88,7 @@ def written(text: str) -> str:
     functions = "\n\n".join(filter(None, (
         _function(text, node) for node in ast.parse(text).body
         if isinstance(node, ast.FunctionDef))))
+    _check(text, functions)
     used = sorted(set(re.findall(r"(?<![\w.])_[a-zA-Z]\w*(?=[(,])", functions)) - {"_c"},
                   key=lambda name: (not name.isupper(), name))
     listed = ", ".join(f'"{name}"' for name in sorted(re.findall(r"^def (\w+)", functions, re.M)))

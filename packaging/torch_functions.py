@@ -18,16 +18,13 @@ import python_keywords
 import torch_operators
 from declarations import Enum, Struct
 
-# The operators' numbers of enumerators: python/vecdet/torch/_names.py.
-NUMBERS = python_keywords.NUMBERS
-
 
 @dataclasses.dataclass
 class Function:
     operator: str = ""  # its name if that is not the function's
     source: str = ""  # the function on arrays if its name differs
-    # What the operator gets for an argument of another name: a parameter, an expression, or nothing:
-    # its default.
+    # What the operator gets for an argument of another name: a parameter, an expression, or
+    # nothing, which is its default.
     given: dict[str, str] = dataclasses.field(default_factory=dict)
     without: tuple[str, ...] = ()  # parameters that only the function on arrays has
     defaults: dict[str, str] = dataclasses.field(default_factory=dict)  # that differ
@@ -42,6 +39,10 @@ _CLASS_LISTS = ("classes", "class_thresholds", "class_groups")
 _PAIRS = {"a": "boxes1", "b": "boxes2"}
 _IOU_LOSS = {"predicted": "boxes1", "targets": "boxes2", "epsilon": "eps", "scale": "",
              "box_weights": ""}
+_IN_FLOAT32 = {", in float32: one loss per row, or a number; the mean":
+               ": one loss per row, or a number, computed in float32; the result has the logits' "
+               "type. The mean"}
+_IN_BOXES1 = {"The mean of no boxes": "Differentiable in ``boxes1``. The mean of no boxes"}
 
 FUNCTIONS: dict[str, Function] = {
     "match_anchors": Function(edits={", or an AnchorIndex of them": "",
@@ -62,7 +63,8 @@ FUNCTIONS: dict[str, Function] = {
         "one tensor per layer, [groups, M]:",
         "The losses [layers, 3]": "float32 [layers, 3]",
         "; the gradients with respect to ``logits`` and ``boxes``, in their form": ""}),
-    "nms": Function(without=("overlap",)),
+    "nms": Function(without=("overlap",), edits={
+        "in descending score.": "in descending score. The indices equal torchvision's."}),
     "batched_nms": Function(given={"classes": "idxs"}, without=("overlap", *_CLASS_LISTS), edits={
         "integers of any value, or floats without a fraction, as a column of predictions has them":
         "numbers of any type"}),
@@ -78,15 +80,17 @@ FUNCTIONS: dict[str, Function] = {
                "Varifocal loss, https://arxiv.org/abs/2008.13367; otherwise like "
                "quality_focal_loss."}),
     "bce_loss": Function(given=_PREDICTIONS),
-    "distribution_focal_loss": Function(given=_PREDICTIONS),
-    "softmax_cross_entropy_loss": Function(given=_PREDICTIONS),
+    "distribution_focal_loss": Function(given=_PREDICTIONS, edits=_IN_FLOAT32),
+    "softmax_cross_entropy_loss": Function(given=_PREDICTIONS, edits=_IN_FLOAT32),
     "smooth_l1_loss": Function(given={"predictions": "input", "targets": "target"},
                                errors="different shapes, or a negative beta."),
     "generalized_box_iou_loss": Function(
-        "iou_loss", given={**_IOU_LOSS, "kind": 'OVERLAPS["giou"]'}, errors="different shapes."),
+        "iou_loss", given={**_IOU_LOSS, "kind": 'OVERLAPS["giou"]'}, edits=_IN_BOXES1,
+        errors="different shapes."),
     "distance_box_iou_loss": Function("iou_loss", given={**_IOU_LOSS, "kind": 'OVERLAPS["diou"]'}),
     "prob_iou_loss": Function(given={"predicted": "boxes1", "targets": "boxes2"},
-                              has_keywords_only=False, errors="different shapes."),
+                              has_keywords_only=False, edits=_IN_BOXES1,
+                              errors="different shapes."),
     "regression_loss": Function(given={"epsilon": "eps"},
                                 errors="different shapes, or a match out of range."),
     "encode_distances": Function(given={"targets": "boxes"}),
@@ -94,7 +98,8 @@ FUNCTIONS: dict[str, Function] = {
     "rotated_box_iou": Function("pairwise_rotated_iou", given=_PAIRS),
     "elementwise_rotated_iou": Function(given=_PAIRS),
     "pairwise_prob_iou": Function(given=_PAIRS),
-    "elementwise_prob_iou": Function(given=_PAIRS),
+    "elementwise_prob_iou": Function(given=_PAIRS, edits={
+        "ultralytics' probiou.": "ultralytics' probiou. It has no gradient."}),
     "rotated_box_convert": Function("convert_rotated_boxes",
                                     given={"from": "in_fmt", "to": "out_fmt"}),
     "rotated_box_area": Function("rotated_box_areas", edits={
@@ -136,7 +141,8 @@ def _documentation(row: Function, text: str, names: list[str]) -> str:
             raise SystemExit(f"torch_functions.py: {old!r} stands {count} times in the "
                              "documentation, expected once")
     text = re.sub(r"\b([aA])n array\b", r"\1 tensor", text)
-    text = re.sub(r"\barray(s?)\b", r"tensor\1", text).replace("Three arrays", "Three tensors")
+    text = re.sub(r"\barray(s?)\b", r"tensor\1", text)
+    text = re.sub(r"\bor\s+a\s+number\b", "or a scalar", text)
     if row.errors:
         unknown = " or ".join(f"``{name}``" for name in names)
         text += (f"\n\nRaises:\n    ValueError: an unknown {unknown}.\n"
@@ -187,6 +193,7 @@ class Written:
         self.name, self.row, self.operator = name, FUNCTIONS[name], operator
         self.needs: set[str] = set()
         self.names: list[str] = []  # the parameters that are names of enumerators
+        self.used: set[str] = set()  # the parameters that the operator gets
         text, source = sources[self.row.source or name]
         given = source.args
         defaults = [None] * (len(given.args) - len(given.defaults)) + given.defaults
@@ -230,6 +237,11 @@ class Written:
 
     def body(self) -> str:
         lines = []
+        lists = [name for name in self.per_image[1:] if name != "classes"]
+        if len(lists) > 1:
+            raise SystemExit(f"torch_functions.py: {self.name} has several lists with a tensor per "
+                             f"image, {', '.join(lists)}, expected at most one besides "
+                             f"{self.per_image[0]} and classes")
         for name in self.per_image:
             is_first = name == self.per_image[0]
             counts = "box_counts" if is_first else "_" if name == "classes" else "region_counts"
@@ -238,6 +250,11 @@ class Written:
             lines.append(_call(f"    all_{name}, {counts} = {join}(",
                                [f'"{self.name}"', f'"{name}"', name]))
         values = [self.value(own) for own in self.operator.arguments]
+        for name, _, _ in self.parameters:
+            if name not in self.used:
+                raise SystemExit(f"torch_functions.py: {self.name} has a parameter {name}, which "
+                                 f"{self.operator.operator.name} has not: given names an argument "
+                                 "for it, or without leaves it out")
         while values and not values[-1]:
             values.pop()  # it has a default
         return "\n".join([*lines, _call(f"    return _ops.{self.operator.operator.name}(", values)])
@@ -245,6 +262,7 @@ class Written:
     def value(self, argument: torch_operators.Argument) -> str:
         """What the operator gets for an argument."""
         name = self.given(argument.name)
+        self.used |= set(re.findall(r"\w+", name))
         if name in self.per_image:
             return f"all_{name}"
         if name == "level_sizes":
@@ -260,8 +278,12 @@ class Written:
         if name not in [own for own, _, _ in self.parameters]:
             raise SystemExit(f"torch_functions.py: {self.name} has no parameter {name}, which "
                              f"{self.operator.operator.name} needs")
-        table = "REDUCTIONS" if name == "reduction" else NUMBERS.get(argument.type)
+        table = ("REDUCTIONS" if argument.type == "loss_reduction"
+                 else python_keywords.NUMBERS.get(argument.type))
         if not table:
+            if argument.type in self.operator.enums:
+                raise SystemExit(f"torch_functions.py: {self.name} passes {name}, a "
+                                 f"{argument.type}, for which python_keywords.NUMBERS has no table")
             return name
         self.needs |= {table, "number"}
         self.names.append(name)

@@ -5,7 +5,8 @@ parameters as a struct; the operator has one argument for each field. Written ar
 
     include/vecdet/torch/generated/F.hpp        the public declarations, with defaults and comments
     include/vecdet/torch/generated/F.cpp        their definitions and the operators, with schemas
-    include/vecdet/impl/torch/generated/F.hpp   what converts between arguments and structs
+    include/vecdet/impl/torch/generated/F.hpp   what converts between arguments and structs, if a
+                                                function takes a struct
     include/vecdet/torch/stable/generated/F.cpp  the same operators on PyTorch's stable ABI, for
                                                 which the Python package adds gradients and autocast
 
@@ -79,8 +80,8 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
         Operator("assign_fcos", order="anchors level_sizes boxes box_counts radius "
                                       "region_threshold regions region_counts"),
         Operator("assign_task_aligned", order=(
-            "scores predicted points level_sizes boxes classes box_counts top alpha beta least_side "
-            "grown_side final_top regions region_counts")),
+            "scores predicted points level_sizes boxes classes box_counts top alpha beta "
+            "least_side grown_side final_top regions region_counts")),
         Operator("assign_rotated_task_aligned", order=(
             "scores predicted points level_sizes boxes classes box_counts angles top alpha beta "
             "least_side grown_side final_top regions region_counts")),
@@ -514,6 +515,9 @@ def _family(family: str, structs: dict[str, Struct],
     headers: set[str] = set()
     for operator in operators:
         name = operator.name
+        if operator.gradient and not (operator.is_differentiable and operator.is_computed):
+            raise SystemExit(f"{name}: its row has a gradient, which only an operator that is "
+                             "differentiable and computed can have")
         public = Function(operator, "differentiable" if operator.is_differentiable else "cpu", text,
                           structs, enums)
         cpu = Function(operator, "cpu", text, structs, enums) if operator.is_computed else public
@@ -591,12 +595,15 @@ def _family(family: str, structs: dict[str, Struct],
                    + f"#pragma once\n\n{bodies}\n"
                    "#include <cstdint>\n#include <tuple>\n#include <vector>\n\n"
                    + _namespaces("\n".join(filter(None, adapters)), "detail aten flat"))
+    has_conversions = any(adapters)
+    conversions_included = (f"#include <vecdet/impl/torch/generated/{family}.hpp>\n"
+                            * has_conversions)
     includes = "".join(f"#include <vecdet/impl/torch/{source}>\n" for source in sources)
     implementations = "".join(
         f"\nTORCH_LIBRARY_IMPL(vecdet, {key}, m) {{\n  using namespace vecdet::detail::aten;\n"
         f"{''.join(rows)}}}\n" for key, rows in kernels.items() if rows)
     cpp = (about(f"The operators of impl/torch/{sources[0]}, and the functions that call them.")
-           + f"#include <vecdet/impl/torch/generated/{family}.hpp>\n{includes}"
+           + conversions_included + includes
            + "#include <vecdet/impl/torch/loss_operator.hpp>\n" * any(own.loss for own in operators)
            + "#include <vecdet/impl/torch/operator.hpp>\n"
            + "#include <vecdet/impl/torch/result_shapes.hpp>\n"
@@ -613,15 +620,15 @@ def _family(family: str, structs: dict[str, Struct],
            "  using namespace vecdet::detail::aten;\n" + "".join(registered) + "}\n"
            + implementations + "\n}  // namespace\n")
     on_stable_abi = (about(f"The operators of impl/torch/{sources[0]} on PyTorch's stable ABI.")
-                     + f"#include <vecdet/impl/torch/generated/{family}.hpp>\n{bodies}"
-                     "#include <vecdet/impl/torch/stable/kernel.hpp>\n\n"
+                     + conversions_included + bodies
+                     + "#include <vecdet/impl/torch/stable/kernel.hpp>\n\n"
                      + _namespaces(f"void define_{family}(library& library) {{\n"
                                    "  using namespace aten;\n" + "".join(stable) + "}\n",
                                    "detail stable"))
     return [(INCLUDE / f"torch/stable/generated/{family}.cpp", _wrapped(on_stable_abi)),
             (INCLUDE / f"torch/generated/{family}.hpp", _wrapped(declarations)),
             (INCLUDE / f"torch/generated/{family}.cpp", _wrapped(cpp)),
-            (TORCH / f"generated/{family}.hpp", _wrapped(conversions))]
+            *[(TORCH / f"generated/{family}.hpp", _wrapped(conversions))] * has_conversions]
 
 
 TABLE = """\
@@ -656,8 +663,8 @@ def _check_shapes() -> None:
         if (operator.is_computed and not operator.loss and not operator.result
                 and f'"{operator.name}"' not in known):
             raise ValueError(f"{operator.name}: give its row a result, or add the shapes of its "
-                             "results to python/vecdet/torch/_shapes.py, or to _library.py there if "
-                             "they depend on the data")
+                             "results to python/vecdet/torch/_shapes.py, or to _library.py there "
+                             "if they depend on the data")
 
 
 def public(structs: dict[str, Struct], enums: dict[str, Enum]) -> dict[str, Function]:

@@ -41,7 +41,8 @@ def sigmoid_focal_loss_and_grad(
     background: int = -1,
     ignore: int = -2,
 ) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of sigmoid_focal_loss, and its gradient with respect to ``inputs``."""
+    """The sum or mean of sigmoid_focal_loss, and its gradient with respect to ``inputs``.
+    Parameters as in sigmoid_focal_loss."""
     return _focal("sigmoid_focal_loss_and_grad", inputs, targets, alpha, gamma, reduction, labels,
                   scores, scale, row_weights, background, ignore, True)
 
@@ -58,7 +59,8 @@ def quality_focal_loss_and_grad(
     background: int = -1,
     ignore: int = -2,
 ) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of quality_focal_loss, and its gradient with respect to ``inputs``."""
+    """The sum or mean of quality_focal_loss, and its gradient with respect to ``inputs``.
+    Parameters as in quality_focal_loss."""
     return _soft("quality_focal_loss_and_grad", _QUALITY_FOCAL, _c.quality_focal_params, (beta,),
                  inputs, labels, scores, reduction, scale, row_weights, background, ignore, True)
 
@@ -74,7 +76,8 @@ def bce_loss_and_grad(
     background: int = -1,
     ignore: int = -2,
 ) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of bce_loss, and its gradient with respect to ``inputs``."""
+    """The sum or mean of bce_loss, and its gradient with respect to ``inputs``. Parameters as in
+    bce_loss."""
     return _soft("bce_loss_and_grad", _BCE, _c.bce_params, (), inputs, labels, scores, reduction,
                  scale, row_weights, background, ignore, True)
 
@@ -91,7 +94,8 @@ def smooth_l1_loss_and_grad(
     background: int = -1,
     ignore: int = -2,
 ) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of smooth_l1_loss, and its gradient with respect to ``input``."""
+    """The sum or mean of smooth_l1_loss, and its gradient with respect to ``input``. Parameters as
+    in smooth_l1_loss."""
     return _smooth_l1("smooth_l1_loss_and_grad", input, target, reduction, beta, labels, scale,
                       box_weights, background, ignore, True)
 
@@ -102,7 +106,8 @@ def generalized_box_iou_loss_and_grad(
     reduction: str = "sum",
     eps: float = 1e-7,
 ) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of generalized_box_iou_loss, and its gradient with respect to ``boxes1``."""
+    """The sum or mean of generalized_box_iou_loss, and its gradient with respect to ``boxes1``.
+    Parameters as in generalized_box_iou_loss."""
     return _iou_loss("generalized_box_iou_loss_and_grad", _c.GIOU, boxes1, boxes2, reduction, eps,
                      True)
 
@@ -113,7 +118,8 @@ def distance_box_iou_loss_and_grad(
     reduction: str = "sum",
     eps: float = 1e-7,
 ) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of distance_box_iou_loss, and its gradient with respect to ``boxes1``."""
+    """The sum or mean of distance_box_iou_loss, and its gradient with respect to ``boxes1``.
+    Parameters as in distance_box_iou_loss."""
     return _iou_loss("distance_box_iou_loss_and_grad", _c.DIOU, boxes1, boxes2, reduction, eps,
                      True)
 
@@ -124,7 +130,8 @@ def complete_box_iou_loss_and_grad(
     reduction: str = "sum",
     eps: float = 1e-7,
 ) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of complete_box_iou_loss, and its gradient with respect to ``boxes1``."""
+    """The sum or mean of complete_box_iou_loss, and its gradient with respect to ``boxes1``.
+    Parameters as in complete_box_iou_loss."""
     return _iou_loss("complete_box_iou_loss_and_grad", _c.CIOU, boxes1, boxes2, reduction, eps,
                      True)
 
@@ -138,8 +145,8 @@ def prob_iou_loss_and_grad(
     scale: float = 1.0,
     box_weights: ArrayLike | None = None,
 ) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of prob_iou_loss, and its gradient with respect to ``boxes1``; that of the
-    angle is per degree or radian, as ``angles`` says."""
+    """The sum or mean of prob_iou_loss, and its gradient with respect to ``boxes1``, [N, 5]; that
+    of the angle is per degree or radian, as ``angles`` says. Parameters as in prob_iou_loss."""
     return _prob_iou_loss("prob_iou_loss_and_grad", boxes1, boxes2, angles, reduction, scale,
                           box_weights, True)
 
@@ -161,7 +168,8 @@ def regression_loss_and_grad(
     background: int = -1,
     ignore: int = -2,
 ) -> tuple[float, NDArray[Any]]:
-    """The sum of regression_loss, and its gradient with respect to ``deltas``."""
+    """The sum of regression_loss, and its gradient with respect to ``deltas``. Parameters as in
+    regression_loss."""
     return _regression("regression_loss_and_grad", deltas, anchors, targets, matches, labels, loss,
                        beta, eps, weights, size_limit, scale, box_weights, background, ignore, True)
 
@@ -178,6 +186,7 @@ def ctc_loss_and_grad(
     zero_infinity: bool = False,
     sample_weights: ArrayLike | None = None,
 ) -> tuple[float, NDArray[Any]]:
-    """The sum or mean of ctc_loss, and its gradient with respect to the logits."""
+    """The sum or mean of ctc_loss, and its gradient with respect to the logits. Parameters as in
+    ctc_loss."""
     return _ctc("ctc_loss_and_grad", inputs, targets, input_lengths, target_lengths, reduction,
                 blank, scale, zero_infinity, sample_weights, True)

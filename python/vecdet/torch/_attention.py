@@ -19,7 +19,7 @@ LevelSizes = Union[Tensor, Sequence[Sequence[int]]]
 
 def flat_sizes(level_sizes: LevelSizes) -> list[int]:
     if isinstance(level_sizes, Tensor):
-        return level_sizes.flatten().tolist()
+        return [int(size) for size in level_sizes.flatten().tolist()]
     return [int(size) for level in level_sizes for size in level]
 
 

@@ -384,7 +384,8 @@ def set_loss(
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
-    """Non-maximum suppression: the indices of the kept boxes, in descending score.
+    """Non-maximum suppression: the indices of the kept boxes, in descending score. The indices
+    equal torchvision's.
 
     Args:
         boxes: corners x1 y1 x2 y2, [N, 4].
@@ -564,7 +565,8 @@ def distribution_focal_loss(
     row_weights: Tensor | None = None,
 ) -> Tensor:
     """Distribution focal loss, https://arxiv.org/abs/2006.04388, of logits [..., bins] against
-    ``targets`` [...] in bins, in float32: one loss per row, or a number; the mean is over rows."""
+    ``targets`` [...] in bins: one loss per row, or a scalar, computed in float32; the result has
+    the logits' type. The mean is over rows."""
     return _ops.distribution_focal_loss(inputs, targets, number(REDUCTIONS, "reduction", reduction),
                                         scale, row_weights)
 
@@ -577,8 +579,9 @@ def softmax_cross_entropy_loss(
     scale: float = 1.0,
     ignore: int = -2,
 ) -> Tensor:
-    """Softmax cross entropy of logits [..., classes], in float32: one loss per row, or a number;
-    the mean is over rows whose label is not ``ignore``."""
+    """Softmax cross entropy of logits [..., classes]: one loss per row, or a scalar, computed in
+    float32; the result has the logits' type. The mean is over rows whose label is not ``ignore``.
+    """
     return _ops.softmax_cross_entropy_loss(inputs, labels,
                                            number(REDUCTIONS, "reduction", reduction), scale,
                                            ignore)
@@ -620,7 +623,8 @@ def generalized_box_iou_loss(
     eps: float = 1e-7,
 ) -> Tensor:
     """GIoU loss of predicted ``boxes1`` and ``boxes2``, [..., 4] corners each: one loss per box, or
-    a number. The mean of no boxes is 0, as in torchvision. https://arxiv.org/abs/1902.09630
+    a scalar. Differentiable in ``boxes1``. The mean of no boxes is 0, as in torchvision.
+    https://arxiv.org/abs/1902.09630
 
     Raises:
         ValueError: an unknown ``reduction``.
@@ -650,8 +654,8 @@ def prob_iou_loss(
     box_weights: Tensor | None = None,
 ) -> Tensor:
     """1 - ProbIoU of predicted rotated ``boxes1`` and ``boxes2``, [N, 5] each, as in ultralytics:
-    one loss per box, or a number. The mean of no boxes is 0. Boxes and ``angles`` as in
-    rotated_box_iou. https://arxiv.org/abs/2106.06072
+    one loss per box, or a scalar. Differentiable in ``boxes1``. The mean of no boxes is 0. Boxes
+    and ``angles`` as in rotated_box_iou. https://arxiv.org/abs/2106.06072
 
     Args:
         scale: factor on losses, sum and gradient. Default 1.
@@ -742,7 +746,7 @@ def pairwise_prob_iou(boxes1: Tensor, boxes2: Tensor, angles: str) -> Tensor:
 
 def elementwise_prob_iou(boxes1: Tensor, boxes2: Tensor, angles: str) -> Tensor:
     """The ProbIoU of box i of ``boxes1`` and box i of ``boxes2``, [N, 5] each: [N], as ultralytics'
-    probiou. Boxes and ``angles`` as in rotated_box_iou."""
+    probiou. It has no gradient. Boxes and ``angles`` as in rotated_box_iou."""
     return _ops.elementwise_prob_iou(boxes1, boxes2, number(CONVENTIONS, "angles", angles))
 
 

@@ -17,9 +17,10 @@ VECDET_C vecdet_status vecdet_softmax_cross_entropy_loss(const float* logits, in
 VECDET_C vecdet_status vecdet_softmax_cross_entropy_loss_unreduced(const float* logits,
     int64_t rows, int64_t classes, int64_t stride, const int64_t* labels,
     const vecdet_softmax_cross_entropy_params* params, float* losses) {
-  return softmax_cross_entropy_loss_call(unreduced_form<float>{"softmax_cross_entropy_loss_unreduced",
-      losses}, [](auto&&... of) { return softmax_cross_entropy_loss_unreduced(of...); }, logits,
-      rows, classes, stride, labels, params);
+  return softmax_cross_entropy_loss_call(
+      unreduced_form<float>{"softmax_cross_entropy_loss_unreduced", losses},
+      [](auto&&... of) { return softmax_cross_entropy_loss_unreduced(of...); }, logits, rows,
+      classes, stride, labels, params);
 }
 
 /// Distribution focal loss, arXiv 2006.04388, of rows x bins logits; one target per row, in bins.
