@@ -22,7 +22,9 @@ for path in sorted(ROOT.rglob("*.[hc]pp")):
         if folder in ("kernels", "simd", "args", "detail"):
             allowed = not to.startswith(("impl/", "profile/", "reference/", "torch"))
             if folder == "kernels" and family and re.match(r"kernels/[^/]+/", to):
-                allowed = to.split("/")[1] == family[0] or to.endswith("/terms.hpp")
+                of = to.split("/")[1]
+                allowed = (of == family[0] or to.endswith("/terms.hpp")
+                           or (family[0], of) == ("grouped_conv3x3", "conv3x3"))
         elif folder == "profile":
             allowed = to.startswith(("profile/", "detail/"))
         else:
