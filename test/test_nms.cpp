@@ -81,6 +81,30 @@ TEST_CASE("NMS: takes containers of numbers and of boxes, and a threshold") {
       std::invalid_argument);
 }
 
+TEST_CASE("NMS: groups without boxes that take part") {
+  const std::vector<float> boxes{0, 0, 10, 10, 1, 0, 11, 10};
+  const std::vector<float> degenerate{5, 5, 5, 10, 5, 5, 10, 5}, low{0.1f, 0.2f};
+  const std::vector<float> nan(2, std::numeric_limits<float>::quiet_NaN());
+  const std::vector<index_t> classes{0, 1}, no_images{0, 0}, three_images{0, 0, 0, 0};
+  for (const nms_overlap overlap : {nms_overlap::plain, nms_overlap::smaller_area}) {
+    nms_params params;
+    params.overlap = overlap;
+    params.score_threshold = 0.5;
+    CHECK(batched_nms(boxes, low, {classes, {}, {}}, params).empty());
+    params.drop_nan_scores = true;
+    CHECK(batched_nms(boxes, nan, {classes, {}, {}}, params).empty());
+    params = {};
+    params.overlap = overlap;
+    params.drop_degenerate = true;
+    CHECK(batched_nms(degenerate, low, {classes, {}, {}}, params).empty());
+    for (const std::vector<index_t>& images : {no_images, three_images}) {
+      nms_groups groups;
+      groups.image_offsets = images;
+      CHECK(batched_nms(std::vector<float>{}, std::vector<float>{}, groups, params).empty());
+    }
+  }
+}
+
 TEST_CASE("NMS: golden vectors") {
   // test_reference_nms compares the reference with torchvision's results.
   if (!has_data("golden/nms_boxes_0.npy", "NMS of golden vectors")) return;

@@ -166,6 +166,10 @@ TEST_CASE("rotated NMS: options") {
     CHECK(kept(params) == indices{3, 1});
     params.score_threshold = 0.8;
     CHECK(kept(params) == indices{3});
+    params.score_threshold = 2;  // no box takes part
+    const std::vector<index_t> five{0, 1, 2, 3, 4}, images{0, 2, 5};
+    CHECK(kept(params, nms_groups{five}).empty());
+    CHECK(kept(params, nms_groups{{}, {}, images}).empty());
     params = {};
     params.order = nms_order::index;
     CHECK(kept(params) == indices{1, 3, 4});

@@ -106,9 +106,8 @@ class upright_nms {
     return kernels_.drop_degenerate(args(), records, count);
   }
 
-  /// The fewest boxes of a task, if `count` take part. Fewer than 2048 take less time than it takes
-  /// to start threads.
-  index_t least_in_task(index_t count) const { return count < 2048 ? count : least_task_boxes; }
+  /// The fewest boxes of a task, if `count` take part.
+  index_t least_in_task(index_t count) const { return least_nms_task_boxes(count); }
 
   /// NMS of a group, the records from `begin` on, in descending score. Returns how many are kept.
   /// The policy is sequential unless the group is the only one.

@@ -261,8 +261,8 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   buffers.records.swap(buffers.spare);
 }
 
-/// Divides the groups into tasks of `least_boxes` or more; tasks with the largest groups come
-/// first.
+/// Divides the groups into tasks of `least_boxes`, 1 or more, boxes or more; tasks with the largest
+/// groups come first.
 inline void plan_tasks(nms_buffers& buffers, index_t least_boxes) {
   buffers.tasks.clear();
   const index_t* const begin = buffers.group_begin.data();
@@ -279,6 +279,11 @@ inline void plan_tasks(nms_buffers& buffers, index_t least_boxes) {
 
 /// The fewest boxes that take longer than starting a task.
 constexpr index_t least_task_boxes = 256;
+/// The fewest boxes of a task of NMS, if `count` take part. Fewer than 2048 take less time than it
+/// takes to start threads.
+constexpr index_t least_nms_task_boxes(index_t count) noexcept {
+  return count < 2048 ? std::max(count, index_t{1}) : least_task_boxes;
+}
 
 /// Calls suppress(begin, end, scratch) for the records [begin, end) of each group. It returns how
 /// many it keeps; they start at buffers.kept[begin]. Sets buffers.group_kept. Groups of fewer than

@@ -60,7 +60,7 @@ class turned_nms {
   index_t drop_degenerate(nms_record* records, index_t count) const {
     return kernels_.drop_degenerate(args_, records, count);
   }
-  index_t least_in_task(index_t count) const { return count < 2048 ? count : least_task_boxes; }
+  index_t least_in_task(index_t count) const { return least_nms_task_boxes(count); }
   index_t suppress(nms_buffers&, index_t, nms_state& state, threading) const {
     const profile::scope timing([&] { return nms_step<T>("nms.compare", size()); });
     const auto kernel = by_prob_ ? kernels_.prob_nms : kernels_.nms;
