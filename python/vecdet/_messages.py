@@ -20,6 +20,9 @@ def found(function: str, argument: str, value: Any) -> str:
 # What the library says of an argument, and the same of the argument in Python. The function is that
 # of Python; the first pair that matches counts. Other names lose their structs.
 _LOSSES = r"(?!set_)\w+_loss(_and_grad)?$"
+# Functions of run lengths that name the argument `masks`, where the library says `runs`.
+_OF_MASKS = r"mask_(areas|boxes)|sahi\.merge_predictions"
+
 _SAID: Any = [(re.compile(function), re.compile(pattern), text) for function, pattern, text in (
     ("", r"params\.(?:coder\.)?weight_([xywh]) is", lambda m: f"weights[{'xywh'.index(m[1])}] is"),
     ("(?!match_queries)", r"params\.epsilon is", "eps is"),
@@ -60,9 +63,9 @@ _SAID: Any = [(re.compile(function), re.compile(pattern), text) for function, pa
     ("run_lengths_from_polygons", r"points\[\d+\] is (.*)", r"polygons has the coordinate \1"),
     ("run_lengths_from_polygons", r"the number of points of polygon\[(\d+)\] is (.*)",
      r"polygons[\1] has \2 points"),
-    ("mask_(areas|boxes)", r"the sum of the counts of runs(\[\d+\]) is (.*)",
+    (_OF_MASKS, r"the sum of the counts of runs(\[\d+\]) is (.*)",
      r"masks\1 has the sum of counts \2"),
-    ("mask_(areas|boxes)", r"runs(\..*)", r"masks\1"),
+    (_OF_MASKS, r"runs(\..*)", r"masks\1"),
     ("", r"the number of bytes of (\w+\[\d+\]) is (.*)", r"\1 has the number of bytes \2"),
     ("", r"the sum of the counts of (\w+\[\d+\]) is (.*)", r"\1 has the sum of counts \2"),
     ("run_lengths_from_strings", r"the count at strings\.text\[(\d+)\] is (.*)",

@@ -98,6 +98,14 @@ def _given(function: str, argument: str, runs: Any) -> tuple[Any, Any]:
         sizes, offsets, counts)
 
 
+def checked_runs(function: str, masks: RunLengths) -> RunLengths:
+    """The run lengths of the argument `masks` of a function, checked, as int64 and uint32."""
+    own, memory = _given(function, "masks", masks)
+    areas = empty(own.count, int64)
+    check(library.vecdet_mask_areas(byref(own), address(areas)), function)
+    return RunLengths(*memory)
+
+
 def as_counts(function: str, argument: str, counts: Any) -> NDArray[np.uint32]:
     """Counts of any integers as uint32."""
     own = integers(function, argument, counts)
@@ -272,7 +280,7 @@ def mask_polygons(runs: RunLengths) -> list[list[NDArray[np.float64]]]:
     Pixel (x, y) is the square from (x, y) to (x + 1, y + 1). Polygons around an object go
     clockwise, as seen in a picture, and those around its holes the other way: their areas, by the
     sum of x dy, are positive and negative. Pixels that touch only at a corner are apart.
-    ``run_lengths_from_polygons`` draws each polygon exactly.
+    ``run_lengths_from_polygons`` draws each polygon exactly in pictures with sides of up to 2^27.
 
     >>> [polygon.tolist() for polygon in mask_polygons(encode_masks([[[0, 1], [1, 1]]]))[0]]
     [[[1.0, 1.0], [1.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [0.0, 1.0]]]

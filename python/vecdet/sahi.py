@@ -29,7 +29,7 @@ from ._masks import Masks
 from ._messages import found
 from ._packed import offsets_of
 from ._parameters import flag, number
-from ._run_lengths import RunLengths, encoded, joined, merge_masks, selected
+from ._run_lengths import RunLengths, checked_runs, encoded, joined, merge_masks, selected
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -237,14 +237,18 @@ def merge_predictions(
                         + ", expected None, unless masks are Masks")
     runs = None
     if masks is not None:
-        runs = (RunLengths(*map(np.asarray, masks)) if isinstance(masks, RunLengths)
+        runs = (checked_runs(f"sahi.{function}", masks) if isinstance(masks, RunLengths)
                 else encoded(f"sahi.{function}", masks, size))
         if len(runs.sizes) != len(rows):
             raise ValueError(f"vecdet.sahi.{function}: predictions has {len(rows)} rows, expected "
                              f"{len(runs.sizes)}, the number of masks")
-        if len(rows) and (runs.sizes != runs.sizes[0]).any():
-            raise ValueError(f"vecdet.sahi.{function}: masks.sizes is {runs.sizes.tolist()}, "
-                             "expected one size for all")
+        differ = (runs.sizes != runs.sizes[:1]).any(1)
+        if differ.any():
+            k = int(differ.argmax())
+            (height, width), (wrong_height, wrong_width) = runs.sizes[[0, k]].tolist()
+            raise ValueError(f"vecdet.sahi.{function}: masks.sizes[{k}] is {wrong_height} x "
+                             f"{wrong_width}, expected {height} x {width}, the size of all "
+                             "pictures")
     members, begins = _grouped(rows, threshold, overlap, by_category, transitive)
     given = floats(f"sahi.{function}", "predictions", predictions).astype(float64).tolist()
     listed, ends = members.tolist(), [int(end) for end in begins]

@@ -259,6 +259,39 @@ class MaskBits(unittest.TestCase):
         self.assertEqual((none.predictions.shape, len(none.masks.sizes), none.members),
                          ((0, 6), 0, []))
 
+    def test_run_lengths_that_are_merged_are_checked(self):
+        rows = [[0, 0, 2, 2, 0.9, 0], [10, 10, 12, 12, 0.8, 0]]  # apart: each a group of its own
+        runs = vecdet.RunLengths(np.full((2, 2), [4, 5]), np.array([0, 3, 5]),
+                                 np.array([2, 3, 15, 0, 20], np.uint32))
+        for given in (runs, runs._replace(counts=runs.counts.tolist()),
+                      runs._replace(counts=runs.counts.astype(np.int64)),
+                      runs._replace(sizes=runs.sizes.tolist(), offsets=runs.offsets.tolist()),
+                      runs._replace(sizes=runs.sizes.astype(np.int32),
+                                    offsets=runs.offsets.astype(np.int16))):
+            merged = vecdet.sahi.merge_predictions(rows, given)
+            self.assertEqual(merged.members, [[0], [1]])
+            for own, expected in zip(merged.masks, runs):
+                self.assertEqual(own.dtype, expected.dtype)
+                np.testing.assert_array_equal(own, expected)
+        for error, text, wrong in (
+            (ValueError, r"masks.offsets\[0\] is 1, expected 0", {"offsets": [1, 3, 5]}),
+            (ValueError, r"masks.offsets\[2\] is 4, expected 5, the number of counts",
+             {"offsets": [0, 3, 4]}),
+            (ValueError, r"masks.offsets\[2\] is 5, expected at least 6", {"offsets": [0, 6, 5]}),
+            (ValueError, r"masks\[0\] has the sum of counts 5, expected 20",
+             {"offsets": [0, 2, 5]}),
+            (ValueError, r"masks.offsets.shape is \[2\], expected \[3\]", {"offsets": [0, 5]}),
+            (ValueError, "masks.counts has -1, expected counts", {"counts": [2, 3, 15, 21, -1]}),
+            (ValueError, r"masks\[1\] has the sum of counts 21, expected 20, the number of pixels",
+             {"counts": [2, 3, 15, 1, 20]}),
+            (TypeError, "masks.counts.dtype is float64, expected integers",
+             {"counts": runs.counts * 1.0}),
+            (ValueError, r"masks.sizes\[1\] is -5, expected sides", {"sizes": [[4, 5], [4, -5]]}),
+            (ValueError, r"masks.sizes.shape is \[2\], expected \[N, 2\]", {"sizes": [4, 5]}),
+        ):
+            with self.assertRaisesRegex(error, r"^vecdet\.sahi\.merge_predictions: " + text):
+                vecdet.sahi.merge_predictions(rows, runs._replace(**wrong))
+
     def test_errors(self):
         masks, pictures = some_masks(2, 9, 9, "bits"), some_pictures(2, 4, 5)
         runs = vecdet.encode_masks(pictures)
@@ -283,10 +316,12 @@ class MaskBits(unittest.TestCase):
              lambda: vecdet.sahi.merge_predictions(np.zeros((1, 6)), None, "NMS")),
             (TypeError, r"merge_predictions: size is \(4, 5\), expected None, unless masks are Masks",
              lambda: vecdet.sahi.merge_predictions(np.zeros((2, 6)), pictures, size=(4, 5))),
-            (ValueError, r"merge_predictions: masks.sizes is \[\[4, 5\], \[4, 6\]\], expected one size",
+            (ValueError, r"merge_predictions: masks.sizes\[2\] is 4 x 6, expected 4 x 5, the size "
+             "of all pictures",
              lambda: vecdet.sahi.merge_predictions(
-                 np.zeros((2, 6)),
-                 vecdet.run_lengths_from_boxes([[0, 0, 1, 1]] * 2, [(4, 5), (4, 6)]))),
+                 np.zeros((4, 6)),
+                 vecdet.run_lengths_from_boxes([[0, 0, 1, 1]] * 4,
+                                               [(4, 5), (4, 5), (4, 6), (5, 5)]))),
             (ValueError, "mask_iou: b has pictures of 4 x 6, expected 4 x 5, as in a",
              lambda: vecdet.mask_iou(pictures, np.zeros((2, 4, 6), bool))),
             (ValueError, "masks.pixels has 256, expected bytes of 0 to 255",
