@@ -1607,10 +1607,10 @@ vecdet_status vecdet_run_lengths_from_polygons(const double* points, const int64
     vecdet_run_lengths* runs);
 
 /// The polygons around the pixels of each mask, along the borders of pixels: mask i has the
-/// polygons [mask_offsets[i], mask_offsets[i + 1]), and polygon k the points [offsets[k], offsets[k
-/// + 1]) of `points`, x y in whole numbers. Those around an object go clockwise, as seen in a
-/// picture, and those around its holes the other way. They belong to `workspace`, which must not be
-/// null, and are valid until it is used for other polygons.
+/// polygons [mask_offsets[i], mask_offsets[i + 1]), and polygon k has the points from offsets[k] to
+/// offsets[k + 1] - 1 of `points`, x y in whole numbers. Those around an object go clockwise, as
+/// seen in a picture, and those around its holes the other way. They belong to `workspace`, which
+/// must not be null, and are valid until it is used for other polygons.
 vecdet_status vecdet_mask_polygons(const vecdet_run_lengths* runs, vecdet_workspace* workspace,
     const int64_t** mask_offsets, const int64_t** offsets, const double** points);
 
