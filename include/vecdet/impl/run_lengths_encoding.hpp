@@ -150,7 +150,7 @@ class encode_masks_call {
       for (const change_word& word : found)
         for_each_bit(word.bits,
                      [&](index_t bit) { *to++ = word.x + static_cast<std::uint32_t>(bit); });
-    } else if (found.size() > 0) {
+    } else if (!found.empty()) {
       // First the number of changes of each column, then where the column's next one is written.
       const index_t width = mask.width() + 1, height = mask.picture.height;
       std::fill_n(columns, width, index_t{0});
