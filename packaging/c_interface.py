@@ -32,6 +32,7 @@ import textwrap
 
 import c_losses
 import declarations
+import layout
 import python_gradients
 import python_keywords
 import torch_functions
@@ -154,12 +155,6 @@ def phrase(text: str) -> str:
     return text
 
 
-def comment_lines(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, 100, initial_indent=indent + "/// ",
-                         subsequent_indent=indent + "/// ", break_long_words=False,
-                         break_on_hyphens=False)
-
-
 def block(head: str, rows: list[tuple[str, str]], tail: str) -> str:
     """A typedef with its rows of code and comment. Comments stand behind their rows, aligned in
     neighbouring ones, or before a row if they do not fit there."""
@@ -181,7 +176,7 @@ def block(head: str, rows: list[tuple[str, str]], tail: str) -> str:
         before.add(max(too_long, key=lambda k: len(rows[k][1])))
     lines = [head]
     for k, (code, comment) in enumerate(rows):
-        lines += comment_lines(comment, "  ") if k in before else []
+        lines += layout.comment(comment, "  ") if k in before else []
         lines.append(f"  {code:{widths[k]}}  ///< {comment}" if k in widths else "  " + code)
     return "\n".join([*lines, tail])
 
@@ -201,7 +196,7 @@ def definition(name: str) -> str:
         enum = ENUMS[name]
         if not enum.comment:
             sys.exit(f"{enum.header}: {name} has no comment")
-        lines = comment_lines(in_c(enum.comment))
+        lines = layout.comment(in_c(enum.comment))
         names = [enumerator(enum, value) for value in enum.values]
         line = f"typedef enum vecdet_{name} {{ {', '.join(names)} }} vecdet_{name};"
         if any(enum.values.values()) or len(line) > 100:
@@ -227,7 +222,7 @@ def definition(name: str) -> str:
             else:
                 text += f" Default {value}." if text.endswith(".") else f"; default {value}"
         rows.append((code, text))
-    return "\n".join([*comment_lines(comment + in_c(struct.comment, struct)), block(
+    return "\n".join([*layout.comment(comment + in_c(struct.comment, struct)), block(
         f"typedef struct vecdet_{name} {{", rows, f"}} vecdet_{name};")]) + "\n"
 
 
@@ -251,7 +246,7 @@ def presets(name: str) -> str:
         text = in_c(preset.comment, struct) + " These are the defaults." * preset.is_default
         arguments = ", ".join(f"{TYPES[own.type]} {own.name}" for own in preset.parameters)
         values = ", ".join(own.name + " != 0" * (own.type == "bool") for own in preset.parameters)
-        result.append("\n".join(comment_lines(text)) +
+        result.append("\n".join(layout.comment(text)) +
                       f"\nVECDET_C vecdet_{name} vecdet_{name}_{preset.name}({arguments or 'void'})"
                       f" {{\n  return c_params_of<vecdet_{name}>({name}::{preset.name}({values}));"
                       "\n}\n")

@@ -17,28 +17,13 @@ from __future__ import annotations
 
 import pathlib
 import re
-import textwrap
 
+import layout
 from declarations import one_line
 
 _LOSS = re.compile(r"((?:^///[^\n]*\n)+)^VECDET_LOSS\((\w+),([^)]*)\) \{\n.*?^\}\n", re.M | re.S)
 _RESULTS = {"sum": ["double* loss"], "unreduced": ["{}* losses"],
             "and_grad": ["double* loss", "{}* grad"]}
-
-
-def _wrapped(line: str) -> str:
-    """The line in lines of at most 100 characters, broken after commas."""
-    indent = " " * (len(line) - len(line.lstrip()))
-    text = re.sub(r"(?<!,) ", "\0", line.lstrip())
-    if len(indent + text.split(" ")[0]) > 100:  # there is no comma in time
-        text = text.replace("(", "( ", 1)
-    return textwrap.fill(text, 100, initial_indent=indent, subsequent_indent=indent + "    ",
-                         break_long_words=False).replace("\0", " ") + "\n"
-
-
-def _comment(text: str) -> str:
-    return textwrap.fill(one_line(text), 100, initial_indent="/// ", subsequent_indent="/// ",
-                         break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def _functions(found: re.Match[str]) -> str:
@@ -60,7 +45,7 @@ def _functions(found: re.Match[str]) -> str:
         call = (f'  return {name}_call({form}_form{made}{{"{function}", {outputs}}}, '
                 f"[](auto&&... of) {{ return {function}(of...); }}, {names});")
         text = part.replace(f"@{form} ", "").replace("/// ", "")
-        written.append(_comment(text) + _wrapped(head) + _wrapped(call) + "}\n")
+        written.append(layout.cpp("\n".join([*layout.comment(one_line(text)), head, call, "}"])))
     return "\n".join(written)
 
 

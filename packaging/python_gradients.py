@@ -14,7 +14,8 @@ import ast
 import re
 import textwrap
 
-from declarations import one_line
+import layout
+from declarations import one_line, split
 
 # What gradients are with respect to, if that is not the first argument alone.
 INPUTS = {"prob_iou_loss": "``boxes1``, [N, 5]; that of the angle is per degree or radian, as "
@@ -39,12 +40,6 @@ from ._boxes import SIZE_LIMIT, WEIGHTS
 '''
 
 
-def _filled(head: str, arguments: str) -> str:
-    """A call or an import in lines of at most 100 characters."""
-    return textwrap.fill(head.replace(" ", "\0") + arguments, 100,
-                         subsequent_indent=" " * len(head)).replace("\0", " ")
-
-
 def _function(text: str, node: ast.FunctionDef) -> str:
     """The function with the gradient, if it is generated."""
     loss, source = node.name, ast.get_source_segment(text, node)
@@ -63,8 +58,9 @@ def _function(text: str, node: ast.FunctionDef) -> str:
         f'"""{of} {loss}, and its gradient with respect to {inputs}. Parameters as in {loss}."""',
         100, initial_indent="    ", subsequent_indent="    ")
     call = one_line(ending.replace(f'"{loss}"', f'"{loss}_and_grad"')).replace(" False)", " True)")
-    head, arguments = call.split("(", 1)
-    return f"{signature}:\n{documentation}\n" + _filled(f"    {head}(", arguments) + "\n"
+    head, arguments = call.removesuffix(")").split("(", 1)
+    return (f"{signature}:\n{documentation}\n" + layout.call(f"    {head}(", split(arguments))
+            + "\n")
 
 
 def _check(text: str, functions: str) -> None:
@@ -92,7 +88,7 @@ def written(text: str) -> str:
     used = sorted(set(re.findall(r"(?<![\w.])_[a-zA-Z]\w*(?=[(,])", functions)) - {"_c"},
                   key=lambda name: (not name.isupper(), name))
     listed = ", ".join(f'"{name}"' for name in sorted(re.findall(r"^def (\w+)", functions, re.M)))
-    return (HEAD + _filled("from ._losses import (", ", ".join(used) + ")") + "\n\n"
+    return (HEAD + layout.call("from ._losses import (", used) + "\n\n"
             "if TYPE_CHECKING:\n    from numpy.typing import ArrayLike, NDArray\n\n__all__ = [\n"
             + textwrap.fill(listed + ",", 100, initial_indent="    ", subsequent_indent="    ")
             + "\n]\n\n\n" + functions)

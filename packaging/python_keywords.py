@@ -22,6 +22,7 @@ import pathlib
 import re
 import textwrap
 
+import layout
 from declarations import Enum, Field, Struct, split
 
 _MARK = re.compile(
@@ -184,9 +185,7 @@ class Keywords:
         first = next(k for k, argument in enumerate(arguments)
                      if argument in values or argument.startswith("number("))
         head = f"{found[1] or ''}_ops.{self.function}("
-        arguments = [each.replace(" ", "\0") for each in arguments[:first] + values]
-        laid_out = textwrap.fill(head.replace(" ", "\0") + ", ".join(arguments) + ")", 100,
-                                 subsequent_indent=" " * len(head)).replace("\0", " ")
+        laid_out = layout.call(head, arguments[:first] + values)
         return text[:found.start()] + laid_out + text[found.end():]
 
 

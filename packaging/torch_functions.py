@@ -14,6 +14,7 @@ import pathlib
 import re
 import textwrap
 
+import layout
 import python_keywords
 import torch_operators
 from declarations import Enum, Struct
@@ -176,15 +177,6 @@ def _filled(text: str, indent: str) -> str:
                          subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def _call(head: str, arguments: list[str], tail: str = ")") -> str:
-    """A call in lines of at most 100 characters."""
-    protected = [own.replace(" ", "\0") for own in arguments]
-    text = textwrap.fill(head.replace(" ", "\0") + ", ".join(protected) + tail, 100,
-                         subsequent_indent=" " * len(head), break_long_words=False,
-                         break_on_hyphens=False)
-    return text.replace("\0", " ")
-
-
 class Written:
     """A function on tensors, and the names of the package that it needs."""
 
@@ -247,8 +239,8 @@ class Written:
             counts = "box_counts" if is_first else "_" if name == "classes" else "region_counts"
             join = "joined" if is_first else "joined_if_any"
             self.needs.add(join)
-            lines.append(_call(f"    all_{name}, {counts} = {join}(",
-                               [f'"{self.name}"', f'"{name}"', name]))
+            lines.append(layout.call(f"    all_{name}, {counts} = {join}(",
+                                     [f'"{self.name}"', f'"{name}"', name]))
         values = [self.value(own) for own in self.operator.arguments]
         for name, _, _ in self.parameters:
             if name not in self.used:
@@ -257,7 +249,8 @@ class Written:
                                  "for it, or without leaves it out")
         while values and not values[-1]:
             values.pop()  # it has a default
-        return "\n".join([*lines, _call(f"    return _ops.{self.operator.operator.name}(", values)])
+        lines.append(layout.call(f"    return _ops.{self.operator.operator.name}(", values))
+        return "\n".join(lines)
 
     def value(self, argument: torch_operators.Argument) -> str:
         """What the operator gets for an argument."""
@@ -310,6 +303,6 @@ def written(modules: dict[pathlib.Path, str], structs: dict[str, Struct],
     needs = sorted(set().union(*(function.needs for function in functions)),
                    key=lambda name: (not name.isupper(), name[0].islower(), name))
     names = ", ".join(f'"{name}"' for name in sorted(FUNCTIONS))
-    return (HEAD + _call("from ._names import (", needs) + "\n\n__all__ = [\n"
+    return (HEAD + layout.call("from ._names import (", needs) + "\n\n__all__ = [\n"
             + textwrap.fill(names + ",", 100, initial_indent="    ", subsequent_indent="    ")
             + "\n]\n\n\n" + "\n\n".join(code))

@@ -25,6 +25,7 @@ import pathlib
 import re
 import textwrap
 
+import layout
 from declarations import INCLUDE, Enum, Field, Struct, one_line, split
 
 TORCH = INCLUDE / "impl/torch"
@@ -470,22 +471,6 @@ HEAD = """\
 """
 
 
-def _wrapped(code: str) -> str:
-    """The code with lines of at most 100 characters."""
-    lines = []
-    for line in code.splitlines():
-        if len(line) <= 100 or line.lstrip().startswith("//"):
-            lines.append(line)
-            continue
-        indent = " " * (len(line) - len(line.lstrip()))
-        after = ",=" if line.startswith("using ") or "(" not in line.split(" = ")[0] else ","
-        text = re.sub(rf"(?<![{after}]) ", "\0", line.lstrip())
-        lines += [each.replace("\0", " ") for each in textwrap.wrap(
-            text, 100, initial_indent=indent, subsequent_indent=indent + "    ",
-            break_long_words=False, break_on_hyphens=False)]
-    return "\n".join(lines) + "\n"
-
-
 def _literal(schema: str) -> str:
     """The schema as string literals."""
     return "\n".join(f'      "{line}"' for line in textwrap.wrap(
@@ -498,6 +483,13 @@ def _namespaces(code: str, names: str) -> str:
     closed = "".join(f"}}  // namespace {name}\n" for name in reversed(inner))
     return (f"namespace vecdet {{\ninline namespace VECDET_ABI {{\n{opened}\n{code}\n{closed}"
             "}  // namespace VECDET_ABI\n}  // namespace vecdet\n")
+
+
+def _public(operator: Operator, text: str, structs: dict[str, Struct],
+            enums: dict[str, Enum]) -> Function:
+    """The public function of an operator. `text` is that of the headers that may define it."""
+    namespace = "differentiable" if operator.is_differentiable else "cpu"
+    return Function(operator, namespace, text, structs, enums)
 
 
 def _family(family: str, structs: dict[str, Struct],
@@ -518,8 +510,7 @@ def _family(family: str, structs: dict[str, Struct],
         if operator.gradient and not (operator.is_differentiable and operator.is_computed):
             raise SystemExit(f"{name}: its row has a gradient, which only an operator that is "
                              "differentiable and computed can have")
-        public = Function(operator, "differentiable" if operator.is_differentiable else "cpu", text,
-                          structs, enums)
+        public = _public(operator, text, structs, enums)
         cpu = Function(operator, "cpu", text, structs, enums) if operator.is_computed else public
         declared.append(public.declaration())
         headers |= {enums[own.type].header for own in public.arguments if own.type in enums}
@@ -613,9 +604,9 @@ def _family(family: str, structs: dict[str, Struct],
            + "#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>\n"
            * any(own.gradient for own in operators)
            + "#include <torch/library.h>\n\n"
-           + _namespaces("".join(types), "detail aten operators") + "\n"
-           + _namespaces("namespace operators = detail::aten::operators;\n\n" + "\n".join(defined),
-                         "ops")
+           + (_namespaces("".join(types), "detail aten operators") + "\n") * bool(types)
+           + _namespaces("namespace operators = detail::aten::operators;\n\n" * bool(types)
+                         + "\n".join(defined), "ops")
            + "\nnamespace {\n\nTORCH_LIBRARY_FRAGMENT(vecdet, m) {\n"
            "  using namespace vecdet::detail::aten;\n" + "".join(registered) + "}\n"
            + implementations + "\n}  // namespace\n")
@@ -625,10 +616,10 @@ def _family(family: str, structs: dict[str, Struct],
                      + _namespaces(f"void define_{family}(library& library) {{\n"
                                    "  using namespace aten;\n" + "".join(stable) + "}\n",
                                    "detail stable"))
-    return [(INCLUDE / f"torch/stable/generated/{family}.cpp", _wrapped(on_stable_abi)),
-            (INCLUDE / f"torch/generated/{family}.hpp", _wrapped(declarations)),
-            (INCLUDE / f"torch/generated/{family}.cpp", _wrapped(cpp)),
-            *[(TORCH / f"generated/{family}.hpp", _wrapped(conversions))] * has_conversions]
+    return [(INCLUDE / f"torch/stable/generated/{family}.cpp", layout.cpp(on_stable_abi)),
+            (INCLUDE / f"torch/generated/{family}.hpp", layout.cpp(declarations)),
+            (INCLUDE / f"torch/generated/{family}.cpp", layout.cpp(cpp)),
+            *[(TORCH / f"generated/{family}.hpp", layout.cpp(conversions))] * has_conversions]
 
 
 TABLE = """\
@@ -673,8 +664,7 @@ def public(structs: dict[str, Struct], enums: dict[str, Enum]) -> dict[str, Func
     for sources, operators in FAMILIES.values():
         text = "".join((TORCH / source).read_text() for source in sources)
         for own in operators:
-            namespace = "differentiable" if own.is_differentiable else "cpu"
-            result[own.name] = Function(own, namespace, text, structs, enums)
+            result[own.name] = _public(own, text, structs, enums)
     return result
 
 

@@ -131,7 +131,8 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "Tensor boxes, Tensor classes, int[] box_counts=[], int top=10, float alpha=0.5, float "
       "beta=6.0, float least_side=0.0, float grown_side=0.0, int final_top=0, Tensor? "
       "regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
-  operators::assign_task_aligned::define_shapes<&flat::assign_task_aligned<&meta::assign_task_aligned>>(m);
+  operators::assign_task_aligned::define_shapes<&flat::assign_task_aligned<&meta::assign_task_aligned>>(
+      m);
   operators::assign_task_aligned::define_autocast<>(m);
   operators::assign_rotated_task_aligned::define(
       m,
@@ -139,7 +140,8 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "level_sizes, Tensor boxes, Tensor classes, int[] box_counts, int angles, int top=10, "
       "float alpha=0.5, float beta=6.0, float least_side=0.0, float grown_side=0.0, int "
       "final_top=0, Tensor? regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
-  operators::assign_rotated_task_aligned::define_shapes<&flat::assign_rotated_task_aligned<&meta::assign_rotated_task_aligned>>(m);
+  operators::assign_rotated_task_aligned::define_shapes<&flat::assign_rotated_task_aligned<&meta::assign_rotated_task_aligned>>(
+      m);
   operators::assign_rotated_task_aligned::define_autocast<>(m);
   operators::assign_sim_ota::define(
       m,

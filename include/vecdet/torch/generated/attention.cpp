@@ -16,22 +16,7 @@
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-namespace detail {
-namespace aten {
-namespace operators {
-
-
-}  // namespace operators
-}  // namespace aten
-}  // namespace detail
-}  // namespace VECDET_ABI
-}  // namespace vecdet
-
-namespace vecdet {
-inline namespace VECDET_ABI {
 namespace ops {
-
-namespace operators = detail::aten::operators;
 
 at::Tensor deformable_attention(const at::Tensor& value, at::IntArrayRef level_sizes,
     const at::Tensor& points, const at::Tensor& weights, at::IntArrayRef level_points) {

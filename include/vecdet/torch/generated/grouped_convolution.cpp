@@ -17,22 +17,7 @@
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-namespace detail {
-namespace aten {
-namespace operators {
-
-
-}  // namespace operators
-}  // namespace aten
-}  // namespace detail
-}  // namespace VECDET_ABI
-}  // namespace vecdet
-
-namespace vecdet {
-inline namespace VECDET_ABI {
 namespace ops {
-
-namespace operators = detail::aten::operators;
 
 at::Tensor grouped_conv3x3(const at::Tensor& input, const at::Tensor& weight,
     const at::Tensor& bias, std::int64_t groups, std::int64_t stride) {

@@ -75,7 +75,8 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       m,
       "batch_norm_inference(Tensor input, Tensor statistics, Tensor? weight=None, Tensor? "
       "bias=None, float epsilon=1e-05, int activation=0) -> Tensor");
-  operators::batch_norm_inference::define_shapes<&flat::batch_norm_inference<&meta::batch_norm_inference>>(m);
+  operators::batch_norm_inference::define_shapes<&flat::batch_norm_inference<&meta::batch_norm_inference>>(
+      m);
 }
 
 TORCH_LIBRARY_IMPL(vecdet, CPU, m) {

@@ -17,22 +17,7 @@
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-namespace detail {
-namespace aten {
-namespace operators {
-
-
-}  // namespace operators
-}  // namespace aten
-}  // namespace detail
-}  // namespace VECDET_ABI
-}  // namespace vecdet
-
-namespace vecdet {
-inline namespace VECDET_ABI {
 namespace ops {
-
-namespace operators = detail::aten::operators;
 
 at::Tensor max_pool(const at::Tensor& input, std::int64_t window_height, std::int64_t window_width,
     std::int64_t stride_height, std::int64_t stride_width, std::int64_t padding_height,

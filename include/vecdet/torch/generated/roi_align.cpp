@@ -17,22 +17,7 @@
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-namespace detail {
-namespace aten {
-namespace operators {
-
-
-}  // namespace operators
-}  // namespace aten
-}  // namespace detail
-}  // namespace VECDET_ABI
-}  // namespace vecdet
-
-namespace vecdet {
-inline namespace VECDET_ABI {
 namespace ops {
-
-namespace operators = detail::aten::operators;
 
 at::Tensor roi_align(const at::Tensor& features, const at::Tensor& boxes,
     at::IntArrayRef output_size, double spatial_scale, std::int64_t sampling_ratio, bool aligned,
