@@ -17,12 +17,12 @@ def found(function: str, argument: str, value: Any) -> str:
     return f"vecdet.{function}: {argument} is {text if len(text) < 100 else text[:97] + '...'}"
 
 
-# What the library says of an argument, and the same of the argument in Python. The function is that
-# of Python; the first pair that matches counts. Other names lose their structs.
 _LOSSES = r"(?!set_)\w+_loss(_and_grad)?$"
 # Functions of run lengths that name the argument `masks`, where the library says `runs`.
 _OF_MASKS = r"mask_(areas|boxes)|sahi\.merge_predictions"
 
+# What the library says of an argument, and the same of the argument in Python. The function is that
+# of Python; the first pair that matches counts. Other names lose their structs.
 _SAID: Any = [(re.compile(function), re.compile(pattern), text) for function, pattern, text in (
     ("", r"params\.(?:coder\.)?weight_([xywh]) is", lambda m: f"weights[{'xywh'.index(m[1])}] is"),
     ("(?!match_queries)", r"params\.epsilon is", "eps is"),

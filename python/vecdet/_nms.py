@@ -132,13 +132,13 @@ def batched_nms(
     class_thresholds: Sequence[float] | None = None,
     class_groups: Sequence[int] | None = None,
 ) -> NDArray[np.int64]:
-    """Like nms, but only boxes with equal ``idxs`` [N] suppress each other: integers of any value,
-    or floats without a fraction, as a column of predictions has them. Coordinates are not shifted
+    """Like nms, but only boxes with equal ``idxs`` suppress each other. Coordinates are not shifted
     by class, so they may be negative and stay exact.
 
     Args:
         boxes, scores, iou_threshold, overlap: as in nms.
-        idxs: the class of each box.
+        idxs: the class of each box, [N]: integers of any value, or floats without a fraction, as a
+            column of predictions has them.
         classes: only boxes of these classes take part; None: all.
         class_thresholds: a score threshold per class: only boxes with scores above it take part;
             None: none.

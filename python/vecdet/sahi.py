@@ -12,8 +12,8 @@ as in SAHI 0.12. Scores and categories of NaN are a ValueError.
 >>> batched_nms(predictions)
 [1, 2]
 
-SAHI matches predictions by their boxes, also those that have masks. merge_predictions does what its
-GREEDYNMM and NMM then do with each group, boxes and masks.
+SAHI matches predictions by their boxes, also those that have masks. merge_predictions then merges
+the boxes and the masks of each group, as SAHI's GREEDYNMM and NMM do.
 """
 
 from __future__ import annotations
@@ -201,18 +201,18 @@ def merge_predictions(
 ) -> MergedPredictions:
     """Non-maximum merging with masks, as SAHI's GreedyNMMPostprocess and NMMPostprocess do it.
 
-    Boxes alone decide what matches. Going down a group, a member is merged if its box overlaps that
-    of the group, as merged so far, by more than the threshold: the box becomes the smallest around
-    both, the score the greater, the category that of the greater score (of the member, if they are
-    equal), and the mask the union of both. Other members are dropped. SAHI computes unions of
-    polygons, which pass through the middles of pixels if they come from a mask. Here, they are
-    unions of pixels.
+    Boxes alone decide what matches. The members of a group are taken in order. One is merged if its
+    box overlaps that of the group, as merged so far, by more than the threshold: the group's box
+    becomes the smallest around both, its score the greater, its category that of the greater score
+    (of the member, if they are equal), and its mask the union of both. Other members are dropped.
+    SAHI computes unions of polygons, which pass through the middles of pixels if they come from a
+    mask. Here, they are unions of pixels.
 
     Args:
         predictions: [N, 6]: x1 y1 x2 y2, score, category.
         masks: N masks in whole pictures of one size: RunLengths, Masks, or pictures
-            [N, height, width]. Those of a slice are moved with ``boxes`` of its Masks. None:
-            predictions have no masks.
+            [N, height, width]. To move masks of a slice to their place, add its offset to
+            ``boxes`` of Masks. None: predictions have no masks.
         postprocess_type: ``"GREEDYNMM"`` or ``"NMM"``, in which a taken prediction takes its own
             matches, too.
         match_metric: ``"IOU"`` or ``"IOS"``.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules that choose between vecdet and PyTorch, against the table that vecdet-profile's copy of them must equal,
-too. Needs torch, torchvision and vecdet on PYTHONPATH."""
+"""The rules that choose between vecdet and PyTorch, against a table, with which the test of
+vecdet-profile compares its copy of them. Needs torch, torchvision and vecdet on PYTHONPATH."""
 
 import pathlib
 import sys
@@ -31,14 +31,16 @@ def convolution(inputs, outputs, groups, stride, layout, locations):
 
 
 def normalisation(images, channels, height, width, layout, type, activation):
+    layer = nn.BatchNorm2d(int(channels))
     maps = torch.empty(int(images), int(channels), int(height), int(width), dtype=TYPES[type],
                        memory_format=FORMATS[layout])
-    return "batch_norm" if _normalization._fits(nn.BatchNorm2d(int(channels)), maps, activation) else "pytorch"
+    return "batch_norm" if _normalization._fits(layer, maps, activation) else "pytorch"
 
 
 class Rules(unittest.TestCase):
     def test_table(self):
-        rows = [line.split() for line in TABLE.read_text().splitlines() if line and not line.startswith("#")]
+        rows = [line.split() for line in TABLE.read_text().splitlines()
+                if line and not line.startswith("#")]
         self.assertGreater(len(rows), 40)
         for kind, *layer, expected in rows:
             with self.subTest(kind=kind, layer=layer):

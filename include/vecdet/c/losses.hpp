@@ -5,8 +5,8 @@
 
 #include <vecdet/c/support.hpp>
 
-/// Defines a loss: a function of `form`, of compute(), the function in C++ with the form's name,
-/// and of the arguments that all forms have.
+/// Defines a loss as a function of its form, of the function in C++ that computes this form, and of
+/// the arguments that all forms have: `form`, `compute` and `...`.
 #define VECDET_LOSS(name, ...)         \
   template <class Form, class Compute> \
   static vecdet_status name##_call(const Form& form, const Compute& compute, __VA_ARGS__)
@@ -28,7 +28,7 @@ struct sum_form {
   }
 };
 
-/// Writes one loss per element, row or box. T is void, or the only type.
+/// Writes one loss per element, row or box. T is their type, or void if that depends on the call.
 template <class T>
 struct unreduced_form {
   const char* function;
@@ -41,7 +41,8 @@ struct unreduced_form {
   }
 };
 
-/// Writes the sum or mean, and its gradient. T is void, or the only type.
+/// Writes the sum or mean, and its gradient. T is the gradient's type, or void if that depends on
+/// the call.
 template <class T>
 struct and_grad_form {
   const char* function;

@@ -396,12 +396,12 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
 
 
 def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
-    """Like nms, but only boxes with equal ``idxs`` [N] suppress each other: numbers of any type.
-    Coordinates are not shifted by class, so they may be negative and stay exact.
+    """Like nms, but only boxes with equal ``idxs`` suppress each other. Coordinates are not shifted
+    by class, so they may be negative and stay exact.
 
     Args:
         boxes, scores, iou_threshold: as in nms.
-        idxs: the class of each box.
+        idxs: the class of each box, [N]: numbers of any type.
     """
     return _ops.batched_nms(boxes, scores, idxs, iou_threshold)
 
