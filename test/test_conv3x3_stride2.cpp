@@ -2,6 +2,7 @@
 // 3x3 convolution with stride 2 by minimal filtering, and its gradients, against the reference
 // within the documented error bounds: channels, sizes around tiles, layouts, instruction sets,
 // threads; attacks on the bounds; NaN and infinity; the rule that chooses it.
+#include "support/check_affected.hpp"
 #include "support/grouped_conv_problem.hpp"
 #include "support/isa.hpp"
 #include "support/random.hpp"
@@ -172,21 +173,6 @@ TEST_CASE("3x3 convolution with stride 2: NaN and infinity stay in the documente
     const float special = at % 3 == 0 ? nan : infinity;
     for_each_isa([&](isa) {
       const auto before = p.run();
-      /// Results that must() names are not finite; those that may() does not name stay.
-      const auto check = [](const std::vector<float>& was, const std::vector<float>& is,
-                            const feature_view<const float>& like, const auto& must,
-                            const auto& may) {
-        index_t wrong = 0;
-        for (index_t i = 0; i < like.size(); ++i) {
-          const index_t x = i % like.width(), y = i / like.width() % like.height();
-          const index_t c = i / like.width() / like.height() % like.channels();
-          const index_t n = i / like.width() / like.height() / like.channels();
-          const auto k = static_cast<std::size_t>(i);
-          if (must(n, c, y, x) && std::isfinite(is[k])) ++wrong;
-          if (!may(n, c, y, x) && !same_bits(&was[k], &is[k], 1)) ++wrong;
-        }
-        CHECK(wrong == 0);
-      };
       const auto reads = [](index_t of, index_t source) { return std::abs(2 * of - source) <= 1; };
       const auto tile_reads = [](index_t of, index_t source) {
         const index_t first = of / 4 * 8 - 1;
@@ -195,7 +181,7 @@ TEST_CASE("3x3 convolution with stride 2: NaN and infinity stay in the documente
       grouped_problem q = p;
       q.input[static_cast<std::size_t>((input * p.height + at_y) * p.width + at_x)] = special;
       auto after = q.run();
-      check(
+      check_affected(
           before.output, after.output, planes.out<const float>(p.upstream.data()),
           [&](index_t, index_t, index_t y, index_t x) { return reads(y, at_y) && reads(x, at_x); },
           [&](index_t, index_t, index_t y, index_t x) {
@@ -203,7 +189,7 @@ TEST_CASE("3x3 convolution with stride 2: NaN and infinity stay in the documente
           });
       CHECK(same_bits(after.input_grad, before.input_grad));
       const auto has_tap = [](index_t tap, index_t source) { return (source + tap) % 2 == 1; };
-      check(
+      check_affected(
           before.weight_grad, after.weight_grad, planes.kernel<const float>(p.weights.data()),
           [&](index_t, index_t c, index_t i, index_t j) {
             const auto has_output = [](index_t tap, index_t source, index_t outputs) {
@@ -222,7 +208,7 @@ TEST_CASE("3x3 convolution with stride 2: NaN and infinity stay in the documente
       q.upstream[static_cast<std::size_t>((output * p.output_height() + y) * p.output_width() +
                                           x)] = special;
       after = q.run();
-      check(
+      check_affected(
           before.input_grad, after.input_grad, planes.in<const float>(p.input.data()),
           [&](index_t, index_t, index_t row, index_t column) {
             return reads(y, row) && reads(x, column);
@@ -235,22 +221,22 @@ TEST_CASE("3x3 convolution with stride 2: NaN and infinity stay in the documente
             return tile(row, y) && tile(column, x);
           });
       const auto of_channel = [&](index_t k, index_t, index_t, index_t) { return k == output; };
-      check(before.weight_grad, after.weight_grad, planes.kernel<const float>(p.weights.data()),
-            of_channel, of_channel);
+      check_affected(before.weight_grad, after.weight_grad,
+                     planes.kernel<const float>(p.weights.data()), of_channel);
       const auto of_bias = [&](index_t, index_t k, index_t, index_t) { return k == output; };
-      check(before.bias_grad, after.bias_grad, {before.bias_grad.data(), 1, p.outputs, 1, 1, nchw},
-            of_bias, of_bias);
+      check_affected(before.bias_grad, after.bias_grad,
+                     {before.bias_grad.data(), 1, p.outputs, 1, 1, nchw}, of_bias);
       for (const index_t tap : {0, 4, 5, 8}) {
         q = p;
         q.weights[static_cast<std::size_t>((output * p.inputs + input) * 9 + tap)] = special;
         after = q.run();
-        check(before.output, after.output, planes.out<const float>(p.upstream.data()), of_bias,
-              of_bias);
+        check_affected(before.output, after.output, planes.out<const float>(p.upstream.data()),
+                       of_bias);
         const auto has = [&](index_t, index_t c, index_t row, index_t column) {
           return c == input && has_tap(tap / 3, row) && has_tap(tap % 3, column);
         };
-        check(before.input_grad, after.input_grad, planes.in<const float>(p.input.data()), has,
-              has);
+        check_affected(before.input_grad, after.input_grad, planes.in<const float>(p.input.data()),
+                       has);
       }
     });
   }

@@ -22,7 +22,7 @@ struct conv_layer {
 inline bool is_for_conv3x3(const conv_layer& c) { return c.groups == 1 && c.stride == 1; }
 
 /// Whether grouped_conv3x3() can compute it, and is faster than PyTorch: the rule of
-/// _is_direct_faster() in python/vecdet/torch/_convolutions.py.
+/// _is_grouped_faster() in python/vecdet/torch/_convolutions.py.
 inline bool is_for_grouped_conv3x3(const conv_layer& c) {
   if (c.groups < 1 || c.stride < 1 || c.stride > 2 || is_for_conv3x3(c)) return false;
   if (c.inputs % c.groups != 0 || c.outputs % c.groups != 0) return false;

@@ -15,9 +15,9 @@
 //                           channels, and channels() is I
 //   bias, its gradient      one number per output channel; empty: none
 //
-// It is a family of its own beside conv3x3.hpp, because that always computes by minimal filtering,
-// which needs many channels, and on weights that the caller transforms once. Three kinds of groups
-// are possible:
+// It is a family of its own beside conv3x3.hpp, which always computes by minimal filtering, and for
+// which the caller transforms the weights once. Minimal filtering needs many channels. Three kinds
+// of groups are possible:
 //
 // - one group, with any numbers of channels
 // - groups with 4 or 8 input channels and as many output channels
@@ -45,16 +45,17 @@
 // affects the weights of the taps by which outputs read it. A gradient of the output affects all
 // weights of its channel, and its bias.
 //
-// Minimal filtering: the error of a result is at most the following part of M, for up to 10,000
-// channels and 70,000 tiles, unless a number under- or overflows. M is a sum of products of largest
-// magnitudes:
+// Accuracy of minimal filtering: the error of a result is at most the factor below times M, for up
+// to 10,000 channels and 70,000 tiles, unless a number under- or overflows. M is a sum of products
+// of largest magnitudes:
 //
 //   output                over the C input channels: the largest of the nine weights times the
-//                         largest input that the tile reads; plus the bias. 804 (C + 4) 2^-23
+//                         largest input that the tile reads; plus the bias's magnitude.
+//                         Factor: 804 (C + 4) 2^-23
 //   gradient of the input over the K output channels: the largest of the nine weights times the
-//                         largest gradient that the tile reads. 202 (K + 12) 2^-23
+//                         largest gradient that the tile reads. Factor: 202 (K + 12) 2^-23
 //   gradient of weights   over the T tiles of all images: the largest gradient in the tile times
-//                         the largest input that it reads. 1165 (T + 5) 2^-23
+//                         the largest input that it reads. Factor: 1165 (T + 5) 2^-23
 //
 // A tile of outputs begins at rows and columns y and x that are multiples of 4, and reads 9 x 9
 // inputs from (2 y - 1, 2 x - 1) on. For the gradient of the input, it reads 5 x 5 gradients from
@@ -64,9 +65,10 @@
 //
 // A NaN or an infinity of the input or of the gradient of the output affects the results named
 // above. In outputs and in the gradient of the input, it may affect others of the tiles that read
-// it. In the gradient of the weights, an input may affect all taps (i, j) for which y + i and x + j
-// are odd, for all outputs. Numbers whose transforms overflow have the same effect,
-// even if all weights are 0: inputs beyond 9e36, and gradients of the output beyond 1.5e36.
+// it. In the gradient of the weights, an input at row r and column c may affect the taps (i, j) for
+// which r + i and c + j are odd, of all output channels. Numbers whose transforms overflow have the
+// same effect, even if all weights are 0: inputs beyond 9e36, and gradients of the output beyond
+// 1.5e36.
 //
 // Results are bit-identical on any number of threads, in every layout, and on AVX2 and AVX-512:
 // outputs and the gradient of the input are one chain of multiply-adds each, or one for each number
@@ -93,8 +95,8 @@ inline namespace VECDET_ABI {
 /// a group and in total.
 ///
 /// For minimal filtering, it holds transformed weights, and up to 17 MiB per thread. The
-/// transformed weights take four times the memory of the weights, with the output channels rounded
-/// up to a multiple of 32, or for grouped_conv3x3_input_grad() the input channels.
+/// transformed weights take four times the memory of the weights. Output channels, or for
+/// grouped_conv3x3_input_grad() input channels, are rounded up to a multiple of 32 for this.
 /// grouped_conv3x3_weight_grad() takes at most 28 MiB for all threads together, or 14 MiB and
 /// 64 KiB per thread if that is more. Only one call at a time may use the workspace.
 class grouped_conv3x3_workspace {

@@ -167,7 +167,7 @@ class Modules(unittest.TestCase):
         x = torch.randn(2, 32, 24, 21)
         expected, keys = network(x), list(network.state_dict())
         ours = vecdet.torch.accelerate_convolutions(copy.deepcopy(network))
-        self.assertEqual([type(each) for each in ours[::2]], 4 * [_convolutions.DirectConv2d])
+        self.assertEqual([type(each) for each in ours[::2]], 4 * [_convolutions.GroupedConv2d])
         self.assertEqual(list(ours.state_dict()), keys)
         for each in (ours, copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
             names, found = operators_of(lambda: each(x))

@@ -27,7 +27,7 @@ def convolution(inputs, outputs, groups, stride, layout, locations):
         return "conv3x3"
     width = int(locations) * int(stride)
     maps = torch.empty(1, int(inputs), 1, width, memory_format=FORMATS[layout])
-    return "grouped_conv3x3" if _convolutions._fits_direct(layer, maps) else "pytorch"
+    return "grouped_conv3x3" if _convolutions._fits_grouped(layer, maps) else "pytorch"
 
 
 def normalisation(images, channels, height, width, layout, type, activation):

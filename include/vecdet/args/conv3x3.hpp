@@ -48,9 +48,9 @@ constexpr index_t conv_sums_point(index_t panels, index_t sources) noexcept {
   return panels * sources * conv_panel + conv_lanes;
 }
 
-/// With stride 2, sums of the gradient of the weights that several products of a tile share are
-/// continued from one product to the next after this many tiles, so that their order does not
-/// depend on blocks.
+/// With stride 2, several products of a tile may be added to the same sum of the gradient of the
+/// weights. Such a sum takes this many tiles at a time, and of these one product after the other.
+/// Blocks begin at multiples of it, so that the order of a sum does not depend on them.
 constexpr index_t conv_strided_unit = 32;
 
 /// A map and its strides in elements. Rows have no gaps.
@@ -91,7 +91,7 @@ struct conv3x3_args : conv3x3_sizes {
   bool relu;
 };
 
-/// Tiles that threads compute together, step by step.
+/// Some tiles of a call, which all threads compute together, step by step.
 struct conv3x3_pass {
   index_t first_tile, last_tile;
   float* transformed;     ///< points x tiles x source channels
@@ -203,11 +203,11 @@ struct conv3x3_kernels {
   /// Transforms groups of target channels, and adds up each of their tiles for the bias.
   void (*transform_gradients)(const conv3x3_args<T>&, const conv3x3_weight_grad_block&,
                               const conv3x3_transform&, float* scratch);
-  /// Adds the products of [first, last), where product i is for half a group, i % (2 groups), of
-  /// panel i / (2 groups) % panels of product i / (2 groups) / panels of a tile. The sums that
-  /// several products of a tile share are one item, which belongs to the range that has its first
-  /// number: the numbers of a half group's products are adjacent. The first item of a panel in the
-  /// first point also adds the sums of the tiles to those of the bias.
+  /// Adds products to the sums. An item is half a group of source channels of one panel of one
+  /// point of the weights. Items are numbered in this order: point, panel, half group. Each takes
+  /// as many numbers as products of a tile are added to its sums, and [first, last) has the items
+  /// whose first number it has. The first item of a panel in the first point also adds the sums of
+  /// the tiles to those of the bias.
   void (*add_products)(const conv3x3_sizes&, const conv3x3_weight_grad_block&, index_t first,
                        index_t last);
   /// Transforms the sums of [first, last), where item i is source i % sources of panel i / sources.

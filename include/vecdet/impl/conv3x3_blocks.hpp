@@ -20,13 +20,14 @@ namespace detail {
 constexpr index_t conv_panels(index_t channels) noexcept {
   return conv_rounded(channels, conv_panel) / conv_panel;
 }
-/// The sizes of a minimal filtering: locations from one tile to the next, numbers of a transformed
-/// tile of sources, of transformed weights and of a tile's sums, and multiplications per tile and
-/// pair of channels.
+/// The sizes of a minimal filtering.
 struct conv3x3_filtering {
-  index_t target_tile;
-  index_t source_points, weight_points, target_points, products;
-  index_t tile_unit;  ///< blocks of the gradient of the weights begin at multiples of it
+  index_t target_tile;    ///< rows and columns of the target from one tile to the next
+  index_t source_points;  ///< numbers of a transformed tile of a source channel
+  index_t weight_points;  ///< transformed weights of a pair of channels
+  index_t target_points;  ///< sums of a tile of a target channel, before they are transformed
+  index_t products;       ///< multiplications per tile and pair of channels
+  index_t tile_unit;      ///< blocks of the gradient of the weights begin at multiples of it
 };
 constexpr conv3x3_filtering filtering_of(conv3x3_tile tile) noexcept {
   return tile == conv3x3_tile::f4x4 ? conv3x3_filtering{4, 36, 36, 36, 36, 1}
@@ -73,7 +74,8 @@ constexpr index_t conv_least_tiles(index_t weights_bytes) noexcept {
 constexpr index_t conv_shared_bytes(index_t weights_bytes) noexcept {
   return (weights_bytes > conv_cached_bytes ? index_t{12} : index_t{4}) * 1024 * 1024;
 }
-/// The bytes of them for the tiles of a pass; the rest is for bands, and gaps between points.
+/// The part of these bytes, for all threads together, that the tiles of a pass may take. The rest
+/// is for bands, and for gaps between points.
 constexpr index_t conv_pass_bytes(index_t weights_bytes, const conv3x3_filtering& filtering,
                                   index_t panels, index_t threads) noexcept {
   const index_t gaps = filtering.source_points + filtering.target_points * panels + 2;
@@ -86,11 +88,12 @@ constexpr index_t conv_pass_bytes(index_t weights_bytes, const conv3x3_filtering
 /// How the tiles and target channels of a call are divided. With many tiles per thread, a task has
 /// some tiles and all panels, and transforms its tiles itself. Otherwise threads compute all tiles
 /// together, in one pass or more: they transform the tiles of the pass, multiply them point by
-/// point, so that each weight is read by one thread, and transform the products. A task instead has
-/// some panels, and transforms its tiles itself, if few tiles of very many channels fit, so that
-/// the weights would be read in many passes, or if sources are so few that transforming them
-/// several times takes less time than moving products between threads. With stride 2,
-/// tasks always transform their tiles themselves.
+/// point, so that each weight is read by one thread, and transform the products.
+///
+/// In three cases, a task instead has some tiles and some panels, and transforms its tiles itself.
+/// With very many channels, few tiles fit into a pass, and the weights would be read in many
+/// passes. With few source and many target channels, transforming a tile several times takes less
+/// time than moving its products between threads. With stride 2, there are no passes.
 struct conv3x3_blocks {
   index_t tiles, panels;            ///< in total
   index_t passes = 0;               ///< 0: each task transforms its tiles itself
@@ -114,7 +117,7 @@ struct conv3x3_blocks {
     }
     if (filtering.products > filtering.source_points ||
         filtering.products > filtering.target_points) {
-      // Several products have the same source or sum, for which passes have no kernels.
+      // Several products have the same source or the same sum. Passes have no kernels for that.
       tile_parts = std::max(tile_parts, std::min(threads, tiles / conv_least_tiles(0)));
       panel_parts = std::min(panels, (threads + tile_parts - 1) / tile_parts);
       return;

@@ -28,7 +28,8 @@ auto& conv3x3_levels(conv3x3_buffers& buffers) noexcept {
     return buffers.f64_levels;
 }
 
-/// Transforms weights into `memory`. `args` are complete but for the tile and the memory.
+/// Transforms weights into `memory`. The caller sets all members of `args` but `tile`, `past_cache`
+/// and `transformed`, which this function sets.
 template <class T>
 void transform_conv_weights(conv3x3_weights_args<T> args, const conv3x3_filtering& filtering,
                             const conv3x3_kernels<T>& kernels, aligned_vector<cache_line>& memory,
@@ -37,7 +38,7 @@ void transform_conv_weights(conv3x3_weights_args<T> args, const conv3x3_filterin
   const index_t bytes = conv_weights_bytes<T>(filtering, args.targets, args.sources);
   args.past_cache = bytes > conv_cached_bytes;
   args.transformed = reinterpret_cast<T*>(grown_in_huge_pages(memory, (bytes + 63) / 64));
-  if (args.targets * args.sources == 0) return;  // 2^33 x 0 channels would take seconds
+  if (args.targets * args.sources == 0) return;  // the panels of 2^33 x 0 channels take seconds
   constexpr index_t least_items = 16;            // a few microseconds
   const index_t items = conv_panels(args.targets) * args.sources;
   const index_t pieces = std::min(std::max(index_t{1}, items / least_items),
@@ -53,8 +54,8 @@ class conv3x3_call {
  public:
   using number = compute_type<T>;
 
-  /// `target` has the sizes of the target, or of the upstream gradient for the gradient of the
-  /// weights.
+  /// Of `target`, only the sizes count. For the gradient of the weights, it is the upstream
+  /// gradient.
   template <class U>
   conv3x3_call(const conv3x3_operand<const T>& source, const conv3x3_operand<U>& target,
                const conv3x3_filtering& filtering, const conv3x3_kernels<T>& kernels,
@@ -96,9 +97,9 @@ class conv3x3_call {
   bool is_empty() const { return tiles_ == 0 || args_.target_channels == 0; }
 
   /// The convolution of the source. For the gradient of the input, that is the upstream gradient.
+  /// The call must not be empty.
   void run(const cache_line* weights, const number* bias, bool relu,
            const conv3x3_operand<T>& target) {
-    if (is_empty()) return;
     for (index_t l = 0; l < target.count(); ++l) level(l).target = target.map(l);
     args_.weights = reinterpret_cast<const number*>(weights);
     args_.bias = bias;
@@ -127,10 +128,9 @@ class conv3x3_call {
                      });
   }
 
-  /// The gradient of the weights. The source is the input.
+  /// The gradient of the weights. The source is the input. There must be target channels.
   void weight_grad(const conv3x3_operand<const T>& upstream,
                    const conv3x3_weight_grad<number>& grad) {
-    if (args_.target_channels == 0) return;
     for (index_t l = 0; l < upstream.count(); ++l) level(l).upstream = upstream.map(l);
     if constexpr (std::is_same<T, double>::value) {
       for_each_chunk(policy_, chunking(args_.target_channels, 1),
@@ -195,7 +195,7 @@ class conv3x3_call {
 
   /// Computes the outputs of all tiles in steps that all threads share.
   void run_passes(const conv3x3_blocks& blocks) {
-    // Of source and target, too: conv3x3_blocks has no passes for other filterings.
+    // Sources and targets have as many: conv3x3_blocks has no passes for other filterings.
     const index_t points = filtering_.products;
     const index_t sources = conv_rounded(args_.source_channels, conv_lanes) / conv_lanes;
     const index_t targets = conv_rounded(args_.target_channels, conv_lanes) / conv_lanes;

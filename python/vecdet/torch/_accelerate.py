@@ -15,8 +15,8 @@ from torchvision.models.detection import (fcos, retinanet, roi_heads, rpn, ssd,
                                           transform)
 
 from . import _fcos, _rcnn, _retinanet, _ssd  # noqa: F401 (fills ORIGINALS)
-from ._convolutions import (SEQUENCES, Conv2d, DirectConv2d, free_transformed_weights,
-                            has_fusible_activation, is_3x3, is_direct_3x3)
+from ._convolutions import (SEQUENCES, Conv2d, GroupedConv2d, free_transformed_weights,
+                            has_fusible_activation, is_3x3, is_grouped_3x3)
 from ._detr import replace_attention, restore_attention
 from ._normalization import BatchNorm2d, replace_conv_norm
 from ._parts import ORIGINALS, is_a, is_own
@@ -27,7 +27,7 @@ _Model = TypeVar("_Model", bound=nn.Module)
 # Parts of networks, which accelerate_convolutions() replaces, and parts of detectors.
 _CLASSES = {ORIGINALS[part]: part for part in (MaxPool2d, BatchNorm2d)}
 _REPLACEMENTS = {theirs: ours for ours, theirs in ORIGINALS.items()
-                 if ours not in (Conv2d, DirectConv2d, *SEQUENCES.values(), *_CLASSES.values())}
+                 if ours not in (Conv2d, GroupedConv2d, *SEQUENCES.values(), *_CLASSES.values())}
 # A model must contain one of these, or deformable attention.
 _DETECTORS = (fcos.FCOS, retinanet.RetinaNet, roi_heads.RoIHeads, rpn.RegionProposalNetwork,
               ssd.SSD)
@@ -57,8 +57,9 @@ def accelerate_convolutions(module: _Model) -> _Model:
 
     3x3 convolutions with padding 1 and several groups, or stride 2, are replaced, too: groups with
     4 or 8 input channels and as many output channels, or with multiples of 16 channels, and stride
-    1 or 2. vecdet computes them directly in float32, and PyTorch computes other types, everything
-    under autocast and in the cases above, and those for which that is faster.
+    1 or 2. vecdet computes them in float32: larger maps with one group and stride 2 by minimal
+    filtering, and others by direct sums. PyTorch computes other types, everything under autocast
+    and in the cases above, and shapes for which it is faster.
 
     nn.MaxPool2d is replaced, too, with the same outputs and positions, bit by bit. PyTorch computes
     maps that are not contiguous, windows of more than 256 positions, return_indices, types other
@@ -82,7 +83,8 @@ def accelerate_convolutions(module: _Model) -> _Model:
         The module.
     """
     _replace((each for each in module.modules() if is_3x3(each)), {nn.Conv2d: Conv2d})
-    _replace((each for each in module.modules() if is_direct_3x3(each)), {nn.Conv2d: DirectConv2d})
+    _replace((each for each in module.modules() if is_grouped_3x3(each)),
+             {nn.Conv2d: GroupedConv2d})
     _replace((each for each in module.modules() if is_own(each, *_CLASSES)), _CLASSES)
     _replace((each for each in module.modules() if has_fusible_activation(each)), SEQUENCES)
     for each in module.modules():

@@ -103,7 +103,7 @@ def is_3x3(module: nn.Module) -> bool:
     return _is_padded_3x3(module) and module.stride == (1, 1) and module.groups == 1
 
 
-def is_direct_3x3(module: nn.Module) -> bool:
+def is_grouped_3x3(module: nn.Module) -> bool:
     """Whether the module is an nn.Conv2d, replaced or not, that has several groups or stride 2 and
     that grouped_conv3x3 can compute."""
     if not _is_padded_3x3(module) or module.stride not in ((1, 1), (2, 2)):
@@ -124,7 +124,7 @@ def _is_autocast_enabled() -> bool:
         return torch.is_autocast_cpu_enabled()
 
 
-def _is_direct_faster(input: Tensor, weight: Tensor, module: nn.Conv2d) -> bool:
+def _is_grouped_faster(input: Tensor, weight: Tensor, module: nn.Conv2d) -> bool:
     """Whether grouped_conv3x3 takes less time than PyTorch: docs/pytorch.md has the measurements.
     """
     inputs, is_strided = weight.shape[1], module.stride == (2, 2)
@@ -136,26 +136,26 @@ def _is_direct_faster(input: Tensor, weight: Tensor, module: nn.Conv2d) -> bool:
                              or outputs >= 16 and locations >= 640)
 
 
-def _fits_direct(module: nn.Module, input: Any) -> bool:
+def _fits_grouped(module: nn.Module, input: Any) -> bool:
     """Whether grouped_conv3x3 computes what the module would, and is faster. Ask at every call:
     users change modules."""
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
     given = [each for each in (input, weight, bias) if each is not None]
-    return (is_direct_3x3(module) and input is not None and weight is not None
+    return (is_grouped_3x3(module) and input is not None and weight is not None
             and all(isinstance(each, Tensor) and each.is_cpu and each.dtype == torch.float32
                     and each.layout == torch.strided for each in given)
             and input.dim() == 4 and weight.shape == (module.out_channels,
                                                       module.in_channels // module.groups, 3, 3)
             and input.shape[1] == module.in_channels and input.numel() > 0
             and (bias is None or bias.shape == (module.out_channels,))
-            and not _is_autocast_enabled() and _is_direct_faster(input, weight, module)
+            and not _is_autocast_enabled() and _is_grouped_faster(input, weight, module)
             and not any(map(is_transformed, given)))
 
 
 @replaces(nn.Conv2d)
-class DirectConv2d(nn.Conv2d):
+class GroupedConv2d(nn.Conv2d):
     def forward(self, input):
-        if not _fits_direct(self, input):
+        if not _fits_grouped(self, input):
             return super().forward(input)
         return grouped_conv3x3(input, self.weight, self.bias, self.groups, self.stride[0])
 

@@ -238,7 +238,7 @@ void finish_conv_tiles_of(const detail::conv3x3_args<T>& a, const detail::conv3x
                              pass.product_point, scratch);
 }
 
-/// Of filterings in which each product has a source and a sum of its own.
+/// For filterings in which each product has a source and a sum of its own.
 template <class T>
 void multiply_conv_tiles(const detail::conv3x3_args<T>& a, const detail::conv3x3_pass& pass,
                          index_t first, index_t last) {

@@ -28,8 +28,8 @@ struct minimal_filtering;
 /// Points 0, 1, -1, 1/2, -2 and infinity.
 template <>
 struct minimal_filtering<4> {
-  /// From one tile to the next, in locations of the source and of the target; and how many
-  /// locations before its own a tile reads.
+  /// Locations of the source and of the target from one tile to the next, and locations that a tile
+  /// reads before its own.
   static constexpr int source_tile = 4, target_tile = 4, before = 1;
   static constexpr axis_product products[] = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2},
                                               {3, 3, 3}, {4, 4, 4}, {5, 5, 5}};
@@ -85,7 +85,8 @@ constexpr int matrix_rows = std::extent<decltype(Matrix::at), 0>::value;
 template <class Matrix>
 constexpr int matrix_columns = std::extent<decltype(Matrix::at), 1>::value;
 
-/// The numbers of one axis: those that a tile reads, its transformed inputs, weights and products.
+/// How many numbers one axis has: those that a tile reads, its transformed inputs, the transformed
+/// weights, and the sums of products that the output's transform reads.
 template <class Filtering>
 constexpr int filtering_reach = matrix_columns<typename Filtering::input>;
 template <class Filtering>
@@ -101,8 +102,8 @@ struct plane_product {
   bool begins;  ///< the first one of its sum
 };
 
-/// All products of a tile, ordered by their sums: by targets, or by weights for the gradient of the
-/// weights.
+/// All products of a tile. Those that are added to the same sum follow each other. Sum is the
+/// member that numbers the sums: `target`, or `weight` for the gradient of the weights.
 template <class Filtering, int axis_product::*Sum>
 struct plane_products {
   static constexpr int on_axis =

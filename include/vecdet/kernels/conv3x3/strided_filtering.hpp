@@ -5,13 +5,12 @@
 // inputs are thus filtered with two taps, w0 and w2, for which F(4, 2) takes five multiplications
 // per four outputs. Its points are 0, 1, -1, 2 and infinity. Even inputs have one tap, w1, which
 // takes four multiplications. Their products are added to those of the odd inputs before the
-// output's transform: its columns for the points 0, 1, -1 and infinity are invertible, and the
-// inverse transforms the even inputs. Both axes take 81 multiplications per tile and pair of
-// channels, where a direct convolution takes 144.
+// output's transform. That transform's columns for the points 0, 1, -1 and infinity are an
+// invertible matrix, whose inverse transforms the even inputs. Both axes take 81 multiplications
+// per tile and pair of channels, where a direct convolution takes 144.
 //
-// In the gradient of the input, the outputs are even and odd locations, and both read the
-// transformed upstream gradient: the gradients of four even locations follow from the points 0, 1,
-// -1 and 2.
+// In the gradient of the input, even and odd locations both read the transformed upstream gradient.
+// The gradients of four even locations follow from the points 0, 1, -1 and 2.
 //
 // For the points and matrices see minimal_filtering.hpp. Every entry of A and B is exact in float,
 // except for the sixths in the gradient of the input.

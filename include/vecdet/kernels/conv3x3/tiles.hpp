@@ -47,8 +47,8 @@ VECDET_INLINE void for_each_run(const detail::conv3x3_args<T>& a, index_t first,
   }
 }
 
-/// The locations of a run: `Reach` of each tile along each axis, from `Before` locations before its
-/// own on, which are `Step` apart.
+/// The locations of a run of tiles. Along each axis, tiles are `Step` locations apart, and each has
+/// `Reach` of them, from `Before` locations before its own first one on.
 template <int Step, int Before, int Reach>
 struct run_area {
   static constexpr index_t rows = Reach;

@@ -124,8 +124,8 @@ inline void add_bias_sums(const detail::conv3x3_sizes& a,
     }
 }
 
-/// Adds the products [first, last) of a sum for `count` half groups, from channel `c` of the block
-/// on, and panel `k`.
+/// Adds products [first, last), which have the same sums, for panel `k` and `count` half groups of
+/// source channels, from channel `c` of the block on.
 inline void add_products_of(const detail::conv3x3_sizes& a,
                             const detail::conv3x3_weight_grad_block& block,
                             const plane_product* first, const plane_product* last, index_t k,
@@ -166,7 +166,7 @@ void add_weight_grad_products_of(const detail::conv3x3_sizes& a,
   for (const plane_product* product = all; product != end;) {
     const plane_product* next = product + 1;
     while (next != end && !next->begins) ++next;
-    // The items of this sum whose first number is in the range.
+    // The items of these products whose first number is in the range.
     const index_t before = (product - all) * items, size = next - product;
     const auto item_from = [&](index_t number) {
       return number <= before                  ? 0
