@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch normalisation with its gradients: the test, the fuzzer, the benchmarks and the catalogue
-// make it from a shape. The data have the layout.
+// make it from a shape. The maps have the layout of the shape.
 #pragma once
 
 #include "random.hpp"
@@ -95,8 +95,9 @@ struct batch_norm_problem : batch_norm_shape {
   }
   results room() const {
     const auto count = static_cast<std::size_t>(channels);
-    return {Vector<double>(2 * count), Vector<T>(input.size()), Vector<T>(input.size()),
-            Vector<T>(input.size()),   Vector<real>(count),     Vector<real>(count)};
+    const Vector<T> maps(input.size(), to<T>(7));
+    return {Vector<double>(2 * count, 7), maps, maps, maps, Vector<real>(count, real(7)),
+            Vector<real>(count, real(7))};
   }
 
   void forward(results& to, batch_norm_workspace& workspace, threading on) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Max pooling with its gradient: the test, the fuzzer, the benchmarks and the catalogue make it
-// from a shape. The data have the layout.
+// from a shape. The maps have the layout of the shape.
 #pragma once
 
 #include "random.hpp"
@@ -85,8 +85,9 @@ struct max_pool_problem : max_pool_shape {
     for (T& x : upstream) x = to<T>(random.normal());
   }
   results room() const {
-    return {Vector<T>(upstream.size()), Vector<T>(upstream.size()),
-            Vector<T>(input.size(), to<T>(7)), Vector<std::uint8_t>(upstream.size())};
+    const Vector<T> maxima(upstream.size(), to<T>(7));
+    return {maxima, maxima, Vector<T>(input.size(), to<T>(7)),
+            Vector<std::uint8_t>(upstream.size(), 77)};
   }
 
   void forward(results& to, max_pool_workspace& workspace, threading on) const {

@@ -6,6 +6,7 @@
 #include <vecdet/max_pool_params.hpp>
 #include <vecdet/reference/feature_at.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -54,8 +55,9 @@ void max_pool(const feature_view<const T>& input, const feature_view<T>& output,
             position = i * p.window_width + j;
           });
           feature_at(output, n, c, row, column) = best;
-          if (positions.images() > 0 && position >= 0)
-            feature_at(positions, n, c, row, column) = static_cast<std::uint8_t>(position);
+          if (positions.images() > 0)  // 0 if no position lies within the map
+            feature_at(positions, n, c, row, column) =
+                static_cast<std::uint8_t>(std::max(position, index_t{0}));
         }
 }
 
