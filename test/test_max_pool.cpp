@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -187,16 +186,12 @@ TEST_CASE_TEMPLATE("max pooling: the same bits on any number of threads and in b
     const auto expected = p.run();
     max_pool_problem<T> last = p;
     last.layout = nhwc;
-    const grid_size size = p.size();
-    const auto to_last = [&](const auto& values, grid_size of) {
-      return relaid(values, p.images, p.channels, of.height, of.width, nchw, nhwc);
-    };
-    last.input = to_last(p.input, {p.height, p.width});
-    last.upstream = to_last(p.upstream, size);
+    last.input = relaid(p.input, p.in(p.input.data()), nhwc);
+    last.upstream = relaid(p.upstream, p.out(p.upstream.data()), nhwc);
     const auto in_last = last.run();
-    CHECK(same_bits(in_last.output, to_last(expected.output, size)));
-    CHECK(in_last.positions == to_last(expected.positions, size));
-    CHECK(same_bits(in_last.grad, to_last(expected.grad, {p.height, p.width})));
+    CHECK(same_bits(in_last.output, relaid(expected.output, p.out(expected.output.data()), nhwc)));
+    CHECK(in_last.positions == relaid(expected.positions, p.out(expected.positions.data()), nhwc));
+    CHECK(same_bits(in_last.grad, relaid(expected.grad, p.in(expected.grad.data()), nhwc)));
     for_each_policy([&](threading policy) {
       p.policy = policy;
       CHECK((p.run() == expected));
