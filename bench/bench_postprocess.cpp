@@ -90,15 +90,9 @@ struct head {
   }
 };
 
-/// The head of the current problem; the previous one is freed.
 template <class T>
-std::shared_ptr<head<T>> make_head(dense_detector detector) {
-  static std::shared_ptr<head<T>> current;
-  if (current == nullptr || current->kind.params.detector != detector) {
-    current.reset();
-    current = std::make_shared<head<T>>(detector);
-  }
-  return current;
+auto make_head(dense_detector detector) {
+  return current_data<head<T>>(std::to_string(static_cast<int>(detector)), detector);
 }
 
 /// A head of floats in either layout, and the scratch memory of its plain loops.
@@ -194,13 +188,8 @@ struct float_head {
 
 auto prepare(dense_detector detector, bool planes) {
   return [=] {
-    static std::shared_ptr<float_head> current;
-    if (current == nullptr || current->planes != planes ||
-        current->rows->kind.params.detector != detector) {
-      current.reset();
-      current = std::make_shared<float_head>(detector, planes);
-    }
-    return current;
+    return current_data<float_head>(joined({static_cast<index_t>(detector), index_t{planes}}),
+                                    detector, planes);
   };
 }
 
