@@ -27,7 +27,7 @@ struct mask_bits_operands {
   std::vector<index_t> boxes, offsets{0}, areas, boxes_found;
   std::vector<std::int64_t> plain_memory;
   std::vector<float> scores;
-  std::vector<index_t> kept;  ///< of NMS, or the first mask of the group of each
+  std::vector<index_t> kept;  ///< by NMS; of group_masks, the first mask of each mask's group
   mask_nms_workspace nms;
   mask_merging_workspace merging;
   std::vector<std::uint64_t> plain_union;

@@ -12,7 +12,6 @@
 #include <vecdet/ctc_loss.hpp>
 #include <vecdet/reference/ctc_beams.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

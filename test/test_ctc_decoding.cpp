@@ -11,7 +11,6 @@
 #include <vecdet/ctc_decoding.hpp>
 #include <vecdet/reference/ctc_decoding.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -91,8 +91,8 @@ struct plain_yolo_memory {
   std::vector<float> best, class_boxes, class_scores, found;
   std::vector<std::uint8_t> best_bytes;
   std::vector<std::int32_t> labels;
-  std::vector<std::int64_t> class_sources, sources;  ///< which boxes are found
-  std::vector<std::pair<float, std::int64_t>> kept;
+  std::vector<std::int64_t> class_sources, sources;  ///< indices of boxes
+  std::vector<std::pair<float, std::int64_t>> kept;  ///< -score and index
   plain_nms_memory nms;
 };
 

@@ -18,7 +18,7 @@ VECDET_PLAIN_LOOPS(
     void plain_mask_nms(const std::uint64_t* bits, const float* scores, std::int64_t count,
                         std::int64_t words, double threshold, std::vector<std::int64_t>& areas,
                         std::vector<std::int64_t>& kept);
-    /// The first mask of the group of each, by the rule of mask_merging.hpp.
+    /// For each mask, the first mask of its group by the rule of mask_merging.hpp.
     void plain_group_masks(const std::uint64_t* bits, const float* scores, std::int64_t count,
                            std::int64_t words, double threshold, std::vector<std::int64_t>& areas,
                            std::vector<std::uint64_t>& whole, std::vector<std::int64_t>& owners);)

@@ -8,9 +8,9 @@
 namespace vecdet::bench {
 
 VECDET_PLAIN_LOOPS(
-    /// Leaves the scores of the detections in memory.found, and which boxes these are in
-    /// memory.sources. `limits` are thresholds of each class;
-    /// boxes of classes with the same group suppress each other.
+    /// Leaves the scores of the detections in memory.found, and the indices of their boxes in
+    /// memory.sources. `limits` are thresholds of each class. Boxes of classes with the same group
+    /// suppress each other.
     void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, float threshold,
                     const float* limits, const std::int32_t* groups, float iou_threshold,
                     plain_yolo_memory& memory);

@@ -107,7 +107,7 @@ std::shared_ptr<Data> current_data(const std::string& name, const Arguments&... 
   return current;
 }
 
-/// "4x128x80x80", for example.
+/// The sides of a shape in the name of a problem, such as "4x128x80x80".
 inline std::string joined(std::initializer_list<index_t> sides) {
   std::string text;
   for (const index_t side : sides) text += (text.empty() ? "" : "x") + std::to_string(side);

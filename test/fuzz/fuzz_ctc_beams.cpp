@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <limits>
 #include <type_traits>
-#include <vector>
 
 using namespace vecdet;
 

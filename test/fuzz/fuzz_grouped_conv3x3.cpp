@@ -6,7 +6,6 @@
 #include "support/grouped_conv_problem.hpp"
 
 #include <cmath>
-#include <cstddef>
 #include <utility>
 
 using namespace vecdet;

@@ -313,7 +313,7 @@ void expect_near(const What& what, double actual, double exact, double relative,
   fail(message);
 }
 
-/// The error is the part of the bound that a problem's worst number has; a NaN fails.
+/// Fails if the largest error of some results, as a part of its bound, is above 1 or NaN.
 inline void expect_within_bound(const char* what, double error) {
   if (!(error <= 1))
     fail(std::string(what) + " has " + std::to_string(error) + " times the error of the bound");

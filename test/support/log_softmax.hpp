@@ -22,7 +22,7 @@ std::vector<double> log_softmax(const T* x, index_t classes) {
   return log_p;
 }
 
-/// Those of a sample's steps, which are `stride` logits apart.
+/// The same of all steps of a sample. The rows of two steps are `stride` logits apart.
 struct step_probabilities {
   std::vector<std::vector<double>> logs;
 
@@ -32,7 +32,7 @@ struct step_probabilities {
     for (index_t t = 0; t < steps; ++t) logs.push_back(log_softmax(first + t * stride, classes));
   }
   index_t steps() const { return static_cast<index_t>(logs.size()); }
-  /// Of class c in step t.
+  /// The logarithm of the probability of class c in step t.
   double operator()(index_t t, index_t c) const {
     return logs[static_cast<std::size_t>(t)][static_cast<std::size_t>(c)];
   }

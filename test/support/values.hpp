@@ -30,7 +30,7 @@ bool same_bits(const std::vector<T, Allocator>& a, const std::vector<T, Allocato
   return a.size() == b.size() && same_bits(a.data(), b.data(), a.size());
 }
 
-/// The memory of problems in tests. In fuzzers, it ends at an inaccessible page.
+/// The arrays of a problem in tests. Those in fuzzers are fuzz::guarded.
 template <class T>
 using in_heap = std::vector<T>;
 
