@@ -62,7 +62,8 @@ template <class Visit>
 void for_each_sample(const double* box, index_t rows, index_t columns, index_t height,
                      index_t width, const roi_align_options& options, const Visit& visit) {
   const roi_axis along_y(box[1], box[3], rows, options), along_x(box[0], box[2], columns, options);
-  const double count = std::max(along_y.samples * along_x.samples, 1.0);
+  if (!(along_y.samples > 0 && along_x.samples > 0)) return;
+  const double count = along_y.samples * along_x.samples;
   for (index_t p = 0; p < rows; ++p)
     for (index_t q = 0; q < columns; ++q)
       for (double i = 0; i < along_y.samples; ++i)
