@@ -126,8 +126,8 @@ run_lengths_view run_lengths_from_polygons(vector_view<const double> points,
 /// rows.
 ///
 /// run_lengths_from_polygons() draws each polygon exactly in pictures with sides of up to 2^27, the
-/// greatest coordinate that it takes. A pixel belongs to the mask if an odd number of its polygons
-/// have it. Without holes, the union of the polygons is the mask.
+/// greatest coordinate that it takes. A pixel belongs to the mask if an odd number of the mask's
+/// polygons contain it. Without holes, the union of the polygons is the mask.
 mask_polygons_view mask_polygons(const run_lengths_view& runs, run_lengths_workspace& workspace);
 
 /// The masks of boxes, x1 y1 x2 y2: those of the polygons of their corners.

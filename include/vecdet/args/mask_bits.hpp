@@ -2,6 +2,7 @@
 // Operations on masks: what the functions and their kernels agree on.
 #pragma once
 
+#include <vecdet/detail/bit_lines.hpp>
 #include <vecdet/masks_view.hpp>
 #include <vecdet/views.hpp>
 
@@ -53,6 +54,12 @@ struct change_word {
 struct change_list {
   change_word* words;
   index_t size, changes;
+
+  VECDET_INLINE void add(std::uint64_t bits, index_t x, index_t y) {
+    if (bits == 0) return;
+    words[size++] = {bits, static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y)};
+    changes += count_bits(bits);
+  }
 };
 
 struct mask_bits_kernels {

@@ -266,10 +266,14 @@ filter_topk_args<value_of<T>> matrix_search(const matrix_view<T>& logits, double
   return args;
 }
 
-/// A threshold that probably more than k elements exceed, but not many more; the given one if too
-/// few exceed that. Each chunk of a search would raise the threshold in small steps by itself, and
-/// would sort thousands of records after each. A sample tells it at once: one stretch of each 64 is
-/// searched, and k has its place there, with room for elements that occur together.
+/// Returns a threshold that probably more than k elements exceed, but not many more. It is the
+/// given one if few elements exceed that, or a sample is not worth its time. Without this, each
+/// chunk of a search would raise the threshold in small steps, and sort thousands of records after
+/// each.
+///
+/// The sample is one stretch of each 64, so it should have k / 64 of the best k elements. The
+/// result is the sample's element number 2.5 k / 64 + 16 from the top: high elements often occur
+/// together, so the sample may have more of them.
 template <class T>
 double likely_threshold(isa target, const matrix_view<T>& logits, double threshold, index_t k,
                         filter_topk_buffers& buffers, threading policy) {

@@ -57,8 +57,8 @@ inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, is
 }
 
 /// Whether threads share each image, rather than take an image each. A few threads share an image
-/// well if its loops are long enough, and images differ in their time: with few per thread, one
-/// thread waits for the other.
+/// well if its loops are long enough. Images take different times, so with few of them per thread,
+/// some threads would wait.
 inline bool divides_images(index_t images, index_t anchors, index_t threads) {
   constexpr index_t few_threads = 4, few_images = 2, many_anchors = 65536;  // 0.1 ms and more
   const bool are_few = threads <= few_threads && images < few_images * threads;

@@ -261,8 +261,8 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   buffers.records.swap(buffers.spare);
 }
 
-/// Divides the groups into tasks of `least_boxes`, 1 or more, boxes or more; tasks with the largest
-/// groups come first.
+/// Divides the groups into tasks of at least `least_boxes` boxes, except the last one.
+/// `least_boxes` must be 1 or more. Tasks with the largest groups come first.
 inline void plan_tasks(nms_buffers& buffers, index_t least_boxes) {
   buffers.tasks.clear();
   const index_t* const begin = buffers.group_begin.data();

@@ -137,7 +137,7 @@ class paste_masks_call {
   }
 
   /// Records the call and, if there are pixels, computes them, after clear(i) for mask i. That
-  /// writes `cleared` numbers.
+  /// writes up to `cleared` numbers.
   template <class Clear>
   void run_chunks(const char* function, bool has_pixels, index_t cleared, threading policy,
                   const Clear& clear) {

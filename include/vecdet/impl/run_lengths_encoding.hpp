@@ -58,11 +58,8 @@ inline void find_row_changes(encoded_mask& m, const std::uint8_t* bits, index_t 
   if (width == 0 || rows == 0) return;
   const bool has_top = m.y1 == 0, has_bottom = m.y2 == m.picture.height;
   const std::uint8_t* const bottom = bits + (rows - 1) * row_bytes;
-  const auto add = [&](std::uint64_t changes, index_t k, index_t y) {
-    if (changes == 0) return;
-    m.found.words[m.found.size++] = {changes, static_cast<std::uint32_t>(m.x1 + 64 * k),
-                                     static_cast<std::uint32_t>(y)};
-    m.found.changes += count_bits(changes);
+  const auto add = [&m](std::uint64_t changes, index_t k, index_t y) {
+    m.found.add(changes, m.x1 + 64 * k, y);
   };
   if (has_top || has_bottom) {
     // The pixel before the first of a column is the last of the column to its left. The column at
@@ -101,12 +98,12 @@ class encode_masks_call {
   /// @param find find(i, mask, kernels, memory) finds the changes of mask i, with so many lines of
   ///   memory
   /// @param most_words most_words(mask) is the number of words of changes that a mask may have
-  /// @param bytes of all pixels
+  /// @param cost of all masks: that of reading so many pixels as bytes
   template <class Find, class MostWords>
   run_lengths_view run(const Find& find, const MostWords& most_words, index_t memory_lines,
-                       index_t bytes, threading policy) {
+                       index_t cost, threading policy) {
     constexpr index_t least_cost = 1 << 18;  // bytes: some ten microseconds
-    const chunking chunks = chunks_of_cost(count_, bytes, least_cost);
+    const chunking chunks = chunks_of_cost(count_, cost, least_cost);
     index_t words = 0;
     for (index_t i = 0; i < count_; ++i) words += most_words(masks_[i]);
     auto* next = reinterpret_cast<change_word*>(
@@ -218,7 +215,8 @@ inline run_lengths_view encode_masks(const masks_view& masks, vector_view<const 
     detail::find_row_changes(m, is_packed ? pixels : memory, row_bytes(m), kernels);
   };
   const index_t lines = is_packed ? 0 : detail::lines_for<std::uint8_t>(most_bytes);
-  return call.run(find, detail::most_row_changes, lines, (is_packed ? 2 : 8) * bytes, policy);
+  const index_t cost = (is_packed ? 2 : 8) * bytes;  // of 8 pixels each
+  return call.run(find, detail::most_row_changes, lines, cost, policy);
 }
 
 inline run_lengths_view encode_masks(const byte_pictures<const std::uint8_t>& pictures,
@@ -240,8 +238,9 @@ inline run_lengths_view encode_masks(const byte_pictures<const std::uint8_t>& pi
   detail::encode_masks_call call(buffers, count, has_columns);
   for (index_t i = 0; i < count; ++i) call.masks()[i] = {size, 0, 0, size.width, size.height, {}};
   if (has_columns) {
-    const bool is_one = pictures.column_stride == size.height;  // line
-    const index_t lines = is_one ? 1 : size.width, length = is_one ? pixels : size.height;
+    const bool is_one_line = pictures.column_stride == size.height;
+    const index_t lines = is_one_line ? 1 : size.width;
+    const index_t length = is_one_line ? pixels : size.height;
     const auto find = [&](index_t i, detail::encoded_mask& m,
                           const detail::mask_bits_kernels& kernels, std::uint8_t*) {
       if (pixels == 0) return;

@@ -6,6 +6,8 @@
 //
 // x86-64-v4 has no instruction that counts the bits of a vector, but most of its processors do.
 // There, a function with that instruction (AVX512_VPOPCNTDQ) takes over. The counts are the same.
+// The compiler's run-time library detects the instruction once, before main(). It cannot be part of
+// detail/cpu_features.hpp, because the table of kernels of an instruction set is constant.
 #pragma once
 
 #include <vecdet/detail/bit_lines.hpp>

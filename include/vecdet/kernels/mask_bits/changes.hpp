@@ -14,12 +14,6 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-VECDET_INLINE void add_changes(std::uint64_t bits, index_t x, index_t y, detail::change_list& to) {
-  if (bits == 0) return;
-  to.words[to.size++] = {bits, static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y)};
-  to.changes += detail::count_bits(bits);
-}
-
 inline void pack_bytes(const std::uint8_t* bytes, index_t count, std::uint8_t* bits) {
   for (index_t k = 0; 64 * k < count; ++k) {
     const std::uint64_t word = rows_of_bytes::word(bytes, count, k);
@@ -36,14 +30,14 @@ inline void changes_of_line(const std::uint8_t* bytes, index_t count, index_t po
   VECDET_NO_UNROLL
   for (index_t k = 0; k < whole; ++k) {
     const std::uint64_t word = bits_of_64_bytes(bytes + 64 * k);
-    add_changes(word ^ (word << 1 | before), position + 64 * k, 0, own);
+    own.add(word ^ (word << 1 | before), position + 64 * k, 0);
     before = word >> 63;
   }
   const index_t left = count - 64 * whole;
   if (left > 0) {
     const std::uint64_t word = rows_of_bytes::word(bytes, count, whole);
     const std::uint64_t mask = (std::uint64_t{1} << left) - 1;
-    add_changes((word ^ (word << 1 | before)) & mask, position + 64 * whole, 0, own);
+    own.add((word ^ (word << 1 | before)) & mask, position + 64 * whole, 0);
     before = (word >> (left - 1)) & 1;
   }
   last = before != 0;
@@ -55,8 +49,8 @@ inline void changes_of_rows(const std::uint8_t* bits, index_t row_bytes, index_t
   constexpr index_t step = sizeof(word_vector) / 8;
   const auto per_row = static_cast<std::uint32_t>((width + 63) / 64);
   // Rows of whole words, which follow each other, are one long row.
-  const bool is_one = width % 64 == 0;
-  const index_t lines = is_one ? 1 : rows - 1, length = is_one ? width * (rows - 1) : width;
+  const bool is_one_row = width % 64 == 0;
+  const index_t lines = is_one_row ? 1 : rows - 1, length = is_one_row ? width * (rows - 1) : width;
   if (rows < 2) return;
   detail::change_list own = to;
   for (index_t line = 0; line < lines; ++line) {
@@ -64,8 +58,8 @@ inline void changes_of_rows(const std::uint8_t* bits, index_t row_bytes, index_t
     const std::uint8_t* const row = above + row_bytes;
     const auto add = [&](index_t k) VECDET_INLINE_LAMBDA {
       const auto word = static_cast<std::uint32_t>(k);
-      add_changes(detail::line_word(row, length, k) ^ detail::line_word(above, length, k),
-                  x + 64 * index_t{word % per_row}, y + line + word / per_row, own);
+      own.add(detail::line_word(row, length, k) ^ detail::line_word(above, length, k),
+              x + 64 * index_t{word % per_row}, y + line + word / per_row);
     };
     index_t k = 0;
     for (; 64 * (k + step) <= length; k += step) {
