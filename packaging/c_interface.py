@@ -8,6 +8,7 @@
     include/vecdet/c/generated/presets.cpp       functions that return structs of parameters
     include/vecdet/c/generated/*_losses.hpp      functions of losses: see c_losses.py
     include/vecdet/c.h                           the C header
+    test/c/symbols.txt                           the names of its functions
     python/vecdet/_c.py                          the tables of the NumPy package
     python/vecdet                                keywords of functions: see python_keywords.py
     python/vecdet/_gradients.py                  losses with gradients: see python_gradients.py
@@ -420,10 +421,11 @@ def parts():
     with_presets = {name: functions_with(name)[:1] for name in USED if name in STRUCTS}
     for name in PARTS:
         text = TEXTS[name]
-        title = re.match(r"// SPDX[^\n]*\n((?://[^\n]*\n)*)", text)[1]
+        title = "".join(re.findall(r"\A// SPDX[^\n]*\n((?://[^\n]*\n)*)", text))
         if name == "types.hpp":
             title = title.split("//\n")[0]
-        items, types = [], list(OWN[name])
+        items: list[re.Match[str]] = []
+        types = list(OWN[name])
 
         def add(names):
             for own in names:
@@ -451,6 +453,11 @@ def header():
             body = item["typedef"] or declaration(item)
             lines.append(item["comment"] + body + "\n")
     return "\n".join(lines) + FOOTER
+
+
+def symbols(text):
+    """The names of the functions in the header, one a line, as `LC_ALL=C sort` orders them."""
+    return "".join(f"{name}\n" for name in sorted(set(re.findall(r"\b(vecdet_\w+)\(", text))))
 
 
 # ---- ctypes
@@ -522,8 +529,7 @@ def table():
                 arguments = []
                 if one_line(item["arguments"]) != "void":
                     for argument in item["arguments"].split(","):
-                        found = re.match(r"(.*?)\w+$", one_line(argument))
-                        arguments.append(ctype(found[1], structs))
+                        arguments.append(ctype(re.sub(r"\w+$", "", one_line(argument)), structs))
                 head = f'    "{item["function"]}": ({ctype(item["result"], structs)}, ['
                 rows = textwrap.fill(", ".join(arguments) + "]),", 96, initial_indent=" " * 8,
                                      subsequent_indent=" " * 8)
@@ -547,6 +553,7 @@ def main():
              (SOURCES / "generated/presets.cpp", presets_file()),
              *c_losses.files(SOURCES),
              (ROOT / "include/vecdet/c.h", header()),
+             (ROOT / "test/c/symbols.txt", symbols(header())),
              (ROOT / "python/vecdet/_c.py", table())]
     files += torch_operators.files(STRUCTS, ENUMS)
     package = ROOT / "python/vecdet"

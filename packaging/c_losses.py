@@ -35,7 +35,8 @@ def _functions(found: re.Match[str]) -> str:
                          f"{len(arguments)} end with a name: {names}")
     written = []
     for part in re.split(r"^(?=/// @)", comment, flags=re.M):
-        form = re.match(r"/// (?:@(\w+))?", part)[1] or "sum"
+        named = re.match(r"/// @(\w+)", part)
+        form = named[1] if named else "sum"
         function = name if form == "sum" else f"{name}_{form}"
         element = "void" if given.startswith("vecdet_dtype") else "float"
         results = [own.format(element) for own in _RESULTS[form]]

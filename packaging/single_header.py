@@ -76,7 +76,8 @@ def inline(name, written, out):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    out, written = [], set()
+    out: list[str] = []
+    written: set[str] = set()
     for name in ("vecdet/vecdet.hpp", "vecdet/profile.hpp"):
         inline(name, written, out)
     text = HEAD.format(version=version(), revision=revision()) + "\n".join(out) + "\n"

@@ -125,6 +125,11 @@ from ._library import ops as _ops
 '''
 
 
+def _unparsed(annotation: ast.expr | None) -> str:
+    assert annotation  # mypy asks for one everywhere
+    return ast.unparse(annotation)
+
+
 def _annotation(text: str, kind: str) -> str:
     """An annotation for tensors. `kind` is what Any stands for."""
     text = re.sub(r"ArrayLike|NDArray\[[\w.]+\]", "Tensor", text)
@@ -190,7 +195,7 @@ class Written:
         given = source.args
         defaults = [None] * (len(given.args) - len(given.defaults)) + given.defaults
         self.parameters = [
-            (own.arg, ast.unparse(own.annotation), value and ast.get_source_segment(text, value))
+            (own.arg, _unparsed(own.annotation), value and ast.get_source_segment(text, value))
             for own, value in [*zip(given.args, defaults),
                                *zip(given.kwonlyargs, given.kw_defaults)]
             if own.arg not in self.row.without]
@@ -201,7 +206,7 @@ class Written:
         self.per_image = [own for own, annotation, _ in self.parameters
                           if self.images and own not in self.lists
                           and annotation.startswith("Any")]
-        self.result = self.row.result or ast.unparse(source.returns)
+        self.result = self.row.result or _unparsed(source.returns)
         self.text = ast.get_docstring(source) or ""
 
     def given(self, argument: str) -> str:
