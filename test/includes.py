@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ARCHITECTURE.md's rule of who includes whom."""
+"""ARCHITECTURE.md's rule of who includes whom, and the lists that must name each family:
+vecdet.hpp, torch.hpp, isa/all_kernels.hpp, the README and docs/functions.md."""
 import pathlib
 import re
 import sys
@@ -31,4 +32,38 @@ for path in sorted(ROOT.rglob("*.[hc]pp")):
             allowed = header_only or folder == "isa" or not to.startswith(("kernels/", "simd/"))
         if not allowed:
             wrong.append(f"{name} includes {to}")
+
+
+def included_by(name):
+    """The header and all that it includes, from vecdet, on the way."""
+    found, left = set(), [name]
+    while left:
+        each = left.pop()
+        if each not in found:
+            found.add(each)
+            left += re.findall(r"#include <vecdet/(.*)>", (ROOT / each).read_text())
+    return found
+
+
+def missing(header, names):
+    included = included_by(header)
+    return [f"{header} does not include {name}" for name in sorted(names) if name not in included]
+
+
+def below(folder, pattern):
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.glob(pattern)}
+
+
+# Headers for users of PyTorch, of OpenCV and of the profiler.
+wrong += missing("vecdet.hpp", below(ROOT, "*.hpp").keys()
+                 - {"torch.hpp", "opencv.hpp", "profile.hpp"})
+wrong += missing("torch.hpp", below(ROOT, "torch/generated/*.hpp"))
+kernels = below(ROOT, "kernels/*/*.hpp")
+wrong += missing("isa/all_kernels.hpp",
+                 [name for name, text in kernels.items() if "\nVECDET_KERNELS(" in text])
+for page, prefix in ("README.md", "docs/"), ("docs/functions.md", ""):
+    text = (ROOT.parent.parent / page).read_text()
+    wrong += [f"{page} has no link to {name}"
+              for name in below(ROOT.parent.parent / "docs", "families/*.md")
+              if f"({prefix}{name}" not in text]
 sys.exit("\n".join(wrong) or 0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every function of the catalogue of calls is in docs/functions.md. It has a function in Python that
-is in docs/numpy.md and bench/bench_numpy.py, or is listed below.
+"""Every function of the catalogue of calls is in docs/functions.md and CHANGELOG.md. It has a
+function in Python that is in docs/numpy.md, bench/bench_numpy.py and a test of this folder, and an
+operator in PyTorch, which a function of vecdet.torch calls. Those that have none are listed below.
 
     names.py <vecdet_c_coverage> <libvecdet>
 """
@@ -12,9 +13,11 @@ import sys
 import support  # noqa: F401 (skips without NumPy)
 import vecdet
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "bench"))
+FOLDER = pathlib.Path(__file__).resolve().parent
+ROOT = FOLDER.parent.parent
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "packaging")]
 import bench_numpy  # noqa: E402 (of the folder above)
+import torch_operators  # noqa: E402
 
 KINDS = "generalized", "distance", "complete"
 # The names in Python of functions that have others there.
@@ -43,6 +46,28 @@ WITHOUT = {
     "join_boxes": "NumPy slices columns", "split_boxes": "NumPy slices columns",
     "join_detections": "NumPy slices columns", "split_detections": "NumPy slices columns",
 }
+MASKS = "reads and writes masks in NumPy's memory"
+# The functions that are no operators of PyTorch, with the reason. backward() computes gradients.
+WITHOUT_OPERATOR = {
+    "conv3x3": "its operator is written by hand, in convolution_operators.cpp",
+    "fcos_loss_and_grad": HEADS, "ssd_loss_and_grad": HEADS,
+    "count_foreground": "PyTorch counts", "make_anchors": "models make anchors once",
+    "make_points": "models make anchors once", "pyramid_levels": "multiscale_roi_align has it",
+    "large_box_mask": "remove_small_boxes returns indices, as in torchvision",
+    "join_boxes": "PyTorch slices columns", "split_boxes": "PyTorch slices columns",
+    "join_detections": "PyTorch slices columns", "split_detections": "PyTorch slices columns",
+    "ctc_beams": "returns texts", "ctc_greedy": "returns texts",
+    "letterbox": "reads pictures in NumPy's memory",
+    "postprocess_detr": "is for models that run without PyTorch",
+    "postprocess_yolo": "is for models that run without PyTorch",
+    "merge_boxes": "is for pictures in slices, which run without PyTorch",
+    **dict.fromkeys(["encode_masks", "decode_masks", "group_masks", "mask_areas", "mask_boxes",
+                     "mask_iou", "mask_nms", "mask_polygons", "merge_masks",
+                     "run_lengths_from_boxes", "run_lengths_from_polygons",
+                     "run_lengths_from_strings", "run_lengths_to_strings"], MASKS),
+}
+# The operators that no function of vecdet.torch calls, with the reason.
+NOT_CALLED = {"elementwise_iou": "torchvision has no such function"}
 
 
 def stem(name):
@@ -55,11 +80,18 @@ def words(path):
 
 
 def failures(functions):
-    listed, numpy_page = words("docs/functions.md"), words("docs/numpy.md")
+    listed, changes = words("docs/functions.md"), words("CHANGELOG.md")
+    numpy_page = words("docs/numpy.md")
+    tested = set().union(*map(words, FOLDER.glob("test_*.py")))
     timed = {call.split(",")[0] for call in bench_numpy.problems()}
+    operators = {own.name for _, listed in torch_operators.FAMILIES.values() for own in listed}
     for function in functions:
         if not {function, stem(function)} & listed:
             yield f"{function} is not in docs/functions.md"
+        if not {function, stem(function)} & changes:
+            yield f"{function} is not in CHANGELOG.md"
+        if not (stem(function) in {*operators, *WITHOUT_OPERATOR} or function.endswith("_grad")):
+            yield f"{function} has no row in torch_operators.py, and no reason in names.py"
         if function in WITHOUT:
             continue
         name = function.removesuffix("_unreduced")  # reduction="none" in Python
@@ -68,15 +100,24 @@ def failures(functions):
                 yield f"{function} has no function vecdet.{own}, and no reason in names.py"
             if not {own, stem(own)} & numpy_page:
                 yield f"{own} is not in docs/numpy.md"
+            if not {own, stem(own)} & tested:
+                yield f"{own} is in no test of test/python"
             if own not in timed:
                 yield f"{own} is not in bench/bench_numpy.py"
-    for function in {*RENAMED, *WITHOUT} - set(functions):
+    called = "".join(path.read_text() for path in (ROOT / "python/vecdet/torch").glob("_*.py"))
+    for operator in operators:
+        if not (re.search(rf"\b_ops\.{operator}\b", called) or operator in NOT_CALLED):
+            yield (f"{operator}, an operator, has no row in torch_functions.py, no function in "
+                   "python/vecdet/torch, and no reason in names.py")
+    for function in {*RENAMED, *WITHOUT, *WITHOUT_OPERATOR} - {*functions, *map(stem, functions)}:
         yield f"{function}, named in names.py, is not in the catalogue"
+    for function in NOT_CALLED.keys() - operators:
+        yield f"{function}, named in names.py, is no operator"
 
 
 _, coverage, library = sys.argv
 catalogue = subprocess.run([coverage, library, "--list"], check=True, capture_output=True,
                            text=True).stdout.split()
-found = list(failures(catalogue))
+found = list(dict.fromkeys(failures(catalogue)))  # forms of a loss share names in Python
 print(*found, f"{len(catalogue)} functions, {len(found)} failures", sep="\n")
 sys.exit(bool(found) or len(catalogue) < 40)

@@ -1008,10 +1008,12 @@ class Losses(unittest.TestCase):
         labels = generator.integers(-2, 2, 11)
         chosen = formula[labels >= 0]
         self.assertAlmostEqual(vecdet.smooth_l1_loss(boxes, targets, labels=labels), chosen.mean())
-        for name, kind in (("generalized", "giou"), ("distance", "diou"), ("complete", "ciou")):
-            self.check(getattr(vecdet, f"{name}_box_iou_loss"),
-                       getattr(vecdet, f"{name}_box_iou_loss_and_grad"),
-                       1 - vecdet.elementwise_iou(boxes, targets, kind), boxes, targets,
+        for kind, loss, loss_and_grad in (
+                ("giou", vecdet.generalized_box_iou_loss, vecdet.generalized_box_iou_loss_and_grad),
+                ("diou", vecdet.distance_box_iou_loss, vecdet.distance_box_iou_loss_and_grad),
+                ("ciou", vecdet.complete_box_iou_loss, vecdet.complete_box_iou_loss_and_grad)):
+            self.check(loss, loss_and_grad, 1 - vecdet.elementwise_iou(boxes, targets, kind),
+                       boxes, targets,
                        rtol=1e-1 if kind == "ciou" else 1e-4)  # alpha counts as a constant
 
     def test_regression(self):
