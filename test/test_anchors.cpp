@@ -91,7 +91,7 @@ TEST_CASE("anchors: one call per level equals one call for all") {
 
 TEST_CASE("anchors: threads divide the locations of all levels") {
   const std::vector<anchor_shapes> shapes{{{8, 10}, {0.5, 1, 2}}, {{}, {1}}, {{30}, {1, 3}}};
-  const std::vector<grid_size> features{{70, 123}, {index_t{1} << 27, index_t{1} << 27}, {9, 61}};
+  const std::vector<grid_size> features{{170, 123}, {index_t{1} << 27, index_t{1} << 27}, {9, 61}};
   const grid_size image{index_t{1} << 27, index_t{1} << 27};
   std::vector<float> expected(static_cast<std::size_t>(4 * count_anchors(shapes, features)));
   make_anchors(shapes, image, features, expected, threading::sequential);

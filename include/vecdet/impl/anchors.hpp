@@ -105,7 +105,7 @@ template <class PerLocation, class Write>
 void for_each_location_range(const vector_view<const grid_size>& features, index_t anchors,
                              threading policy, const PerLocation& per_location,
                              const Write& write) {
-  constexpr index_t least_anchors = 8192;  // ten and more microseconds of work
+  constexpr index_t least_anchors = 32768;  // ten and more microseconds of work
   // Levels without anchors may have any size.
   const auto locations_of = [&](index_t k) {
     return per_location(k) > 0 ? locations(features[k]) : 0;
