@@ -89,6 +89,29 @@ TEST_CASE("anchors: one call per level equals one call for all") {
   CHECK(same_floats(all, one_by_one));
 }
 
+TEST_CASE("anchors: threads divide the locations of all levels") {
+  const std::vector<anchor_shapes> shapes{{{8, 10}, {0.5, 1, 2}}, {{}, {1}}, {{30}, {1, 3}}};
+  const std::vector<grid_size> features{{170, 123}, {index_t{1} << 27, index_t{1} << 27}, {9, 61}};
+  const grid_size image{index_t{1} << 27, index_t{1} << 27};
+  std::vector<float> expected(static_cast<std::size_t>(4 * count_anchors(shapes, features)));
+  make_anchors(shapes, image, features, expected, threading::sequential);
+  std::vector<float> anchors(expected.size(), -7);
+  index_t pieces = 0;
+  const auto backwards = [&](index_t count, const task& work) {
+    pieces = count;
+    for (index_t i = count; i-- > 0;) work(i);
+  };
+  make_anchors(shapes, image, features, anchors, threading::on(backwards, 3));
+  CHECK(pieces > 3);
+  CHECK(same_floats(anchors, expected));
+
+  const std::vector<grid_size> few{{3, 4}, {1, 2}, {1, 1}};
+  std::vector<float> small(static_cast<std::size_t>(4 * count_anchors(shapes, few)));
+  pieces = 0;
+  make_anchors(shapes, image, few, small, threading::on(backwards, 3));
+  CHECK(pieces == 0);
+}
+
 TEST_CASE("anchors: positions beyond 2^24 are rounded to float before the corners") {
   const anchor_shapes point{{2}, {1}};
   std::vector<float> anchors(4 * 3);

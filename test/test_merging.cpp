@@ -111,6 +111,29 @@ TEST_CASE("merge_boxes: a large crowd, and one box inside all others") {
   check_merges(c);
 }
 
+TEST_CASE("merge_boxes: threads divide the members of few, large groups") {
+  const crowd<float> c(20000, 30, true, 9);
+  for (const merge_params& params : {merge_params::sahi_greedy_nmm(), merge_params::sahi_nmm()}) {
+    merge_workspace one, several;
+    const auto expected =
+        merge_boxes(c.b(), c.s(), nms_groups{}, params, one, threading::sequential);
+    CHECK(10 * expected.boxes.size() < c.b().size());
+    index_t pieces = 0;
+    const auto backwards = [&](index_t count, const task& work) {
+      pieces = std::max(pieces, count);
+      for (index_t i = count; i-- > 0;) work(i);
+    };
+    const auto merged =
+        merge_boxes(c.b(), c.s(), nms_groups{}, params, several, threading::on(backwards, 3));
+    CHECK(pieces >= 4);
+    CHECK(groups_of(merged) == groups_of(expected));
+    for (index_t g = 0; g < expected.boxes.size(); ++g) {
+      CHECK(std::equal(merged.boxes[g], merged.boxes[g] + 4, expected.boxes[g]));
+      CHECK(merged.scores[g] == expected.scores[g]);
+    }
+  }
+}
+
 TEST_CASE("merge_boxes: special boxes and scores") {
   crowd<float> c(0, 1, false, 1);
   random_generator generator(51);

@@ -21,16 +21,26 @@ using namespace vecdet;
 
 namespace {
 
-void sleep_ms(int duration) { std::this_thread::sleep_for(std::chrono::milliseconds(duration)); }
+/// Computes until this thread has used so much processor time.
+void work_ms(double duration) {
+  const double end = profile::detail::thread_nanoseconds() + 1e6 * duration;
+  while (profile::detail::thread_nanoseconds() < end) {
+  }
+}
 
-/// 2 ms alone, a loop of four pieces of 1, 2, 3 and 4 ms, and one of 1 ms per thread.
+/// 2 ms alone, a loop of four pieces of 1, 2, 3 and 4 ms, and one of 1 ms per thread. After each
+/// piece, the thread sleeps, as it does while other programs have their turn.
 void call_with_loops(threading policy) {
-  sleep_ms(2);
-  detail::for_each_chunk(policy, detail::chunking(4, 1), [](index_t piece, index_t, index_t) {
-    sleep_ms(static_cast<int>(piece) + 1);
+  work_ms(2);
+  const auto piece_ms = [](double duration) {
+    work_ms(duration);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  detail::for_each_chunk(policy, detail::chunking(4, 1), [&](index_t piece, index_t, index_t) {
+    piece_ms(static_cast<double>(piece) + 1);
   });
   detail::for_each_chunk(policy, detail::chunking(policy.threads(), 1),
-                         [](index_t, index_t, index_t) { sleep_ms(1); });
+                         [&](index_t, index_t, index_t) { piece_ms(1); });
 }
 
 std::vector<profile::listed_problem> listed(const std::string& text) {
@@ -66,7 +76,11 @@ TEST_CASE("simulation: pieces run alone, divided for the simulated number of thr
     REQUIRE(call.loops.size() == 2);
     REQUIRE(call.loops[0].size() == 4);
     REQUIRE(call.loops[1].size() == static_cast<std::size_t>(threads));
-    for (int i = 0; i < 4; ++i) CHECK(call.loops[0][static_cast<std::size_t>(i)] >= 1e6 * (i + 1));
+    for (int i = 0; i < 4; ++i) {
+      const double piece = call.loops[0][static_cast<std::size_t>(i)];
+      CHECK(piece >= 1e6 * (i + 1));
+      CHECK(piece < 1e6 * (i + 1.9));  // without the time asleep
+    }
     for (const double piece : call.loops[1]) CHECK(piece >= 1e6);
     CHECK(call.outside >= 2e6);
     CHECK(profile::scheduled(call, threads) >= (threads == 2 ? 2e6 + 6e6 + 1e6 : 2e6 + 4e6 + 1e6));
@@ -110,6 +124,12 @@ TEST_CASE("simulation: real threads are measured as far as there are processors"
   CHECK(out.str().find("2 here") != std::string::npos);
   CHECK(out.str().find("28 here") == std::string::npos);
   CHECK(out.str().find("28 simulated") != std::string::npos);
+  std::ostringstream page;
+  profile::write_threads_markdown(page, {s}, {2, 28});
+  CHECK(page.str().rfind("| one thread | 2 here | 2 simulated | 28 simulated | outside | loops | "
+                         "pieces | problem |\n|--:|--:|--:|--:|--:|--:|--:|---|\n| ",
+                         0) == 0);
+  CHECK(page.str().find(" | `sleeps` |\n") != std::string::npos);
   const nlohmann::json j = profile::threads_json({s}, {2, 28});
   CHECK(j["problems"][0]["simulated_ns"].size() == 2);
   CHECK(j["problems"][0]["measured_ns"].size() == 1);

@@ -146,7 +146,8 @@ std::vector<listed_problem> problems_of(const std::vector<std::string>& files) {
 
 int run_simulation(const options& o) {
   if (!o.output.empty() && format_of_simulation(o.output) == simulation_format::unknown)
-    throw std::invalid_argument("replay --simulate writes .svg or .json, not \"" + o.output + "\"");
+    throw std::invalid_argument("replay --simulate writes .svg, .json or .md, not \"" + o.output +
+                                "\"");
   disable();
   vecdet::keep_memory();
   const std::vector<listed_problem> problems = problems_of(o.inputs);
@@ -290,7 +291,7 @@ int main(int argc, char** argv) {
                  "pieces on the numbers of threads that --threads lists, and compare with real "
                  "threads as far as this machine has processors. Inputs may also be lists of "
                  "problems, such as bench/profile/threads.txt; exits with 1 if a speed-up is below "
-                 "its floor in the list. -o writes .svg or .json. See docs/whole_socket.md")
+                 "its floor in the list. -o writes .svg, .json or .md. See docs/whole_socket.md")
       ->needs("--threads");
   replay_command
       ->add_option(

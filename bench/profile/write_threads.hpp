@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table, plot and file of a simulation of threads.
+// The table, plot and files of a simulation of threads.
 #pragma once
 
 #include "thread_simulation.hpp"
@@ -16,8 +16,10 @@
 
 namespace vecdet::profile {
 
-inline void write_threads(std::ostream& out, const std::vector<thread_scaling>& problems,
-                          const std::vector<int>& threads) {
+/// A row of headings, then a row per problem. Only numbers of threads that were measured have a
+/// column for it.
+inline std::vector<std::vector<std::string>> threads_table(
+    const std::vector<thread_scaling>& problems, const std::vector<int>& threads) {
   using detail::duration_text;
   using detail::fixed;
   std::vector<std::vector<std::string>> table{{"one thread"}};
@@ -52,19 +54,25 @@ inline void write_threads(std::ostream& out, const std::vector<thread_scaling>& 
     row.insert(row.end(), {"", "", "", "all recorded calls"});
     table.push_back(std::move(row));
   }
-  detail::write_aligned(out, table);
+  return table;
+}
+
+inline void write_threads(std::ostream& out, const std::vector<thread_scaling>& problems,
+                          const std::vector<int>& threads) {
+  detail::write_aligned(out, threads_table(problems, threads));
   out << "Speed-ups over one thread. Simulated ones are upper bounds: each piece runs alone.\n"
          "The time outside of loops, the loops and their pieces are those on the last number of "
          "threads.\n";
 }
 
-enum class simulation_format { svg, json, unknown };
+enum class simulation_format { svg, json, markdown, unknown };
 
 inline simulation_format format_of_simulation(const std::string& file) {
   const auto ends_with = [&](const std::string& end) {
     return file.size() > end.size() && file.compare(file.size() - end.size(), end.size(), end) == 0;
   };
   if (ends_with(".svg")) return simulation_format::svg;
+  if (ends_with(".md")) return simulation_format::markdown;
   return ends_with(".json") ? simulation_format::json : simulation_format::unknown;
 }
 
@@ -99,14 +107,31 @@ inline nlohmann::json threads_json(const std::vector<thread_scaling>& problems,
   return all;
 }
 
-/// Writes the plot or the JSON file, by the name.
+/// The table in Markdown, for docs/whole_socket.md. The problem is the last column.
+inline void write_threads_markdown(std::ostream& out, const std::vector<thread_scaling>& problems,
+                                   const std::vector<int>& threads) {
+  const std::vector<std::vector<std::string>> table = threads_table(problems, threads);
+  for (std::size_t r = 0; r < table.size(); ++r) {
+    const std::size_t last = table[r].size() - 1;
+    for (std::size_t c = 0; c < last; ++c) out << "| " << table[r][c] << ' ';
+    out << (r == 0 ? "| " + table[r][last] : "| `" + table[r][last] + '`') << " |\n";
+    if (r > 0) continue;
+    for (std::size_t c = 0; c < last; ++c) out << "|--:";
+    out << "|---|\n";
+  }
+}
+
+/// Writes the plot, the table or the JSON file, by the name.
 inline void write_simulation(const std::string& file, const std::vector<thread_scaling>& problems,
                              const std::vector<int>& threads) {
-  if (format_of_simulation(file) == simulation_format::svg)
-    write_threads_plot(file, problems, threads);
-  else
-    write_file(file,
-               [&](std::ostream& out) { out << threads_json(problems, threads).dump(1) << '\n'; });
+  const simulation_format format = format_of_simulation(file);
+  if (format == simulation_format::svg) return write_threads_plot(file, problems, threads);
+  write_file(file, [&](std::ostream& out) {
+    if (format == simulation_format::markdown)
+      write_threads_markdown(out, problems, threads);
+    else
+      out << threads_json(problems, threads).dump(1) << '\n';
+  });
 }
 
 }  // namespace vecdet::profile

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <vecdet/grid_size.hpp>
+#include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
 #include <vector>
@@ -51,11 +52,12 @@ index_t count_anchors(const std::vector<anchor_shapes>& shapes,
 
 /// Writes the anchors of one level.
 void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size features,
-                  boxes_view<float> anchors);
+                  boxes_view<float> anchors, threading policy = threading::parallel);
 
 /// Writes the anchors of all levels, level after level.
 void make_anchors(const std::vector<anchor_shapes>& shapes, grid_size image,
-                  vector_view<const grid_size> features, boxes_view<float> anchors);
+                  vector_view<const grid_size> features, boxes_view<float> anchors,
+                  threading policy = threading::parallel);
 
 /// The default boxes of SSD, in fractions of the image: level k has one box of scale s_k, one of
 /// scale sqrt(s_k s_(k+1)), and for each ratio r one of s_k sqrt(r) x s_k / sqrt(r) and the same
@@ -73,7 +75,7 @@ index_t count_anchors(const ssd_shapes& shapes, vector_view<const grid_size> fea
 
 /// Writes the default boxes of all levels, corners in pixels.
 void make_anchors(const ssd_shapes& shapes, grid_size image, vector_view<const grid_size> features,
-                  boxes_view<float> anchors);
+                  boxes_view<float> anchors, threading policy = threading::parallel);
 
 /// Writes the points ((x + 0.5) stride, (y + 0.5) stride) of a level's locations, N x 2, row by
 /// row.

@@ -38,12 +38,12 @@ struct anchor_calls {
   }
 
   void list(call_list& c) {
-    c.add("make_anchors/", reads(levels).writes(anchors), [this](threading) {
-      make_anchors(retinanet, {40, 8 * levels[0].width}, levels.in(), anchors);
+    c.add("make_anchors/", reads(levels).writes(anchors), [this](threading policy) {
+      make_anchors(retinanet, {40, 8 * levels[0].width}, levels.in(), anchors, policy);
       return count_anchors(retinanet, levels.in());
     });
-    c.add("make_anchors/ssd", reads(levels).writes(defaults), [this](threading) {
-      make_anchors(ssd, {300, 300}, levels.in(), defaults);
+    c.add("make_anchors/ssd", reads(levels).writes(defaults), [this](threading policy) {
+      make_anchors(ssd, {300, 300}, levels.in(), defaults, policy);
       return count_anchors(ssd, levels.in());
     });
     c.add("make_points/", reads(levels, strides).writes(points),

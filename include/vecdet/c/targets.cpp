@@ -147,8 +147,10 @@ VECDET_C vecdet_status vecdet_make_anchors(const vecdet_anchor_shapes* shapes,
                                            int64_t levels, float* anchors, int64_t count) {
   return guarded([&] {
     const auto sizes = grids_of(features, levels, "make_anchors");
-    make_anchors(shapes_of(shapes, levels, "make_anchors"), grid_size{image.height, image.width},
-                 vector_view<const grid_size>(sizes), boxes_view<float>(anchors, count));
+    on_threads([&](threading policy) {
+      make_anchors(shapes_of(shapes, levels, "make_anchors"), grid_size{image.height, image.width},
+                   vector_view<const grid_size>(sizes), boxes_view<float>(anchors, count), policy);
+    });
   });
 }
 
@@ -170,8 +172,10 @@ VECDET_C vecdet_status vecdet_make_ssd_anchors(const vecdet_ssd_shapes* shapes,
                                                float* anchors, int64_t count) {
   return guarded([&] {
     const auto sizes = grids_of(features, levels, "make_anchors");
-    make_anchors(ssd_shapes_of(shapes, "make_anchors"), grid_size{image.height, image.width},
-                 vector_view<const grid_size>(sizes), boxes_view<float>(anchors, count));
+    on_threads([&](threading policy) {
+      make_anchors(ssd_shapes_of(shapes, "make_anchors"), grid_size{image.height, image.width},
+                   vector_view<const grid_size>(sizes), boxes_view<float>(anchors, count), policy);
+    });
   });
 }
 

@@ -5,6 +5,8 @@
 #include <vecdet/anchors.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/impl/apart.hpp>
+#include <vecdet/impl/chunks_of_cost.hpp>
+#include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
@@ -96,26 +98,68 @@ inline void check_shapes(const char* function, const std::vector<anchor_shapes>&
     check_shapes(function, static_cast<index_t>(k), shapes[k]);
 }
 
-/// Writes a level's anchors and returns a pointer to their end.
-inline float* write_level(const anchor_shapes& shapes, const grid_size& image,
-                          const grid_size& features, float* out) {
-  if (locations(features) == 0) return out;
-  const std::vector<cell_anchor> cells = cell_anchors(shapes);
+/// Calls write(k, first, last, before) for all locations: [first, last) are some of level k, and
+/// `before` is the number of anchors of the levels before it. A location has per_location(k)
+/// anchors; all have `anchors`. Threads divide the locations of all levels.
+template <class PerLocation, class Write>
+void for_each_location_range(const vector_view<const grid_size>& features, index_t anchors,
+                             threading policy, const PerLocation& per_location,
+                             const Write& write) {
+  constexpr index_t least_anchors = 32768;  // ten and more microseconds of work
+  // Levels without anchors may have any size.
+  const auto locations_of = [&](index_t k) {
+    return per_location(k) > 0 ? locations(features[k]) : 0;
+  };
+  index_t all = 0;
+  for (index_t k = 0; k < features.size(); ++k) all += locations_of(k);
+  for_each_chunk(policy, chunks_of_cost(all, anchors, least_anchors),
+                 [&](index_t, index_t begin, index_t end) {
+                   index_t before = 0, first = 0;
+                   for (index_t k = 0; k < features.size(); ++k) {
+                     const index_t here = locations_of(k);
+                     const index_t from = std::max(begin, first), to = std::min(end, first + here);
+                     if (from < to) write(k, from - first, to - first, before);
+                     first += here;
+                     before += here * per_location(k);
+                   }
+                 });
+}
+
+/// Calls write(y, x) for the locations [first, last), row by row.
+template <class Write>
+void for_each_location(const grid_size& features, index_t first, index_t last, const Write& write) {
+  for (index_t y = first / features.width, x = first % features.width; first < last; ++y, x = 0)
+    for (; x < features.width && first < last; ++x, ++first) write(y, x);
+}
+
+/// Writes the anchors of the locations [first, last) of a level.
+inline void write_anchors(const std::vector<cell_anchor>& cells, const grid_size& image,
+                          const grid_size& features, index_t first, index_t last, float* out) {
   const index_t stride_y = image.height / features.height, stride_x = image.width / features.width;
-  for (index_t y = 0; y < features.height; ++y) {
-    const float at_y = static_cast<float>(y * stride_y);
-    for (index_t x = 0; x < features.width; ++x) {
-      const float at_x = static_cast<float>(x * stride_x);
-      for (const cell_anchor& cell : cells) {
-        out[0] = at_x + cell.x1;
-        out[1] = at_y + cell.y1;
-        out[2] = at_x + cell.x2;
-        out[3] = at_y + cell.y2;
-        out += 4;
-      }
+  for_each_location(features, first, last, [&](index_t y, index_t x) {
+    const float at_y = static_cast<float>(y * stride_y), at_x = static_cast<float>(x * stride_x);
+    for (const cell_anchor& cell : cells) {
+      out[0] = at_x + cell.x1;
+      out[1] = at_y + cell.y1;
+      out[2] = at_x + cell.x2;
+      out[3] = at_y + cell.y2;
+      out += 4;
     }
-  }
-  return out;
+  });
+}
+
+/// Writes the anchors of all levels. Everything has been checked.
+inline void write_anchors(const anchor_shapes* shapes, const grid_size& image,
+                          const vector_view<const grid_size>& features,
+                          const boxes_view<float>& anchors, threading policy) {
+  std::vector<std::vector<cell_anchor>> cells;
+  for (index_t k = 0; k < features.size(); ++k) cells.push_back(cell_anchors(shapes[k]));
+  for_each_location_range(
+      features, anchors.size(), policy, [&](index_t k) { return shapes[k].count(); },
+      [&](index_t k, index_t first, index_t last, index_t before) {
+        write_anchors(cells[static_cast<std::size_t>(k)], image, features[k], first, last,
+                      anchors[before + first * shapes[k].count()]);
+      });
 }
 
 inline void check_levels(const char* function, std::size_t shapes,
@@ -214,6 +258,25 @@ inline float ssd_centre(index_t at, index_t side, double step) {
   return quotient(static_cast<float>(at) + 0.5f, locations);
 }
 
+/// Writes the default boxes of the locations [first, last) of a level.
+inline void write_ssd_anchors(const std::vector<std::pair<float, float>>& sizes, double step,
+                              const grid_size& image, const grid_size& features, index_t first,
+                              index_t last, float* out) {
+  const float width = static_cast<float>(image.width), height = static_cast<float>(image.height);
+  for_each_location(features, first, last, [&](index_t y, index_t x) {
+    const float centre_y = ssd_centre(y, image.height, step);
+    const float centre_x = ssd_centre(x, image.width, step);
+    for (const auto& size : sizes) {
+      const float half_w = 0.5f * size.first, half_h = 0.5f * size.second;
+      out[0] = rounded(centre_x - half_w) * width;
+      out[1] = rounded(centre_y - half_h) * height;
+      out[2] = rounded(centre_x + half_w) * width;
+      out[3] = rounded(centre_y + half_h) * height;
+      out += 4;
+    }
+  });
+}
+
 inline void write_points(const grid_size& features, double stride, float* out) {
   const float step = static_cast<float>(stride);
   for (index_t y = 0; y < features.height; ++y) {
@@ -254,7 +317,7 @@ inline index_t count_anchors(const std::vector<anchor_shapes>& shapes,
 }
 
 inline void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size features,
-                         boxes_view<float> anchors) {
+                         boxes_view<float> anchors, threading policy) {
   detail::check_shapes("make_anchors", detail::no_index, shapes);
   detail::check_grid("make_anchors", "image", detail::no_index, image);
   detail::check_features("make_anchors", "features", detail::no_index, features, image);
@@ -262,20 +325,19 @@ inline void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size
       detail::add_anchors("make_anchors", 0, detail::no_index, features, shapes.count());
   detail::check_size("make_anchors", "anchors.size()", anchors.size(), count,
                      "the number of locations times that of shapes");
-  detail::write_level(shapes, image, features, anchors.data());
+  detail::write_anchors(&shapes, image, {&features, 1}, anchors, policy);
 }
 
 inline void make_anchors(const std::vector<anchor_shapes>& shapes, grid_size image,
-                         vector_view<const grid_size> features, boxes_view<float> anchors) {
+                         vector_view<const grid_size> features, boxes_view<float> anchors,
+                         threading policy) {
   detail::check_shapes("make_anchors", shapes);
   detail::check_layout("make_anchors", shapes, image, features);
   detail::check_size("make_anchors", "anchors.size()", anchors.size(),
                      detail::count_of("make_anchors", shapes, features),
                      "count_anchors(shapes, features)");
   detail::check_apart("make_anchors", "anchors", anchors, "features", features);
-  float* out = anchors.data();
-  for (index_t k = 0; k < features.size(); ++k)
-    out = detail::write_level(shapes[static_cast<std::size_t>(k)], image, features[k], out);
+  detail::write_anchors(shapes.data(), image, features, anchors, policy);
 }
 
 inline index_t count_anchors(const ssd_shapes& shapes, vector_view<const grid_size> features) {
@@ -284,33 +346,27 @@ inline index_t count_anchors(const ssd_shapes& shapes, vector_view<const grid_si
 }
 
 inline void make_anchors(const ssd_shapes& shapes, grid_size image,
-                         vector_view<const grid_size> features, boxes_view<float> anchors) {
+                         vector_view<const grid_size> features, boxes_view<float> anchors,
+                         threading policy) {
   detail::check_ssd("make_anchors", shapes, features);
   detail::check_grid("make_anchors", "image", detail::no_index, image);
   detail::check_size("make_anchors", "anchors.size()", anchors.size(),
                      detail::count_of("make_anchors", shapes, features),
                      "count_anchors(shapes, features)");
   detail::check_apart("make_anchors", "anchors", anchors, "features", features);
-  float* out = anchors.data();
-  const float width = static_cast<float>(image.width), height = static_cast<float>(image.height);
-  for (index_t k = 0; k < features.size(); ++k) {
-    const auto level = static_cast<std::size_t>(k);
-    const auto sizes = detail::ssd_sizes(shapes, level);
-    for (index_t y = 0; y < features[k].height; ++y) {
-      const float centre_y = detail::ssd_centre(y, image.height, shapes.steps[level]);
-      for (index_t x = 0; x < features[k].width; ++x) {
-        const float centre_x = detail::ssd_centre(x, image.width, shapes.steps[level]);
-        for (const auto& size : sizes) {
-          const float half_w = 0.5f * size.first, half_h = 0.5f * size.second;
-          out[0] = detail::rounded(centre_x - half_w) * width;
-          out[1] = detail::rounded(centre_y - half_h) * height;
-          out[2] = detail::rounded(centre_x + half_w) * width;
-          out[3] = detail::rounded(centre_y + half_h) * height;
-          out += 4;
-        }
-      }
-    }
-  }
+  std::vector<std::vector<std::pair<float, float>>> sizes;
+  for (std::size_t k = 0; k < shapes.ratios.size(); ++k)
+    sizes.push_back(detail::ssd_sizes(shapes, k));
+  const auto per_location = [&](index_t k) {
+    return static_cast<index_t>(sizes[static_cast<std::size_t>(k)].size());
+  };
+  detail::for_each_location_range(features, anchors.size(), policy, per_location,
+                                  [&](index_t k, index_t first, index_t last, index_t before) {
+                                    const auto level = static_cast<std::size_t>(k);
+                                    detail::write_ssd_anchors(
+                                        sizes[level], shapes.steps[level], image, features[k],
+                                        first, last, anchors[before + first * per_location(k)]);
+                                  });
 }
 
 inline void make_points(grid_size features, double stride, vector_view<float> points) {

@@ -49,10 +49,15 @@ void list_members(merged_groups_buffers& buffers, index_t count, index_t found, 
   offsets[0] = 0;
   for (index_t g = 0; g < found; ++g)
     offsets[g + 1] = offsets[g] + buffers.sizes[index_of(records[g])];
-  constexpr index_t smallest_chunk = 1024;
-  for_each_chunk(policy, chunking(found, smallest_chunk),
-                 [&](index_t, index_t first, index_t last) {
-                   for (index_t g = first; g < last; ++g) {
+  // Chunks have about the same number of members: groups may be few, and large.
+  constexpr index_t smallest_chunk = 4096;
+  for_each_chunk(policy, chunking(count, smallest_chunk),
+                 [&](index_t, index_t first_member, index_t last_member) {
+                   const auto group_at = [&](index_t member) {
+                     return std::lower_bound(offsets, offsets + found, member) - offsets;
+                   };
+                   const index_t last = group_at(last_member);
+                   for (index_t g = group_at(first_member); g < last; ++g) {
                      const index_t* const from =
                          buffers.sequence.data() + buffers.first_member[index_of(records[g])];
                      const index_t size = offsets[g + 1] - offsets[g];

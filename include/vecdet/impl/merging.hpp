@@ -107,12 +107,15 @@ class merge_call {
     }
   }
 
-  /// Merges the records [begin, end). Writes the owners' records to kept and their members to
-  /// sequence. Returns the number of owners.
+  /// Merges the records [begin, end), which ascend by index. Writes the owners' records to kept and
+  /// their members to sequence. Returns the number of owners.
   index_t merge_group(index_t begin, index_t end, cache_line* scratch) {
     nms_buffers& own = buffers_.groups;
     nms_record* const order = own.records.data() + begin;
     const index_t count = end - begin;
+    if (params_.transitive)
+      std::transform(order, order + count, buffers_.sequence.data() + begin,
+                     [](nms_record r) { return index_of(r); });
     kernels_.sort(scores_.data(), order, own.spare.data() + begin, count);
     std::uint32_t* const first_tie = buffers_.first_tie.data() + begin;
     break_ties(order, count, first_tie);
@@ -169,15 +172,16 @@ class merge_call {
     return owners;
   }
 
-  /// Orders ranks by their claimers' ranks; ties (one claimer) are in index order.
+  /// Orders ranks by their claimers' ranks; ties (one claimer) are in index order. `sequence` has
+  /// the indices of the group in ascending order.
   void order_by_claimer(const merge_args<T>& args, index_t begin, std::uint32_t* ranks,
                         std::uint32_t* next) {
     const index_t count = args.count;
-    nms_record* const by_index = buffers_.groups.spare.data() + begin;
+    const index_t* const ascending = buffers_.sequence.data() + begin;
+    // The groups of boxes are not needed any more, and groups have no box in common.
+    std::uint32_t* const rank_of = buffers_.groups.group_of.data();
     for (index_t i = 0; i < count; ++i)
-      by_index[i] =
-          static_cast<nms_record>(index_of(args.order[i])) << 32 | static_cast<nms_record>(i);
-    std::sort(by_index, by_index + count);
+      rank_of[index_of(args.order[i])] = static_cast<std::uint32_t>(i);
     std::fill(next, next + count, 0u);
     for (index_t i = 0; i < count; ++i) ++next[args.claimer[i]];
     std::uint32_t sum = 0;
@@ -187,7 +191,7 @@ class merge_call {
       sum += here;
     }
     for (index_t k = 0; k < count; ++k) {
-      const auto rank = static_cast<std::uint32_t>(by_index[k]);
+      const std::uint32_t rank = rank_of[ascending[k]];
       ranks[next[args.claimer[rank]]++] = rank;
     }
   }
