@@ -21,6 +21,13 @@ if(TARGET xsimd AND NOT VECDET_XSIMD_INCLUDE_DIR)
 endif()
 find_path(VECDET_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp
           DOC "The folder that holds xsimd/xsimd.hpp (8.1 or newer)")
+set(vecdet_xsimd_version "")
+set(vecdet_xsimd_config "${VECDET_XSIMD_INCLUDE_DIR}/xsimd/config/xsimd_config.hpp")
+if(EXISTS "${vecdet_xsimd_config}")
+  file(STRINGS "${vecdet_xsimd_config}" vecdet_xsimd_version REGEX "define XSIMD_VERSION_(MAJOR|MINOR)")
+  string(REGEX MATCHALL "[0-9]+" vecdet_xsimd_version "${vecdet_xsimd_version}")
+  string(REPLACE ";" "." vecdet_xsimd_version "${vecdet_xsimd_version}")
+endif()
 
 # A message with the missing dependencies and the packages that have them; empty if nothing is missing.
 set(vecdet_missing "")
@@ -28,10 +35,14 @@ if(NOT TARGET TBB::tbb)
   string(APPEND vecdet_missing "oneTBB was not found (TBBConfig.cmake): install libtbb-dev on Debian and "
     "Ubuntu, tbb-devel on Fedora, tbb in Conda and Homebrew, or add its folder to CMAKE_PREFIX_PATH. ")
 endif()
-if(NOT VECDET_XSIMD_INCLUDE_DIR)
+if(NOT vecdet_xsimd_version)
   string(APPEND vecdet_missing "xsimd was not found (xsimd/xsimd.hpp): install libxsimd-dev on Debian and "
     "Ubuntu, xsimd-devel on Fedora, xsimd in Conda and Homebrew, or set VECDET_XSIMD_INCLUDE_DIR to the "
     "folder that holds xsimd/xsimd.hpp. ")
+elseif(vecdet_xsimd_version VERSION_LESS 8.1) # Ubuntu 22.04
+  string(APPEND vecdet_missing "xsimd in ${VECDET_XSIMD_INCLUDE_DIR} is version ${vecdet_xsimd_version}, and vecdet "
+    "needs 8.1 or newer: install its headers from https://github.com/xtensor-stack/xsimd and set "
+    "VECDET_XSIMD_INCLUDE_DIR to the folder that holds xsimd/xsimd.hpp. ")
 endif()
 
 # Each instruction set's unit has its own flags, independent of all others: they come last on the

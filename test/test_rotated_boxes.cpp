@@ -2,7 +2,6 @@
 // Rotated boxes: exact IoU against golden vectors and the reference, on every instruction set, with
 // equal, touching, thin, far and degenerate boxes; conversions and areas.
 #include "support/isa.hpp"
-#include "support/placed_memory.hpp"
 #include "support/refusals.hpp"
 #include "support/rotated_rows.hpp"
 #include "support/ulp.hpp"

@@ -214,6 +214,10 @@ missing_packages() {
   grep -q "oneTBB was not found.*install libtbb-dev" <<<"$said" || { echo "$said"; return 1; }
   said=$(try -DKIND=REQUIRED "-DCMAKE_IGNORE_PATH=/usr/include;/usr/local/include" || true)
   grep -q "xsimd was not found.*install libxsimd-dev" <<<"$said" || { echo "$said"; return 1; }
+  mkdir -p "$project/old/xsimd/config"
+  printf '#define XSIMD_VERSION_%s\n' 'MAJOR 7' 'MINOR 6' 'PATCH 0' >"$project/old/xsimd/config/xsimd_config.hpp"
+  said=$(try -DKIND=REQUIRED -DVECDET_XSIMD_INCLUDE_DIR="$project/old" || true)
+  grep -q "/old is version 7.6, and vecdet needs 8.1" <<<"$said" || { echo "$said"; return 1; }
   said=$(try -DKIND=QUIET -DCMAKE_DISABLE_FIND_PACKAGE_TBB=ON)
   grep -q "found: 0" <<<"$said" || { echo "$said"; return 1; }
 }

@@ -13,8 +13,8 @@
 #include <vecdet/kernels/kernels_of.hpp>
 #include <vecdet/kernels/long_rows.hpp>
 #include <vecdet/simd/bits.hpp>
+#include <vecdet/simd/math.hpp>
 
-#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -26,10 +26,20 @@ using detail::ctc_beams_args;
 /// The logarithm of probability 0.
 constexpr double log_of_zero = -1e300;
 
+// Logarithms and exponentials of single numbers by the functions of packs. Those of the C library
+// have other bits on other systems, and on Windows other bits on other threads.
+inline double first_lane(const pack<double, 1>& x) {
+  alignas(64) double lane[batch_lanes<double>];
+  store_pack<1>(lane, x);
+  return lane[0];
+}
+/// -log(m) for normal m in (0, 1].
+inline double minus_log_of(double m) { return first_lane(minus_log(pack<double, 1>(m))); }
 /// log(exp(a) + exp(b)).
 inline double log_add(double a, double b) {
   const double greater = a > b ? a : b, smaller = a > b ? b : a;
-  return smaller <= log_of_zero ? greater : greater + std::log1p(std::exp(smaller - greater));
+  if (smaller <= log_of_zero) return greater;
+  return greater + first_lane(log1p_unit(exp_minus(pack<double, 1>(greater - smaller))));
 }
 /// a + b, for products of probabilities.
 inline double log_product(double a, double b) {
@@ -158,10 +168,12 @@ class ctc_beam_search {
       return;
     }
     // Not added: a large logit would round the logarithm away.
-    const double greatest = divisor.greatest, log_sum = std::log(divisor.sum);
+    const double greatest = divisor.greatest, log_sum = minus_log_of(1 / divisor.sum);
     index_t tried = select_classes(x, args_.classes, args_.blank, tried_classes(args_), tried_);
     // Classes below the least probability are the last ones.
-    const double least = args_.min_probability > 0 ? std::log(args_.min_probability) : log_of_zero;
+    const double least_probability =
+        args_.min_probability < 0x1p-1022 ? 0x1p-1022 : args_.min_probability;  // normal
+    const double least = args_.min_probability > 0 ? -minus_log_of(least_probability) : log_of_zero;
     while (tried > 0 && tried_[tried - 1].logit - greatest - log_sum < least) --tried;
     const auto log_p = [&](index_t c) {
       const double logit = static_cast<double>(static_cast<compute_type<T>>(x[c]));
