@@ -36,10 +36,12 @@ class Operator:
     """An operator, computed by the function of the same name in namespace cpu."""
     name: str
     autocast: tuple[int, ...] | None = ()  # the arguments that stay bfloat16; None: no autocast
-    # Of the results: shape and type that result_shapes.hpp names, if the first tensors tell; or
-    # "indices", a number of int64 that depends on the data.
+    # Of the results: shape and type that result_shapes.hpp names, if the first tensors tell;
+    # "indices", a number of int64 that depends on the data; or "[sizes] type", with a type for each
+    # of several results. Sizes are integer arguments, sizes x[0] of a tensor, and lengths len(x) of
+    # lists, which len(x)? leaves out if they are 0.
     result: str = ""
-    has_shapes: bool = True  # else a function in namespace meta gives the results' shapes
+    has_shapes: bool = True  # without a result: a function in namespace meta gives the shapes
     is_differentiable: bool = False  # namespace differentiable has the public function
     # Of the operator that computes the gradient: its function in namespaces cpu and meta, and the
     # schema.
@@ -64,29 +66,34 @@ def declared(header: str, names: str) -> dict[str, str]:
     return {name: found[name] for name in names.split()}
 
 
+_MATCHES = "[len(box_counts)?, anchors[0]] int64"
+_TARGETS = "[len(box_counts)?, points[0]] int64, float32"
+
 FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
     "queries": (["queries.hpp", "set_loss_gradient.hpp"], [
-        Operator("match_queries", autocast=(0, 1)),
-        Operator("assign_least_cost", autocast=(0,)),
+        Operator("match_queries", autocast=(0, 1),
+                 result="[len(logits), groups, targets[0]] int64"),
+        Operator("assign_least_cost", autocast=(0,), result="[costs[0]] int64"),
         Operator("set_loss", autocast=None, is_differentiable=True, renamed={"boxes": "num_boxes"}),
     ]),
     "assignment": (["assignment.hpp"], [
         Operator("match_anchors", renamed={"empty": "empty_iou_is_zero"},
-                 flags={"empty": "zero"},
+                 result=_MATCHES + ", int64, float32", flags={"empty": "zero"},
                  order="anchors boxes classes box_counts high_threshold low_threshold "
                        "allow_low_quality force_best skip_untouched empty_iou_is_zero regions "
                        "region_counts region_threshold ignore_matched background ignore"),
-        Operator("assign_atss", order="anchors level_sizes boxes box_counts candidates "
-                                      "region_threshold regions region_counts"),
-        Operator("assign_fcos", order="anchors level_sizes boxes box_counts radius "
-                                      "region_threshold regions region_counts"),
-        Operator("assign_task_aligned", order=(
+        Operator("assign_atss", result=_MATCHES, order=(
+            "anchors level_sizes boxes box_counts candidates region_threshold regions "
+            "region_counts")),
+        Operator("assign_fcos", result=_MATCHES, order=(
+            "anchors level_sizes boxes box_counts radius region_threshold regions region_counts")),
+        Operator("assign_task_aligned", result=_TARGETS, order=(
             "scores predicted points level_sizes boxes classes box_counts top alpha beta "
             "least_side grown_side final_top regions region_counts")),
-        Operator("assign_rotated_task_aligned", order=(
+        Operator("assign_rotated_task_aligned", result=_TARGETS, order=(
             "scores predicted points level_sizes boxes classes box_counts angles top alpha beta "
             "least_side grown_side final_top regions region_counts")),
-        Operator("assign_sim_ota", order=(
+        Operator("assign_sim_ota", result=_TARGETS, order=(
             "logits objectness predicted points level_sizes strides boxes classes box_counts "
             "candidates radius iou_weight regions region_counts")),
     ]),
@@ -448,6 +455,30 @@ class Function:
                 f"  {self.struct.name} params{made};\n{''.join(lines)}"
                 f"  return Function({given});\n}}\n")
 
+    def meta(self) -> str:
+        """The function on tensors without data, if the row has the sizes of the results."""
+        row = re.fullmatch(r"\[(.*)\] (.*)", self.operator.result)
+        if not row:
+            return ""
+        like, used, lines = "", set(), []
+        for text in split(row[1]):
+            size = re.fullmatch(r"(\w+)|(\w+)\[(\d)\]|len\((\w+)\)(\??)", text)
+            name = size and (size[1] or size[2] or size[4])
+            if not size or name not in [own.name for own in self.arguments]:
+                raise SystemExit(f"{self.operator.name}: result has an unknown size: {text}")
+            used.add(name)
+            like = like or size[2] or ""
+            value = (f"{name}.sym_size({size[3]})" if size[2] else name if size[1]
+                     else f"static_cast<std::int64_t>({name}.size())")
+            lines.append(f"  if (!{name}.empty()) " * bool(size[5]) + "  " * (not size[5])
+                         + f"sizes.emplace_back({value});\n")
+        parameters = ", ".join(own.type + f" {own.name}" * (own.name in used)
+                               for own in self.arguments)
+        made = [f"new_result({like}, sizes, {_SCALARS[own]})" for own in row[2].split(", ")]
+        value = made[0] if len(made) == 1 else f"std::make_tuple({', '.join(made)})"
+        return (f"inline {self.result} {self.operator.name}({parameters}) {{\n"
+                f"  std::vector<c10::SymInt> sizes;\n{''.join(lines)}  return {value};\n}}\n")
+
     def call_with_struct(self, name: str) -> str:
         """A function that calls an operator with the fields of a struct."""
         if not self.struct:
@@ -461,6 +492,8 @@ class Function:
         return (f"template <class Operator>\n{self.result} {name}(const Operator& op, {given}) {{\n"
                 f"  return op.call({', '.join(values)});\n}}\n")
 
+
+_SCALARS = {"int64": "at::kLong", "float32": "at::kFloat"}
 
 HEAD = """\
 // SPDX-License-Identifier: Apache-2.0
@@ -496,7 +529,7 @@ def _family(family: str, structs: dict[str, Struct],
             enums: dict[str, Enum]) -> list[tuple[pathlib.Path, str]]:
     sources, operators = FAMILIES[family]
     text = "".join((TORCH / source).read_text() for source in sources)
-    declared, adapters, types, defined, registered = [], [], [], [], []
+    declared, adapters, types, metas, defined, registered = [], [], [], [], [], []
     kernels: dict[str, list[str]] = {"CPU": [], "Meta": [], "Autograd": []}
     stable: list[str] = []
 
@@ -560,7 +593,10 @@ def _family(family: str, structs: dict[str, Struct],
             else f"plain_operator<{compute}>;\n"))
         defined.append(f"{head}  return operators::{name}::call({public.names()});\n}}\n")
         row = f"  operators::{name}::define(\n      m,\n{_literal(public.schema(name))});\n"
-        if " " in operator.result:
+        if meta := cpu.meta():
+            metas.append(meta)
+            row += f"  operators::{name}::define_shapes<&meta::{name}>(m);\n"
+        elif " " in operator.result:
             shape, type_ = operator.result.split()
             row += (f"  operators::{name}::define_shapes<\n      &result_of<{compute}, "
                     f"result_shape::{shape}, result_type::{type_}>::call>(m);\n")
@@ -605,6 +641,7 @@ def _family(family: str, structs: dict[str, Struct],
            * any(own.gradient for own in operators)
            + "#include <torch/library.h>\n\n"
            + (_namespaces("".join(types), "detail aten operators") + "\n") * bool(types)
+           + (_namespaces("\n".join(metas), "detail aten meta") + "\n") * bool(metas)
            + _namespaces("namespace operators = detail::aten::operators;\n\n" * bool(types)
                          + "\n".join(defined), "ops")
            + "\nnamespace {\n\nTORCH_LIBRARY_FRAGMENT(vecdet, m) {\n"
@@ -642,7 +679,8 @@ def _table() -> str:
             "# Operators that compute in float32 under autocast, and the arguments, outputs of a "
             "head, that stay\n# bfloat16 if all of them are.\n"
             "CAST = {\n" + "".join(cast) + "}\n"
-            "# Shape and type of results, as result_shapes.hpp names them; or \"indices\".\n"
+            "# Shape and type of results, as result_shapes.hpp names them; sizes and types; or "
+            "\"indices\".\n"
             "RESULTS = {\n" + "".join(results) + "}\n")
 
 

@@ -4,6 +4,7 @@ data. They are those of namespace meta in include/vecdet/impl/torch."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -42,28 +43,6 @@ def _like(tensor: Any, dtype: Any = None) -> Any:
 
 def _like_rows(tensor: Any, dtype: Any = None) -> Any:
     return tensor.new_empty(tensor.shape[:-1], dtype=dtype or tensor.dtype)
-
-
-def _matches(anchors: Any, counts: Any, dtype: Any = torch.int64) -> Any:
-    return anchors.new_empty((*([len(counts)] if counts else []), anchors.shape[0]), dtype=dtype)
-
-
-def _match_anchors(anchors, boxes, classes, counts, *options):
-    return tuple(_matches(anchors, counts, dtype)
-                 for dtype in (torch.int64, torch.int64, torch.float32))
-
-
-def _assign_task_aligned(scores, predicted, points, sizes, boxes, classes, counts, *options):
-    return _matches(points, counts), _matches(points, counts, torch.float32)
-
-
-def _assign_sim_ota(logits, objectness, predicted, points, sizes, strides, boxes, classes, counts,
-                    *options):
-    return _matches(points, counts), _matches(points, counts, torch.float32)
-
-
-def _match_queries(logits, boxes, targets, classes, counts, *options):
-    return targets.new_empty((len(logits), options[-1], targets.shape[0]), dtype=torch.int64)
 
 
 def _set_loss(logits, boxes, *options):
@@ -185,14 +164,6 @@ def _convert_rotated_boxes(boxes, source, target, angles):
 
 
 _SHAPES = {
-    "match_anchors": _match_anchors,
-    "assign_atss": lambda anchors, sizes, boxes, counts, *rest: _matches(anchors, counts),
-    "assign_fcos": lambda anchors, sizes, boxes, counts, *rest: _matches(anchors, counts),
-    "assign_task_aligned": _assign_task_aligned,
-    "assign_rotated_task_aligned": _assign_task_aligned,
-    "assign_sim_ota": _assign_sim_ota,
-    "match_queries": _match_queries,
-    "assign_least_cost": lambda costs: costs.new_empty(costs.shape[0], dtype=torch.int64),
     "set_loss": _set_loss,
     "convert_rotated_boxes": _convert_rotated_boxes,
     "paste_soft_masks": lambda maps, boxes, size: maps.new_empty(
@@ -213,8 +184,10 @@ _SHAPES = {
 }
 
 
-def _of_table(row: str) -> Any:
-    """A function that returns a result of the shape and type in a row of RESULTS."""
+def _of_table(name: str, row: str) -> Any:
+    """A function that returns the results that a row of RESULTS describes."""
+    if row.startswith("["):
+        return _of_sizes(name, row)
     shape, type_ = row.split()
 
     def result(a, *others):
@@ -235,10 +208,36 @@ def _of_table(row: str) -> Any:
     return result
 
 
+def _names_of(name: str) -> list[str]:
+    """The names of an operator's arguments."""
+    return [each.name for each in getattr(torch.ops.vecdet, name).default._schema.arguments]
+
+
+def _of_sizes(name: str, row: str) -> Any:
+    """A function that returns results of the sizes and types in a row of RESULTS."""
+    names, (sizes, _, types) = _names_of("_" + name), row.partition("] ")
+    parts = re.findall(r"(len\()?(\w+)(?:\[(\d)\])?\)?(\?)?", sizes)
+    like = names.index(next(name for _, name, dimension, _ in parts if dimension))
+
+    def results(*arguments):
+        given, shape = dict(zip(names, arguments)), []
+        for is_length, name, dimension, may_be_left_out in parts:
+            value = given[name]
+            if dimension:
+                shape.append(value.shape[int(dimension)])
+            elif value or not may_be_left_out:
+                shape.append(len(value) if is_length else value)
+        made = [arguments[like].new_empty(shape, dtype=getattr(torch, each))
+                for each in types.split(", ")]
+        return tuple(made) if len(made) > 1 else made[0]
+
+    return results
+
+
 def _of_loss(name: str, shape: str) -> Any:
     schema = getattr(torch.ops.vecdet, name).default._schema
     losses = len(schema.returns)
-    names = [each.name for each in schema.arguments]
+    names = _names_of(name)
     reduction = names.index("reduction") if "reduction" in names else None
 
     def results(*arguments):
@@ -272,7 +271,7 @@ def _of_loss(name: str, shape: str) -> Any:
 def register() -> None:
     """Tells PyTorch the shapes of all operators whose results do not depend on the data."""
     shapes = {**_SHAPES,
-              **{name: _of_table(row) for name, row in RESULTS.items() if row != "indices"},
+              **{name: _of_table(name, row) for name, row in RESULTS.items() if row != "indices"},
               **{name: _of_loss(name, shape) for name, shape in LOSSES.items()}}
     for name, function in shapes.items():
         torch.library.register_fake(f"vecdet::_{name}", function)

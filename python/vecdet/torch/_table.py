@@ -54,8 +54,16 @@ CAST = {
     "paste_masks": (0,),
     "paste_soft_masks": (0,),
 }
-# Shape and type of results, as result_shapes.hpp names them; or "indices".
+# Shape and type of results, as result_shapes.hpp names them; sizes and types; or "indices".
 RESULTS = {
+    "match_queries": "[len(logits), groups, targets[0]] int64",
+    "assign_least_cost": "[costs[0]] int64",
+    "match_anchors": "[len(box_counts)?, anchors[0]] int64, int64, float32",
+    "assign_atss": "[len(box_counts)?, anchors[0]] int64",
+    "assign_fcos": "[len(box_counts)?, anchors[0]] int64",
+    "assign_task_aligned": "[len(box_counts)?, points[0]] int64, float32",
+    "assign_rotated_task_aligned": "[len(box_counts)?, points[0]] int64, float32",
+    "assign_sim_ota": "[len(box_counts)?, points[0]] int64, float32",
     "decode_distributions": "rows own",
     "decode_distribution_boxes": "rows float32",
     "encode_boxes": "like promoted",
