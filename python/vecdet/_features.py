@@ -134,6 +134,7 @@ def roi_align(
     Args:
         input: features [N, channels, H, W].
         boxes: [K, 5], an image index and corners; or a list with the corners [L, 4] of each image.
+        output_size: (height, width), or one number for both.
         spatial_scale: locations per pixel: 1 / stride. Default 1.
         aligned: shifts boxes by half a location, as detectron2 does. Default False.
         sampling_ratio: samples per bin along each axis; 0 or less: one per location in the bin.

@@ -106,7 +106,7 @@ def _tell_shapes_to_compilers() -> None:
             fake(name)(indices)
 
     @fake("soft_nms")
-    def _(boxes, scores, classes=None, decay=1, iou_threshold=0.3, sigma=0.5, score_floor=1e-3):
+    def _(boxes, scores, *options, **more_options):
         kept = unknown()
         return (boxes.new_empty(kept, dtype=torch.int64),
                 boxes.new_empty(kept, dtype=torch.promote_types(boxes.dtype, scores.dtype)))
