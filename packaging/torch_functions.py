@@ -128,6 +128,23 @@ FUNCTIONS: dict[str, Function] = {
         "[N, channels, H, W] per level": "levels [N, C, H, W]",
         "locations per pixel of each level, powers of two.": "locations per pixel, one per level, "
         "each half of the previous one."}),
+    "grouped_conv3x3": Function(
+        errors="shapes that do not fit each other, other types, groups or strides, or forward "
+        "mode.", edits={
+            "groups of channels, in float32.": "groups of channels, differentiable in its tensors, "
+            "any number of times, in float32. Autocast does not apply.",
+            "[N, input channels, H, W].": "[N, input channels, H, W] of float32, contiguous or "
+            "channels_last: neither is copied, and result and gradient have the same layout."}),
+    "deformable_attention": Function(
+        given={"level_points": "list(level_points or ())"}, errors="shapes that differ.", edits={
+            "sums samples of the feature maps at its points.":
+            "sums samples of the feature maps at its points. Differentiable in value, points and "
+            "weights, once.",
+            "(height, width) of each level.": "(height, width) of each level: a tensor "
+            "[levels, 2], or pairs. A tensor that the caller also has as a list costs a copy."}),
+    "filter_topk": Function(without=("kind",), edits={
+        "float32 or bfloat16 of any shape; float64 is rounded to float32. Quantised logits are "
+        "compared as integers, and the results are dequantised.": "of any shape."}),
     "rotated_box_iou": Function("pairwise_rotated_iou", given=_PAIRS),
     "elementwise_rotated_iou": Function(given=_PAIRS),
     "pairwise_prob_iou": Function(given=_PAIRS),
@@ -165,8 +182,8 @@ def _unparsed(annotation: ast.expr | None) -> str:
 def _annotation(text: str, kind: str) -> str:
     """An annotation for tensors. `kind` is what Any stands for."""
     text = re.sub(r"ArrayLike|NDArray\[[\w.]+\]", "Tensor", text)
-    text = text.replace(" | AnchorIndex", "").replace(
-        "list[Detections]", "list[tuple[Tensor, Tensor, Tensor]]")
+    text = re.sub(r" \| (AnchorIndex|Quantised)", "", text)
+    text = text.replace("list[Detections]", "list[tuple[Tensor, Tensor, Tensor]]")
     return re.sub(r"\bAny\b", kind, text)
 
 

@@ -301,9 +301,13 @@ def _level_points(function: str, levels: int, points_shape: Any, level_points: A
     return level_points
 
 
-def deformable_attention(value: ArrayLike, level_sizes: ArrayLike, points: ArrayLike,
-                         weights: ArrayLike,
-                         level_points: Sequence[int] | None = None) -> NDArray[Any]:
+def deformable_attention(
+    value: ArrayLike,
+    level_sizes: Sequence[Sequence[int]] | ArrayLike,
+    points: ArrayLike,
+    weights: ArrayLike,
+    level_points: Sequence[int] | None = None,
+) -> NDArray[Any]:
     """Multi-scale deformable attention, https://arxiv.org/abs/2010.04159, equation 3, without its
     linear layers: each query sums samples of the feature maps at its points. Samples are bilinear,
     as in torch's grid_sample with align_corners=False and zeros outside; points that are NaN or

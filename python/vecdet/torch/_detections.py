@@ -11,13 +11,7 @@ from .._boxes import SIZE_LIMIT, WEIGHTS
 from ._library import ops as _ops
 from ._names import DETECTORS, number, sizes_of, split_detections
 
-__all__ = ["filter_topk", "postprocess"]
-
-
-def filter_topk(logits: Tensor, score_threshold: float, k: int) -> tuple[Tensor, Tensor]:
-    """The best ``k`` of the logits whose sigmoid is above the threshold, descending, and their
-    positions in the flattened tensor. Ties are broken by lower position."""
-    return _ops.filter_topk(logits, score_threshold, k)
+__all__ = ["postprocess"]
 
 
 def _lists(function: str, **lists: Sequence[float] | None) -> Any:

@@ -19,9 +19,10 @@ from ._names import (BOX_LOSSES, CLASS_COSTS, CLASS_LOSSES, CONVENTIONS, DECAYS,
 __all__ = [
     "assign_atss", "assign_fcos", "assign_least_cost", "assign_rotated_task_aligned",
     "assign_sim_ota", "assign_task_aligned", "batched_nms", "bce_loss", "decode_distances",
-    "decode_distribution_boxes", "decode_distributions", "distance_box_iou_loss",
-    "distribution_focal_loss", "elementwise_prob_iou", "elementwise_rotated_iou", "encode_boxes",
-    "encode_distances", "generalized_box_iou_loss", "match_anchors", "match_queries",
+    "decode_distribution_boxes", "decode_distributions", "deformable_attention",
+    "distance_box_iou_loss", "distribution_focal_loss", "elementwise_prob_iou",
+    "elementwise_rotated_iou", "encode_boxes", "encode_distances", "filter_topk",
+    "generalized_box_iou_loss", "grouped_conv3x3", "match_anchors", "match_queries",
     "multiscale_roi_align", "nms", "pairwise_prob_iou", "postprocess_box_head", "prob_iou_loss",
     "prob_iou_nms", "quality_focal_loss", "regression_loss", "roi_align", "rotated_box_area",
     "rotated_box_convert", "rotated_box_iou", "rotated_nms", "set_loss", "smooth_l1_loss",
@@ -836,6 +837,83 @@ def multiscale_roi_align(
     return _ops.multiscale_roi_align(layers(features), all_boxes, number_pair(output_size), scales,
                                      sampling_ratio, aligned, box_counts, canonical_scale,
                                      canonical_level)
+
+
+def grouped_conv3x3(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    groups: int = 1,
+    stride: int = 1,
+) -> Tensor:
+    """The 3x3 convolution with padding 1 in groups of channels, differentiable in its tensors, any
+    number of times, in float32. Autocast does not apply.
+
+    Larger layers with stride 2 and one group are computed by minimal filtering, whose rounding
+    differs from that of a direct convolution.
+
+    There may be one group with any numbers of channels, groups with 4 or 8 input channels and as
+    many output channels, or groups whose numbers of input and output channels are multiples of 16.
+
+    Args:
+        input: [N, input channels, H, W] of float32, contiguous or channels_last: neither is copied,
+            and result and gradient have the same layout.
+        weight: [output channels, input channels of a group, 3, 3].
+        bias: [output channels].
+        groups: 1 or more; both numbers of channels are multiples of it. Default 1.
+        stride: rows and columns of the input from one output to the next, 1 or 2. Default 1.
+
+    Returns:
+        [N, output channels, H / stride, W / stride], rounded up.
+
+    Raises:
+        RuntimeError: shapes that do not fit each other, other types, groups or strides, or forward
+            mode.
+    """
+    return _ops.grouped_conv3x3(input, weight, bias, groups, stride)
+
+
+def deformable_attention(
+    value: Tensor,
+    level_sizes: Sequence[Sequence[int]] | Tensor,
+    points: Tensor,
+    weights: Tensor,
+    level_points: Sequence[int] | None = None,
+) -> Tensor:
+    """Multi-scale deformable attention, https://arxiv.org/abs/2010.04159, equation 3, without its
+    linear layers: each query sums samples of the feature maps at its points. Differentiable in
+    value, points and weights, once. Samples are bilinear, as in torch's grid_sample with
+    align_corners=False and zeros outside; points that are NaN or infinite contribute 0.
+
+    Args:
+        value: [N, locations of all levels, heads, channels], the levels one after the other.
+        level_sizes: (height, width) of each level: a tensor [levels, 2], or pairs. A tensor that
+            the caller also has as a list costs a copy.
+        points: [N, queries, heads, levels, points, 2] or [N, queries, heads, points of all levels,
+            2]: x and y, 0 to 1 from edge to edge of a level. Points and weights are converted to
+            float32, or to float64 for a value of float64.
+        weights: the shape of points without its last dimension.
+        level_points: the number of points on each level; None: the same number on each.
+
+    Returns:
+        [N, queries, heads * channels], of the value's type.
+
+    Raises:
+        RuntimeError: shapes that differ.
+    """
+    return _ops.deformable_attention(value, flat_sizes(level_sizes), points, weights,
+                                     list(level_points or ()))
+
+
+def filter_topk(logits: Tensor, score_threshold: float, k: int) -> tuple[Tensor, Tensor]:
+    """The best ``k`` of the logits whose sigmoid is above the threshold, descending, and their
+    positions in the flattened tensor. Ties are broken by lower position; NaN is never selected.
+
+    Args:
+        logits: of any shape.
+        score_threshold: a probability, in [0, 1].
+    """
+    return _ops.filter_topk(logits, score_threshold, k)
 
 
 def rotated_box_iou(boxes1: Tensor, boxes2: Tensor, angles: str) -> Tensor:
