@@ -36,10 +36,12 @@ class Operator:
     """An operator, computed by the function of the same name in namespace cpu."""
     name: str
     autocast: tuple[int, ...] | None = ()  # the arguments that stay bfloat16; None: no autocast
-    # Of the results: shape and type that result_shapes.hpp names, if the first tensors tell;
-    # "indices", a number of int64 that depends on the data; or "[sizes] type", with a type for each
-    # of several results. Sizes are integer arguments, sizes x[0] of a tensor, and lengths len(x) of
-    # lists, which len(x)? leaves out if they are 0.
+    # Of the results: shape and type that result_shapes.hpp names, if the first tensors tell; or
+    # "[sizes] type", with a type for each of several results of these sizes, and further sizes and
+    # types behind a semicolon. Sizes are numbers, integer arguments, sizes x[0] of a tensor,
+    # lengths len(x) of lists, which len(x)? leaves out if they are 0, one more than these, as
+    # x[0] + 1, and kept, which depends on the data: only Python then tells compilers. "own" is the
+    # type of the first tensor, "promoted" that to which the first two are promoted.
     result: str = ""
     has_shapes: bool = True  # without a result: a function in namespace meta gives the shapes
     is_differentiable: bool = False  # namespace differentiable has the public function
@@ -67,6 +69,7 @@ def declared(header: str, names: str) -> dict[str, str]:
 
 
 _MATCHES = "[len(box_counts)?, anchors[0]] int64"
+_MASKS = "[boxes[0], 4] int64; [boxes[0] + 1] int64; [kept] uint8"
 _TARGETS = "[len(box_counts)?, points[0]] int64, float32"
 
 FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
@@ -157,7 +160,7 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
                  in_schema={"from": "in_fmt", "to": "out_fmt"}),
         Operator("clip_boxes", result="like own", autocast=None, required=("image_size",)),
         Operator("box_areas", result="rows wide", autocast=None),
-        Operator("large_boxes", result="indices", autocast=None),
+        Operator("large_boxes", result="[kept] int64", autocast=None),
         Operator("pairwise_rotated_iou", result="pairs promoted"),
         Operator("elementwise_rotated_iou", result="rows promoted"),
         Operator("pairwise_prob_iou", result="pairs promoted"),
@@ -169,12 +172,13 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
     # The number of the results' boxes depends on the data, so shapes are not known. The Python
     # package registers functions for torch.compile.
     "detections": (["detections.hpp", "rotated_nms.hpp"], [
-        Operator("nms", result="indices"),
-        Operator("batched_nms", result="indices"),
-        Operator("rotated_nms", result="indices"),
-        Operator("prob_iou_nms", result="indices"),
-        Operator("soft_nms", has_shapes=False, renamed={"method": "decay"}, without=("plus_one",)),
-        Operator("filter_topk", autocast=(0,), has_shapes=False),
+        Operator("nms", result="[kept] int64"),
+        Operator("batched_nms", result="[kept] int64"),
+        Operator("rotated_nms", result="[kept] int64"),
+        Operator("prob_iou_nms", result="[kept] int64"),
+        Operator("soft_nms", result="[kept] int64; [kept] promoted", renamed={"method": "decay"},
+                 without=("plus_one",)),
+        Operator("filter_topk", result="[kept] own; [kept] int64", autocast=(0,)),
         Operator("postprocess", autocast=(0, 1, 11), has_shapes=False,
                  renamed={"detector": "kind"}, nested=("coder.size_limit",), order=(
                      "logits deltas anchors image_sizes level_sizes kind score_threshold "
@@ -197,9 +201,8 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
     ]),
     # Sizes are lists of integers, which have no default in the schema.
     "masks": (["masks.hpp"], [
-        Operator("masks_from_prototypes", has_shapes=False, autocast=(0,),
-                 required=("sizes",)),
-        Operator("paste_masks", has_shapes=False, autocast=(0,), required=("sizes",)),
+        Operator("masks_from_prototypes", result=_MASKS, autocast=(0,), required=("sizes",)),
+        Operator("paste_masks", result=_MASKS, autocast=(0,), required=("sizes",)),
         Operator("paste_soft_masks", autocast=(0,), required=("size",)),
     ]),
     "attention": (["deformable_attention.hpp", "deformable_attention_gradient.hpp"], [
@@ -458,7 +461,7 @@ class Function:
     def meta(self) -> str:
         """The function on tensors without data, if the row has the sizes of the results."""
         row = re.fullmatch(r"\[(.*)\] (.*)", self.operator.result)
-        if not row:
+        if not row or "kept" in row[0]:
             return ""
         like, used, lines = "", set(), []
         for text in split(row[1]):
@@ -596,7 +599,7 @@ def _family(family: str, structs: dict[str, Struct],
         if meta := cpu.meta():
             metas.append(meta)
             row += f"  operators::{name}::define_shapes<&meta::{name}>(m);\n"
-        elif " " in operator.result:
+        elif operator.result and operator.result[0] != "[":
             shape, type_ = operator.result.split()
             row += (f"  operators::{name}::define_shapes<\n      &result_of<{compute}, "
                     f"result_shape::{shape}, result_type::{type_}>::call>(m);\n")
@@ -634,7 +637,7 @@ def _family(family: str, structs: dict[str, Struct],
            + "#include <vecdet/impl/torch/loss_operator.hpp>\n" * any(own.loss for own in operators)
            + "#include <vecdet/impl/torch/operator.hpp>\n"
            + "#include <vecdet/impl/torch/result_shapes.hpp>\n"
-           * any(" " in own.result for own in operators)
+           * any(own.result and "kept" not in own.result for own in operators)
            + "#include <vecdet/torch.hpp>\n\n"
            "#include <cstdint>\n#include <tuple>\n\n"
            + "#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>\n"
@@ -679,8 +682,7 @@ def _table() -> str:
             "# Operators that compute in float32 under autocast, and the arguments, outputs of a "
             "head, that stay\n# bfloat16 if all of them are.\n"
             "CAST = {\n" + "".join(cast) + "}\n"
-            "# Shape and type of results, as result_shapes.hpp names them; sizes and types; or "
-            "\"indices\".\n"
+            "# Shape and type of results, as result_shapes.hpp names them, or sizes and types.\n"
             "RESULTS = {\n" + "".join(results) + "}\n")
 
 

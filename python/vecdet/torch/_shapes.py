@@ -184,23 +184,25 @@ _SHAPES = {
 }
 
 
-def _of_table(name: str, row: str) -> Any:
-    """A function that returns the results that a row of RESULTS describes."""
-    if row.startswith("["):
-        return _of_sizes(name, row)
+def _type(name: str, a: Any, b: Any) -> Any:
+    """The type of a result, as type_of() of result_shapes.hpp, for the first two tensors."""
+    if name == "promoted":
+        return torch.promote_types(a.dtype, b.dtype)
+    if name == "decoded":
+        is_widened = a.dtype == torch.bfloat16 and b.dtype != torch.bfloat16
+        return torch.float32 if is_widened else a.dtype
+    if name == "wide":
+        return torch.float64 if a.dtype == torch.float64 else torch.float32
+    return a.dtype if name == "own" else getattr(torch, name)
+
+
+def _of_table(row: str) -> Any:
+    """A function that returns a result of the shape and type in a row of RESULTS."""
     shape, type_ = row.split()
 
     def result(a, *others):
         b = others[0] if others and isinstance(others[0], torch.Tensor) else a
-        if type_ == "promoted":
-            dtype = torch.promote_types(a.dtype, b.dtype)
-        elif type_ == "decoded":
-            is_widened = a.dtype == torch.bfloat16 and b.dtype != torch.bfloat16
-            dtype = torch.float32 if is_widened else a.dtype
-        elif type_ == "wide":
-            dtype = torch.float64 if a.dtype == torch.float64 else torch.float32
-        else:
-            dtype = torch.float32 if type_ == "float32" else a.dtype
+        dtype = _type(type_, a, b)
         if shape == "pairs":
             return a.new_empty((a.shape[0], b.shape[0]), dtype=dtype)
         return _like(a, dtype) if shape == "like" else _like_rows(a, dtype)
@@ -213,22 +215,33 @@ def _names_of(name: str) -> list[str]:
     return [each.name for each in getattr(torch.ops.vecdet, name).default._schema.arguments]
 
 
-def _of_sizes(name: str, row: str) -> Any:
-    """A function that returns results of the sizes and types in a row of RESULTS."""
-    names, (sizes, _, types) = _names_of("_" + name), row.partition("] ")
-    parts = re.findall(r"(len\()?(\w+)(?:\[(\d)\])?\)?(\?)?", sizes)
-    like = names.index(next(name for _, name, dimension, _ in parts if dimension))
+_SIZE = re.compile(r"(len\()?(\w+)(?:\[(\d)\])?\)?( \+ 1)?(\?)?")
 
-    def results(*arguments):
-        given, shape = dict(zip(names, arguments)), []
-        for is_length, name, dimension, may_be_left_out in parts:
-            value = given[name]
-            if dimension:
-                shape.append(value.shape[int(dimension)])
-            elif value or not may_be_left_out:
-                shape.append(len(value) if is_length else value)
-        made = [arguments[like].new_empty(shape, dtype=getattr(torch, each))
-                for each in types.split(", ")]
+
+def of_sizes(name: str, row: str) -> Any:
+    """A function that returns results of the sizes and types in a row of RESULTS."""
+    names = _names_of(name)
+    parts = [(_SIZE.findall(sizes), types.split(", "))
+             for sizes, _, types in (part.rpartition("] ") for part in row.split("; "))]
+
+    def results(*arguments, **named):
+        given = {**dict(zip(names, arguments)), **named}
+        first, *others = [each for each in given.values() if isinstance(each, torch.Tensor)]
+        if "kept" in row:
+            given["kept"] = torch.library.get_ctx().new_dynamic_size()
+        made = []
+        for sizes, types in parts:
+            shape = []
+            for is_length, argument, dimension, is_more, may_be_left_out in sizes:
+                value = int(argument) if argument.isdigit() else given[argument]
+                if dimension:
+                    value = value.shape[int(dimension)]
+                elif is_length:
+                    value = len(value)
+                if not may_be_left_out or value:
+                    shape.append(value + 1 if is_more else value)
+            made += [first.new_empty(shape, dtype=_type(type_, first, (*others, first)[0]))
+                     for type_ in types]
         return tuple(made) if len(made) > 1 else made[0]
 
     return results
@@ -271,7 +284,8 @@ def _of_loss(name: str, shape: str) -> Any:
 def register() -> None:
     """Tells PyTorch the shapes of all operators whose results do not depend on the data."""
     shapes = {**_SHAPES,
-              **{name: _of_table(name, row) for name, row in RESULTS.items() if row != "indices"},
+              **{name: of_sizes("_" + name, row) if row.startswith("[") else _of_table(row)
+                 for name, row in RESULTS.items() if "kept" not in row},
               **{name: _of_loss(name, shape) for name, shape in LOSSES.items()}}
     for name, function in shapes.items():
         torch.library.register_fake(f"vecdet::_{name}", function)

@@ -54,7 +54,7 @@ CAST = {
     "paste_masks": (0,),
     "paste_soft_masks": (0,),
 }
-# Shape and type of results, as result_shapes.hpp names them; sizes and types; or "indices".
+# Shape and type of results, as result_shapes.hpp names them, or sizes and types.
 RESULTS = {
     "match_queries": "[len(logits), groups, targets[0]] int64",
     "assign_least_cost": "[costs[0]] int64",
@@ -75,14 +75,18 @@ RESULTS = {
     "convert_boxes": "like own",
     "clip_boxes": "like own",
     "box_areas": "rows wide",
-    "large_boxes": "indices",
+    "large_boxes": "[kept] int64",
     "pairwise_rotated_iou": "pairs promoted",
     "elementwise_rotated_iou": "rows promoted",
     "pairwise_prob_iou": "pairs promoted",
     "elementwise_prob_iou": "rows promoted",
     "rotated_box_areas": "rows wide",
-    "nms": "indices",
-    "batched_nms": "indices",
-    "rotated_nms": "indices",
-    "prob_iou_nms": "indices",
+    "nms": "[kept] int64",
+    "batched_nms": "[kept] int64",
+    "rotated_nms": "[kept] int64",
+    "prob_iou_nms": "[kept] int64",
+    "soft_nms": "[kept] int64; [kept] promoted",
+    "filter_topk": "[kept] own; [kept] int64",
+    "masks_from_prototypes": "[boxes[0], 4] int64; [boxes[0] + 1] int64; [kept] uint8",
+    "paste_masks": "[boxes[0], 4] int64; [boxes[0] + 1] int64; [kept] uint8",
 }
