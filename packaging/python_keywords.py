@@ -5,8 +5,9 @@ parameters in the public headers. A comment before a function asks for it:
     # Keywords of set_loss_params: boxes is num_boxes
     def set_loss_and_grad(logits, ..., *, alpha: float = 0.75, ...):
 
-It may end with `without x, y`, fields that are no keywords, and then `with a, b`, keyword-only
-parameters that are no fields. Written are, in place:
+`X_params::preset` instead of `X_params` means the defaults of a preset. The comment may end with
+`without x, y`, fields that are no keywords, and then `with a, b`, keyword-only parameters that are
+no fields. Written are, in place:
 
 - in the signature, one line per keyword. A default of None stays: None means the preset's value;
 - in the docstring, if it has Args, one entry per keyword or group of keywords with one comment, up
@@ -18,6 +19,7 @@ parameters that are no fields. Written are, in place:
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import re
 import textwrap
@@ -26,7 +28,8 @@ import layout
 from declarations import Enum, Field, Struct, split
 
 _MARK = re.compile(
-    r"^# Keywords of (?P<struct>\w+)(?:: (?P<renamed>\w+ is \w+(?:,(?: |\n# )\w+ is \w+)*))?"
+    r"^# Keywords of (?P<struct>\w+)(?:::(?P<preset>\w+))?"
+    r"(?:: (?P<renamed>\w+ is \w+(?:,(?: |\n# )\w+ is \w+)*))?"
     r"(?:,?(?: |\n# )without (?P<without>\w+(?:,(?: |\n# )(?!with )\w+)*))?"
     r"(?:,(?: |\n# )with (?P<own>\w+(?:,(?: |\n# )\w+)*))?\n(?:@\w+\n)*"
     r"def (?P<name>\w+)\(\n", re.M)
@@ -52,7 +55,12 @@ class Keywords:
         known = {field.name for field in self.struct.fields}
         if unknown := [name for name in [*self.names, *without] if name not in known]:
             raise SystemExit(f"{self.function}: {self.struct.name} has no field {unknown[0]}")
-        self.fields = [field for field in self.struct.fields if field.name not in without]
+        presets = {own.name: own.values for own in self.struct.presets}
+        if mark["preset"] and mark["preset"] not in presets:
+            raise SystemExit(f"{self.function}: {self.struct.name} has no preset {mark['preset']}")
+        values = presets.get(mark["preset"], {})
+        self.fields = [dataclasses.replace(field, default=values.get(field.name, field.default))
+                       for field in self.struct.fields if field.name not in without]
 
     def name(self, field: Field) -> str:
         return self.names.get(field.name, field.name)

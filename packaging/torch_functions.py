@@ -4,7 +4,8 @@ signature and the documentation of the function on arrays of the same name. FUNC
 says what differs. c_interface.py runs this module.
 
 A function passes its arguments to the operator under their names. Enumerators become numbers,
-lists of tensors with one per image are joined, and sizes of levels become a flat list."""
+lists of tensors with one per image are joined, sizes of levels and of images become a flat list,
+and detections are split by images."""
 
 from __future__ import annotations
 
@@ -94,8 +95,56 @@ FUNCTIONS: dict[str, Function] = {
                               errors="different shapes."),
     "regression_loss": Function(given={"epsilon": "eps"},
                                 errors="different shapes, or a match out of range."),
+    "encode_boxes": Function(given={"targets": "boxes"}, without=("anchor_format",)),
     "encode_distances": Function(given={"targets": "boxes"}),
+    "decode_distances": Function(defaults={"image_size": "()"}),
     "decode_distributions": Function(edits={" float32.": ""}),
+    "decode_distribution_boxes": Function(edits={
+        "[N, 4], float32": "[..., 4], float32", "[N, 4, bins]": "[..., 4, bins]",
+        "[N, 2]": "[..., 2]", "[N].": "[...]."}),
+    "postprocess_box_head": Function(edits={
+        "detections per image.": "detections: boxes, scores and labels of each image, like "
+        "torchvision's postprocess_detections.",
+        "[proposals of all images, classes], background first": "[K, classes]; class 0 is "
+        "background", "[proposals, classes * 4] or [proposals, classes, 4]": "[K, classes x 4]",
+        "corners [N, 4] of each image": "corners [K, 4] of one image, or a list with one tensor "
+        "per image"}),
+    "roi_align": Function(
+        given={"features": "input"}, errors="different shapes, an image index out of range, boxes "
+        "that require a gradient.", edits={
+            "https://arxiv.org/abs/1703.06870: the features of each box, pooled to "
+            "``output_size``: [K, channels, height, width].": "https://arxiv.org/abs/1703.06870, "
+            "differentiable in ``input``. The result, [K, C, height, width], has the type of "
+            "``input``; bfloat16 is summed in float32.",
+            "features [N, channels, H, W].": "features [N, C, H, W], contiguous or channels_last; "
+            "neither is copied, and result and gradient have the same layout.",
+            "an image index and corners": "an image index and x1, y1, x2, y2 in pixels",
+            "the corners [L, 4] of each image.": "the boxes [L, 4] of each image. Any "
+            "floating-point type."}),
+    "multiscale_roi_align": Function(given={"canonical_size": "canonical_scale"}, edits={
+        "is pooled from the level that matches its size, as in torchvision's MultiScaleRoIAlign.":
+        "is pooled from the level for its size, by equation 1 of https://arxiv.org/abs/1612.03144, "
+        "as in torchvision's MultiScaleRoIAlign. Results are in the order of the boxes.",
+        "[N, channels, H, W] per level": "levels [N, C, H, W]",
+        "locations per pixel of each level, powers of two.": "locations per pixel, one per level, "
+        "each half of the previous one."}),
+    "grouped_conv3x3": Function(
+        errors="shapes that do not fit each other, other types, groups or strides, or forward "
+        "mode.", edits={
+            "groups of channels, in float32.": "groups of channels, differentiable in its tensors, "
+            "any number of times, in float32. Autocast does not apply.",
+            "[N, input channels, H, W].": "[N, input channels, H, W] of float32, contiguous or "
+            "channels_last: neither is copied, and result and gradient have the same layout."}),
+    "deformable_attention": Function(
+        given={"level_points": "list(level_points or ())"}, errors="shapes that differ.", edits={
+            "sums samples of the feature maps at its points.":
+            "sums samples of the feature maps at its points. Differentiable in value, points and "
+            "weights, once.",
+            "(height, width) of each level.": "(height, width) of each level: a tensor "
+            "[levels, 2], or pairs. A tensor that the caller also has as a list costs a copy."}),
+    "filter_topk": Function(without=("kind",), edits={
+        "float32 or bfloat16 of any shape; float64 is rounded to float32. Quantised logits are "
+        "compared as integers, and the results are dequantised.": "of any shape."}),
     "rotated_box_iou": Function("pairwise_rotated_iou", given=_PAIRS),
     "elementwise_rotated_iou": Function(given=_PAIRS),
     "pairwise_prob_iou": Function(given=_PAIRS),
@@ -119,7 +168,7 @@ from typing import Sequence
 
 from torch import Tensor
 
-from .._boxes import SIZE_LIMIT, WEIGHTS
+from .._boxes import BOX_HEAD_WEIGHTS, SIZE_LIMIT, WEIGHTS
 from ._attention import flat_sizes
 from ._library import ops as _ops
 '''
@@ -133,7 +182,8 @@ def _unparsed(annotation: ast.expr | None) -> str:
 def _annotation(text: str, kind: str) -> str:
     """An annotation for tensors. `kind` is what Any stands for."""
     text = re.sub(r"ArrayLike|NDArray\[[\w.]+\]", "Tensor", text)
-    text = text.replace(" | AnchorIndex", "")
+    text = re.sub(r" \| (AnchorIndex|Quantised)", "", text)
+    text = text.replace("list[Detections]", "list[tuple[Tensor, Tensor, Tensor]]")
     return re.sub(r"\bAny\b", kind, text)
 
 
@@ -151,8 +201,8 @@ def _documentation(row: Function, text: str, names: list[str]) -> str:
     text = re.sub(r"\bor\s+a\s+number\b", "or a scalar", text)
     if row.errors:
         unknown = " or ".join(f"``{name}``" for name in names)
-        text += (f"\n\nRaises:\n    ValueError: an unknown {unknown}.\n"
-                 f"    RuntimeError: {row.errors}")
+        text += ("\n\nRaises:\n" + f"    ValueError: an unknown {unknown}.\n" * bool(names)
+                 + f"    RuntimeError: {row.errors}")
     written = []
     for k, part in enumerate(re.split(r"\n\n", text)):
         title, _, body = part.partition("\n")
@@ -200,12 +250,14 @@ class Written:
                                *zip(given.kwonlyargs, given.kw_defaults)]
             if own.arg not in self.row.without]
         self.keywords = [own.arg for own in given.kwonlyargs]
-        self.images = any(own.name == "box_counts" for own in operator.arguments)
+        self.counts = next((own.name for own in operator.arguments
+                            if own.name in ("box_counts", "proposal_counts")), "")
         self.lists = {self.given(own.name) for own in operator.arguments
                       if own.type == "at::TensorList"}
         self.per_image = [own for own, annotation, _ in self.parameters
-                          if self.images and own not in self.lists
-                          and annotation.startswith("Any")]
+                          if self.counts and own not in self.lists
+                          and (annotation.startswith("Any")
+                               or f"{own[:-1]}_counts" == self.counts)]
         self.result = self.row.result or _unparsed(source.returns)
         self.text = ast.get_docstring(source) or ""
 
@@ -216,8 +268,10 @@ class Written:
         listed = []
         for name, annotation, value in self.parameters:
             kind = "PerLayer" if name in self.lists else "PerImage"
-            of = _annotation(annotation, kind)
+            of = "PerImage" if name in self.per_image else _annotation(annotation, kind)
             default = self.row.defaults.get(name, value)
+            if name in self.row.defaults:
+                of = of.removesuffix(" | None")
             if kind == "PerImage" and default == "None" and not of.endswith("None"):
                 of += " | None"
             if kind in of:
@@ -241,7 +295,7 @@ class Written:
                              f"{self.per_image[0]} and classes")
         for name in self.per_image:
             is_first = name == self.per_image[0]
-            counts = "box_counts" if is_first else "_" if name == "classes" else "region_counts"
+            counts = self.counts if is_first else "_" if name == "classes" else "region_counts"
             join = "joined" if is_first else "joined_if_any"
             self.needs.add(join)
             lines.append(layout.call(f"    all_{name}, {counts} = {join}(",
@@ -254,7 +308,12 @@ class Written:
                                  "for it, or without leaves it out")
         while values and not values[-1]:
             values.pop()  # it has a default
-        lines.append(layout.call(f"    return _ops.{self.operator.operator.name}(", values))
+        if "Detections" in self.result:
+            self.needs.add("split_detections")
+            lines.append(layout.call(
+                f"    return split_detections(*_ops.{self.operator.operator.name}(", values) + ")")
+        else:
+            lines.append(layout.call(f"    return _ops.{self.operator.operator.name}(", values))
         return "\n".join(lines)
 
     def value(self, argument: torch_operators.Argument) -> str:
@@ -265,8 +324,11 @@ class Written:
             return f"all_{name}"
         if name == "level_sizes":
             return "flat_sizes(level_sizes)"
-        if name in ("box_counts", "region_counts"):
+        if name in (self.counts, "region_counts"):
             return name
+        if convert := {"image_sizes": "sizes_of", "output_size": "number_pair"}.get(name):
+            self.needs.add(convert)
+            return f"{convert}({name})"
         if argument.type == "at::TensorList":
             self.needs.add("layers")
             return f"layers({name})"

@@ -37,9 +37,13 @@ class Operator:
     name: str
     autocast: tuple[int, ...] | None = ()  # the arguments that stay bfloat16; None: no autocast
     # Of the results: shape and type that result_shapes.hpp names, if the first tensors tell; or
-    # "indices", a number of int64 that depends on the data.
+    # "[sizes] type", with a type for each of several results of these sizes, and further sizes and
+    # types behind a semicolon. Sizes are numbers, integer arguments, sizes x[0] of a tensor,
+    # lengths len(x) of lists, which len(x)? leaves out if they are 0, one more than these, as
+    # x[0] + 1, and kept, which depends on the data: only Python then tells compilers. "own" is the
+    # type of the first tensor, "promoted" that to which the first two are promoted.
     result: str = ""
-    has_shapes: bool = True  # else a function in namespace meta gives the results' shapes
+    has_shapes: bool = True  # without a result: a function in namespace meta gives the shapes
     is_differentiable: bool = False  # namespace differentiable has the public function
     # Of the operator that computes the gradient: its function in namespaces cpu and meta, and the
     # schema.
@@ -64,29 +68,35 @@ def declared(header: str, names: str) -> dict[str, str]:
     return {name: found[name] for name in names.split()}
 
 
+_MATCHES = "[len(box_counts)?, anchors[0]] int64"
+_MASKS = "[boxes[0], 4] int64; [boxes[0] + 1] int64; [kept] uint8"
+_TARGETS = "[len(box_counts)?, points[0]] int64, float32"
+
 FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
     "queries": (["queries.hpp", "set_loss_gradient.hpp"], [
-        Operator("match_queries", autocast=(0, 1)),
-        Operator("assign_least_cost", autocast=(0,)),
+        Operator("match_queries", autocast=(0, 1),
+                 result="[len(logits), groups, targets[0]] int64"),
+        Operator("assign_least_cost", autocast=(0,), result="[costs[0]] int64"),
         Operator("set_loss", autocast=None, is_differentiable=True, renamed={"boxes": "num_boxes"}),
     ]),
     "assignment": (["assignment.hpp"], [
         Operator("match_anchors", renamed={"empty": "empty_iou_is_zero"},
-                 flags={"empty": "zero"},
+                 result=_MATCHES + ", int64, float32", flags={"empty": "zero"},
                  order="anchors boxes classes box_counts high_threshold low_threshold "
                        "allow_low_quality force_best skip_untouched empty_iou_is_zero regions "
                        "region_counts region_threshold ignore_matched background ignore"),
-        Operator("assign_atss", order="anchors level_sizes boxes box_counts candidates "
-                                      "region_threshold regions region_counts"),
-        Operator("assign_fcos", order="anchors level_sizes boxes box_counts radius "
-                                      "region_threshold regions region_counts"),
-        Operator("assign_task_aligned", order=(
+        Operator("assign_atss", result=_MATCHES, order=(
+            "anchors level_sizes boxes box_counts candidates region_threshold regions "
+            "region_counts")),
+        Operator("assign_fcos", result=_MATCHES, order=(
+            "anchors level_sizes boxes box_counts radius region_threshold regions region_counts")),
+        Operator("assign_task_aligned", result=_TARGETS, order=(
             "scores predicted points level_sizes boxes classes box_counts top alpha beta "
             "least_side grown_side final_top regions region_counts")),
-        Operator("assign_rotated_task_aligned", order=(
+        Operator("assign_rotated_task_aligned", result=_TARGETS, order=(
             "scores predicted points level_sizes boxes classes box_counts angles top alpha beta "
             "least_side grown_side final_top regions region_counts")),
-        Operator("assign_sim_ota", order=(
+        Operator("assign_sim_ota", result=_TARGETS, order=(
             "logits objectness predicted points level_sizes strides boxes classes box_counts "
             "candidates radius iou_weight regions region_counts")),
     ]),
@@ -150,7 +160,7 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
                  in_schema={"from": "in_fmt", "to": "out_fmt"}),
         Operator("clip_boxes", result="like own", autocast=None, required=("image_size",)),
         Operator("box_areas", result="rows wide", autocast=None),
-        Operator("large_boxes", result="indices", autocast=None),
+        Operator("large_boxes", result="[kept] int64", autocast=None),
         Operator("pairwise_rotated_iou", result="pairs promoted"),
         Operator("elementwise_rotated_iou", result="rows promoted"),
         Operator("pairwise_prob_iou", result="pairs promoted"),
@@ -162,12 +172,13 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
     # The number of the results' boxes depends on the data, so shapes are not known. The Python
     # package registers functions for torch.compile.
     "detections": (["detections.hpp", "rotated_nms.hpp"], [
-        Operator("nms", result="indices"),
-        Operator("batched_nms", result="indices"),
-        Operator("rotated_nms", result="indices"),
-        Operator("prob_iou_nms", result="indices"),
-        Operator("soft_nms", has_shapes=False, renamed={"method": "decay"}, without=("plus_one",)),
-        Operator("filter_topk", autocast=(0,), has_shapes=False),
+        Operator("nms", result="[kept] int64"),
+        Operator("batched_nms", result="[kept] int64"),
+        Operator("rotated_nms", result="[kept] int64"),
+        Operator("prob_iou_nms", result="[kept] int64"),
+        Operator("soft_nms", result="[kept] int64; [kept] promoted", renamed={"method": "decay"},
+                 without=("plus_one",)),
+        Operator("filter_topk", result="[kept] own; [kept] int64", autocast=(0,)),
         Operator("postprocess", autocast=(0, 1, 11), has_shapes=False,
                  renamed={"detector": "kind"}, nested=("coder.size_limit",), order=(
                      "logits deltas anchors image_sizes level_sizes kind score_threshold "
@@ -190,9 +201,8 @@ FAMILIES: dict[str, tuple[list[str], list[Operator]]] = {
     ]),
     # Sizes are lists of integers, which have no default in the schema.
     "masks": (["masks.hpp"], [
-        Operator("masks_from_prototypes", has_shapes=False, autocast=(0,),
-                 required=("sizes",)),
-        Operator("paste_masks", has_shapes=False, autocast=(0,), required=("sizes",)),
+        Operator("masks_from_prototypes", result=_MASKS, autocast=(0,), required=("sizes",)),
+        Operator("paste_masks", result=_MASKS, autocast=(0,), required=("sizes",)),
         Operator("paste_soft_masks", autocast=(0,), required=("size",)),
     ]),
     "attention": (["deformable_attention.hpp", "deformable_attention_gradient.hpp"], [
@@ -448,6 +458,30 @@ class Function:
                 f"  {self.struct.name} params{made};\n{''.join(lines)}"
                 f"  return Function({given});\n}}\n")
 
+    def meta(self) -> str:
+        """The function on tensors without data, if the row has the sizes of the results."""
+        row = re.fullmatch(r"\[(.*)\] (.*)", self.operator.result)
+        if not row or "kept" in row[0]:
+            return ""
+        like, used, lines = "", set(), []
+        for text in split(row[1]):
+            size = re.fullmatch(r"(\w+)|(\w+)\[(\d)\]|len\((\w+)\)(\??)", text)
+            name = size and (size[1] or size[2] or size[4])
+            if not size or name not in [own.name for own in self.arguments]:
+                raise SystemExit(f"{self.operator.name}: result has an unknown size: {text}")
+            used.add(name)
+            like = like or size[2] or ""
+            value = (f"{name}.sym_size({size[3]})" if size[2] else name if size[1]
+                     else f"static_cast<std::int64_t>({name}.size())")
+            lines.append(f"  if (!{name}.empty()) " * bool(size[5]) + "  " * (not size[5])
+                         + f"sizes.emplace_back({value});\n")
+        parameters = ", ".join(own.type + f" {own.name}" * (own.name in used)
+                               for own in self.arguments)
+        made = [f"new_result({like}, sizes, {_SCALARS[own]})" for own in row[2].split(", ")]
+        value = made[0] if len(made) == 1 else f"std::make_tuple({', '.join(made)})"
+        return (f"inline {self.result} {self.operator.name}({parameters}) {{\n"
+                f"  std::vector<c10::SymInt> sizes;\n{''.join(lines)}  return {value};\n}}\n")
+
     def call_with_struct(self, name: str) -> str:
         """A function that calls an operator with the fields of a struct."""
         if not self.struct:
@@ -461,6 +495,8 @@ class Function:
         return (f"template <class Operator>\n{self.result} {name}(const Operator& op, {given}) {{\n"
                 f"  return op.call({', '.join(values)});\n}}\n")
 
+
+_SCALARS = {"int64": "at::kLong", "float32": "at::kFloat"}
 
 HEAD = """\
 // SPDX-License-Identifier: Apache-2.0
@@ -496,7 +532,7 @@ def _family(family: str, structs: dict[str, Struct],
             enums: dict[str, Enum]) -> list[tuple[pathlib.Path, str]]:
     sources, operators = FAMILIES[family]
     text = "".join((TORCH / source).read_text() for source in sources)
-    declared, adapters, types, defined, registered = [], [], [], [], []
+    declared, adapters, types, metas, defined, registered = [], [], [], [], [], []
     kernels: dict[str, list[str]] = {"CPU": [], "Meta": [], "Autograd": []}
     stable: list[str] = []
 
@@ -560,7 +596,10 @@ def _family(family: str, structs: dict[str, Struct],
             else f"plain_operator<{compute}>;\n"))
         defined.append(f"{head}  return operators::{name}::call({public.names()});\n}}\n")
         row = f"  operators::{name}::define(\n      m,\n{_literal(public.schema(name))});\n"
-        if " " in operator.result:
+        if meta := cpu.meta():
+            metas.append(meta)
+            row += f"  operators::{name}::define_shapes<&meta::{name}>(m);\n"
+        elif operator.result and operator.result[0] != "[":
             shape, type_ = operator.result.split()
             row += (f"  operators::{name}::define_shapes<\n      &result_of<{compute}, "
                     f"result_shape::{shape}, result_type::{type_}>::call>(m);\n")
@@ -598,13 +637,14 @@ def _family(family: str, structs: dict[str, Struct],
            + "#include <vecdet/impl/torch/loss_operator.hpp>\n" * any(own.loss for own in operators)
            + "#include <vecdet/impl/torch/operator.hpp>\n"
            + "#include <vecdet/impl/torch/result_shapes.hpp>\n"
-           * any(" " in own.result for own in operators)
+           * any(own.result and "kept" not in own.result for own in operators)
            + "#include <vecdet/torch.hpp>\n\n"
            "#include <cstdint>\n#include <tuple>\n\n"
            + "#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>\n"
            * any(own.gradient for own in operators)
            + "#include <torch/library.h>\n\n"
            + (_namespaces("".join(types), "detail aten operators") + "\n") * bool(types)
+           + (_namespaces("\n".join(metas), "detail aten meta") + "\n") * bool(metas)
            + _namespaces("namespace operators = detail::aten::operators;\n\n" * bool(types)
                          + "\n".join(defined), "ops")
            + "\nnamespace {\n\nTORCH_LIBRARY_FRAGMENT(vecdet, m) {\n"
@@ -642,7 +682,7 @@ def _table() -> str:
             "# Operators that compute in float32 under autocast, and the arguments, outputs of a "
             "head, that stay\n# bfloat16 if all of them are.\n"
             "CAST = {\n" + "".join(cast) + "}\n"
-            "# Shape and type of results, as result_shapes.hpp names them; or \"indices\".\n"
+            "# Shape and type of results, as result_shapes.hpp names them, or sizes and types.\n"
             "RESULTS = {\n" + "".join(results) + "}\n")
 
 

@@ -134,6 +134,7 @@ def roi_align(
     Args:
         input: features [N, channels, H, W].
         boxes: [K, 5], an image index and corners; or a list with the corners [L, 4] of each image.
+        output_size: (height, width), or one number for both.
         spatial_scale: locations per pixel: 1 / stride. Default 1.
         aligned: shifts boxes by half a location, as detectron2 does. Default False.
         sampling_ratio: samples per bin along each axis; 0 or less: one per location in the bin.
@@ -300,9 +301,13 @@ def _level_points(function: str, levels: int, points_shape: Any, level_points: A
     return level_points
 
 
-def deformable_attention(value: ArrayLike, level_sizes: ArrayLike, points: ArrayLike,
-                         weights: ArrayLike,
-                         level_points: Sequence[int] | None = None) -> NDArray[Any]:
+def deformable_attention(
+    value: ArrayLike,
+    level_sizes: Sequence[Sequence[int]] | ArrayLike,
+    points: ArrayLike,
+    weights: ArrayLike,
+    level_points: Sequence[int] | None = None,
+) -> NDArray[Any]:
     """Multi-scale deformable attention, https://arxiv.org/abs/2010.04159, equation 3, without its
     linear layers: each query sums samples of the feature maps at its points. Samples are bilinear,
     as in torch's grid_sample with align_corners=False and zeros outside; points that are NaN or

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 from . import _c
 from ._boxes import SIZE_LIMIT, WEIGHTS
-from ._losses import (_BCE, _QUALITY_FOCAL, _ctc, _focal, _iou_loss, _prob_iou_loss, _regression,
-                      _smooth_l1, _soft)
+from ._losses import (_BCE, _QUALITY_FOCAL, _ctc, _distribution, _focal, _iou_loss, _prob_iou_loss,
+                      _regression, _smooth_l1, _soft)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "bce_loss_and_grad", "complete_box_iou_loss_and_grad", "ctc_loss_and_grad",
-    "distance_box_iou_loss_and_grad", "generalized_box_iou_loss_and_grad", "prob_iou_loss_and_grad",
-    "quality_focal_loss_and_grad", "regression_loss_and_grad", "sigmoid_focal_loss_and_grad",
-    "smooth_l1_loss_and_grad",
+    "distance_box_iou_loss_and_grad", "distribution_focal_loss_and_grad",
+    "generalized_box_iou_loss_and_grad", "prob_iou_loss_and_grad", "quality_focal_loss_and_grad",
+    "regression_loss_and_grad", "sigmoid_focal_loss_and_grad", "smooth_l1_loss_and_grad",
 ]
 
 
@@ -80,6 +80,20 @@ def bce_loss_and_grad(
     bce_loss."""
     return _soft("bce_loss_and_grad", _BCE, _c.bce_params, (), inputs, labels, scores, reduction,
                  scale, row_weights, background, ignore, True)
+
+
+def distribution_focal_loss_and_grad(
+    inputs: ArrayLike,
+    targets: ArrayLike,
+    reduction: str = "sum",
+    *,
+    scale: float = 1.0,
+    row_weights: ArrayLike | None = None,
+) -> tuple[float, NDArray[Any]]:
+    """The sum or mean of distribution_focal_loss, and its gradient with respect to ``inputs``.
+    Parameters as in distribution_focal_loss."""
+    return _distribution("distribution_focal_loss_and_grad", inputs, targets, reduction, scale,
+                         row_weights, True)
 
 
 def smooth_l1_loss_and_grad(

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _c
 from ._arrays import (TYPES, address, box_rows, choice, empty, float32s, floats, integers,
-                      optional, same_floats, shape_of, wrong_shape)
+                      optional, same_floats, wrong_shape)
 from ._boxes import SIZE_LIMIT, WEIGHTS, coder_params
 from ._library import check, library
 from ._messages import found
@@ -23,10 +23,9 @@ from ._rotated import rotated_pair
 
 __all__ = [
     "bce_loss", "complete_box_iou_loss", "ctc_loss", "distance_box_iou_loss",
-    "distribution_focal_loss", "distribution_focal_loss_and_grad", "generalized_box_iou_loss",
-    "prob_iou_loss", "quality_focal_loss", "regression_loss", "sigmoid_focal_loss",
-    "smooth_l1_loss", "softmax_cross_entropy_loss", "softmax_cross_entropy_loss_and_grad",
-    "varifocal_loss", "varifocal_loss_and_grad",
+    "distribution_focal_loss", "generalized_box_iou_loss", "prob_iou_loss", "quality_focal_loss",
+    "regression_loss", "sigmoid_focal_loss", "smooth_l1_loss", "softmax_cross_entropy_loss",
+    "softmax_cross_entropy_loss_and_grad", "varifocal_loss", "varifocal_loss_and_grad",
 ]
 
 if TYPE_CHECKING:
@@ -384,15 +383,21 @@ def softmax_cross_entropy_loss_and_grad(
                                      address(numbers), mining, params, None), array, None)
 
 
-def _distribution(function: str, inputs: Any, targets: Any, scale: float, row_weights: Any,
-                  reduction: str | None) -> Any:
+def _distribution(function: str, inputs: Any, targets: Any, reduction: str, scale: float,
+                  row_weights: Any, with_grad: bool) -> Any:
+    _reduced(function, reduction, with_grad)
     array, rows, bins = _logits(function, inputs, float32s)
     places = float32s(function, "targets", targets, rows=rows)
     if row_weights is not None:
         row_weights = float32s(function, "row_weights", row_weights, rows=rows)
-    return _run(function, _DISTRIBUTION_FOCAL, (
+    if reduction == "mean":
+        scale = _divided(function, scale, max(1, places.size))
+    loss = _run(function, _DISTRIBUTION_FOCAL, (
         address(array), places.size, bins, bins, address(places), optional(row_weights),
-        number(function, "scale", scale)), array, reduction, rows)
+        number(function, "scale", scale)), array, None if with_grad else reduction, rows)
+    if reduction == "mean" and not places.size:
+        return (math.nan, loss[1]) if with_grad else math.nan
+    return loss
 
 
 # Keywords of distribution_focal_loss_params
@@ -410,27 +415,8 @@ def distribution_focal_loss(
     >>> round(distribution_focal_loss([[0.0, 0.0]], [0.5], reduction="sum"), 4)
     0.6931
     """
-    function = "distribution_focal_loss"
-    _reduced(function, reduction)
-    if reduction == "mean":
-        rows = math.prod(shape_of(targets))
-        if rows == 0:
-            return float("nan")
-        scale = _divided(function, scale, rows)
-    return _distribution(function, inputs, targets, scale, row_weights, reduction)
-
-
-# Keywords of distribution_focal_loss_params
-def distribution_focal_loss_and_grad(
-    inputs: ArrayLike,
-    targets: ArrayLike,
-    *,
-    scale: float = 1.0,
-    row_weights: ArrayLike | None = None,
-) -> tuple[float, NDArray[np.float32]]:
-    """The sum of distribution_focal_loss, and its gradient with respect to ``inputs``."""
-    return _distribution("distribution_focal_loss_and_grad", inputs, targets, scale, row_weights,
-                         None)
+    return _distribution("distribution_focal_loss", inputs, targets, reduction, scale, row_weights,
+                         False)
 
 
 # ---- Box losses

@@ -998,6 +998,14 @@ class Losses(unittest.TestCase):
         loss, grad = vecdet.distribution_focal_loss_and_grad(logits, targets)
         self.assertAlmostEqual(loss, formula.sum(), places=4)
         np.testing.assert_allclose(grad, chances - hat, atol=1e-6)
+        self.assertEqual(vecdet.distribution_focal_loss(logits, targets, "sum"), loss)
+        mean, grad = vecdet.distribution_focal_loss_and_grad(logits, targets, "mean")
+        self.assertAlmostEqual(mean, formula.mean(), places=5)
+        self.assertEqual(vecdet.distribution_focal_loss(logits, targets, "mean"), mean)
+        np.testing.assert_allclose(grad, (chances - hat) / 10, atol=1e-7)
+        mean, grad = vecdet.distribution_focal_loss_and_grad(logits[:0], targets[:0], "mean")
+        self.assertTrue(np.isnan(mean) and grad.shape == (0, 8))
+        self.assertTrue(np.isnan(vecdet.distribution_focal_loss(logits[:0], targets[:0], "mean")))
 
     def test_boxes(self):
         boxes = some_boxes(11, dtype=np.float64)

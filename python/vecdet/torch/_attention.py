@@ -9,9 +9,7 @@ from torch import Tensor
 
 from ._library import ops as _ops
 
-__all__ = [
-    "deformable_attention", "deformable_attention_core_func_v2", "ms_deform_attn_core_pytorch",
-]
+__all__ = ["deformable_attention_core_func_v2", "ms_deform_attn_core_pytorch"]
 
 # Height and width of each level, as a tensor or as pairs.
 LevelSizes = Union[Tensor, Sequence[Sequence[int]]]
@@ -21,34 +19,6 @@ def flat_sizes(level_sizes: LevelSizes) -> list[int]:
     if isinstance(level_sizes, Tensor):
         return [int(size) for size in level_sizes.flatten().tolist()]
     return [int(size) for level in level_sizes for size in level]
-
-
-def deformable_attention(value: Tensor, level_sizes: LevelSizes, points: Tensor, weights: Tensor,
-                         level_points: Sequence[int] | None = None) -> Tensor:
-    """Multi-scale deformable attention (arXiv 2010.04159, equation 3, without its linear layers),
-    differentiable in value, points and weights, once.
-
-    Samples are bilinear, as of grid_sample with align_corners=False and zeros outside. Points that
-    are NaN or infinite sample nothing.
-
-    Args:
-        value: [N, locations of all levels, heads, channels], the levels one after the other.
-        level_sizes: height and width of each level: a tensor [levels, 2], or pairs. A tensor that
-            the caller also has as a list costs a copy.
-        points: [N, queries, heads, levels, points, 2] or [N, queries, heads, points of all
-            levels, 2]: x and y, 0 to 1 from edge to edge of a level. float32, or float64 for a
-            value of float64; others are converted.
-        weights: the shape of points without its last dimension.
-        level_points: the number of points of each level; None: as many on each.
-
-    Returns:
-        [N, queries, heads * channels], of the value's type.
-
-    Raises:
-        RuntimeError: shapes that differ.
-    """
-    return _ops.deformable_attention(value, flat_sizes(level_sizes), points, weights,
-                                     list(level_points or ()))
 
 
 def ms_deform_attn_core_pytorch(value: Tensor, value_spatial_shapes: LevelSizes,

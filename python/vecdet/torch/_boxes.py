@@ -10,16 +10,15 @@ import torch
 from torch import Tensor
 from torchvision.ops import boxes as _theirs
 
+from .._boxes import SIZE_LIMIT, WEIGHTS
 from ._library import ops as _ops
-from ._names import (CONVENTIONS, EPS, FORMATS, OVERLAPS, ROTATED_FORMATS, SIZE_LIMIT,
-                     torchvisions)
+from ._names import CONVENTIONS, EPS, FORMATS, OVERLAPS, ROTATED_FORMATS, torchvisions
 from ._shapes import expect
 from ._transforms import is_transformed
 
 __all__ = [
     "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou",
-    "decode_boxes", "decode_distances", "decode_distribution_boxes", "distance_box_iou",
-    "encode_boxes", "generalized_box_iou", "remove_small_boxes",
+    "decode_boxes", "distance_box_iou", "generalized_box_iou", "remove_small_boxes",
 ]
 
 # torchvision's formats of rotated boxes, with the numbers of a box.
@@ -27,36 +26,13 @@ _ROTATED = {"cxcywhr": 5, "xywhr": 5, "xyxyxyxy": 8}
 _ANGLES = CONVENTIONS["torchvision"]
 
 
-def encode_boxes(boxes: Tensor, anchors: Tensor,
-                 weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0)) -> Tensor:
-    """The deltas that decode to ``boxes`` from ``anchors``, [N, 4] corners each."""
-    return _ops.encode_boxes(boxes, anchors, weights)
-
-
 def decode_boxes(deltas: Tensor, anchors: Tensor,
-                 weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+                 weights: Sequence[float] = WEIGHTS,
                  image_size: Sequence[float] = (),
                  size_limit: float = SIZE_LIMIT) -> Tensor:
     """The boxes, [N, 4] corners, that ``deltas`` encode relative to ``anchors``, clipped to an
     image of (height, width) if given. dw and dh are clamped to ``size_limit``."""
     return _ops.decode_boxes(deltas, anchors, weights, image_size, size_limit)
-
-
-# Keywords of distance_params, without anchors
-def decode_distances(
-    distances: Tensor,
-    anchors: Tensor,
-    by_size: bool = True,
-    image_size: Sequence[float] = (),
-) -> Tensor:
-    """The boxes that FCOS's ``distances`` encode relative to ``anchors``."""
-    return _ops.decode_distances(distances, anchors, by_size, image_size)
-
-
-def decode_distribution_boxes(logits: Tensor, points: Tensor, strides: Tensor) -> Tensor:
-    """The boxes [..., 4], float32, of four distributions each, ``logits`` [..., 4, bins]: left,
-    top, right and bottom of ``points`` [..., 2], in units of ``strides`` [...]."""
-    return _ops.decode_distribution_boxes(logits, points, strides)
 
 
 def _as_float(function: str, argument: str, boxes: Tensor) -> Tensor:

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 from torchvision.ops import misc
 
+from ._functions import grouped_conv3x3
 from ._library import library
 from ._library import ops as _ops
 from ._normalization import BatchNorm2d, activation_of, run_both
 from ._parts import are_watched, is_own, replaces, with_forward
 from ._transforms import is_transformed
 
-__all__ = ["conv3x3", "conv3x3_levels", "grouped_conv3x3"]
+__all__ = ["conv3x3", "conv3x3_levels"]
 
 # What the operators compute. They, and autocast, choose between combinations.
 _TYPES = (torch.float32, torch.bfloat16)
@@ -57,37 +58,6 @@ def conv3x3_levels(inputs: Sequence[Tensor], weight: Tensor, bias: Tensor | None
         weight, bias, relu: as in conv3x3.
     """
     return _ops.conv3x3_levels(list(inputs), weight, bias, relu)
-
-
-# Keywords of grouped_conv3x3_params
-def grouped_conv3x3(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    groups: int = 1,
-    stride: int = 1,
-) -> Tensor:
-    """The 3x3 convolution with padding 1 in groups of channels, differentiable in its tensors, any
-    number of times, in float32. Larger maps with one group and stride 2 are computed by minimal
-    filtering, others by direct sums. Autocast does not apply.
-
-    There may be one group with any numbers of channels, groups with 4 or 8 input channels and as
-    many output channels, or groups whose numbers of input and output channels are multiples of 16.
-
-    Args:
-        input: [N, C, H, W] of float32, contiguous or channels_last: neither is copied, and result
-            and gradient have the same layout.
-        weight: [K, C / groups, 3, 3].
-        bias: [K]. Default None: all 0.
-        groups: 1 or more; both numbers of channels are multiples of it. Default 1.
-        stride: rows and columns of the input from one output to the next, 1 or 2. Default 1. The
-            result is [N, K, H / stride, W / stride], rounded up.
-
-    Raises:
-        RuntimeError: shapes that do not fit each other, other types, groups or strides, or forward
-            mode.
-    """
-    return _ops.grouped_conv3x3(input, weight, bias, groups, stride)
 
 
 def _is_padded_3x3(module: nn.Module) -> bool:

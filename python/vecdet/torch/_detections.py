@@ -7,16 +7,11 @@ from typing import Any, Sequence
 
 from torch import Tensor
 
+from .._boxes import SIZE_LIMIT, WEIGHTS
 from ._library import ops as _ops
-from ._names import DETECTORS, SIZE_LIMIT, number, sizes_of, split_detections
+from ._names import DETECTORS, number, sizes_of, split_detections
 
-__all__ = ["filter_topk", "postprocess"]
-
-
-def filter_topk(logits: Tensor, score_threshold: float, k: int) -> tuple[Tensor, Tensor]:
-    """The best ``k`` of the logits whose sigmoid is above the threshold, descending, and their
-    positions in the flattened tensor. Ties are broken by lower position."""
-    return _ops.filter_topk(logits, score_threshold, k)
+__all__ = ["postprocess"]
 
 
 def _lists(function: str, **lists: Sequence[float] | None) -> Any:
@@ -43,7 +38,7 @@ def postprocess(
     max_candidates: int = 1000,
     iou_threshold: float = 0.5,
     max_detections: int = 300,
-    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    weights: Sequence[float] = WEIGHTS,
     centerness: Tensor | None = None,
     size_limit: float = SIZE_LIMIT,
     min_size: float = 0.0,

@@ -9,22 +9,24 @@ from typing import Sequence
 
 from torch import Tensor
 
-from .._boxes import SIZE_LIMIT, WEIGHTS
+from .._boxes import BOX_HEAD_WEIGHTS, SIZE_LIMIT, WEIGHTS
 from ._attention import flat_sizes
 from ._library import ops as _ops
 from ._names import (BOX_LOSSES, CLASS_COSTS, CLASS_LOSSES, CONVENTIONS, DECAYS, OVERLAPS,
                      REDUCTIONS, ROTATED_FORMATS, PerImage, PerLayer, joined, joined_if_any, layers,
-                     number)
+                     number, number_pair, sizes_of, split_detections)
 
 __all__ = [
     "assign_atss", "assign_fcos", "assign_least_cost", "assign_rotated_task_aligned",
-    "assign_sim_ota", "assign_task_aligned", "batched_nms", "bce_loss", "decode_distributions",
+    "assign_sim_ota", "assign_task_aligned", "batched_nms", "bce_loss", "decode_distances",
+    "decode_distribution_boxes", "decode_distributions", "deformable_attention",
     "distance_box_iou_loss", "distribution_focal_loss", "elementwise_prob_iou",
-    "elementwise_rotated_iou", "encode_distances", "generalized_box_iou_loss", "match_anchors",
-    "match_queries", "nms", "pairwise_prob_iou", "prob_iou_loss", "prob_iou_nms",
-    "quality_focal_loss", "regression_loss", "rotated_box_area", "rotated_box_convert",
-    "rotated_box_iou", "rotated_nms", "set_loss", "smooth_l1_loss", "soft_nms",
-    "softmax_cross_entropy_loss", "varifocal_loss",
+    "elementwise_rotated_iou", "encode_boxes", "encode_distances", "filter_topk",
+    "generalized_box_iou_loss", "grouped_conv3x3", "match_anchors", "match_queries",
+    "multiscale_roi_align", "nms", "pairwise_prob_iou", "postprocess_box_head", "prob_iou_loss",
+    "prob_iou_nms", "quality_focal_loss", "regression_loss", "roi_align", "rotated_box_area",
+    "rotated_box_convert", "rotated_box_iou", "rotated_nms", "set_loss", "smooth_l1_loss",
+    "soft_nms", "softmax_cross_entropy_loss", "varifocal_loss",
 ]
 
 
@@ -712,15 +714,206 @@ def regression_loss(
                                 scale, box_weights, background, ignore)
 
 
+def encode_boxes(boxes: Tensor, anchors: Tensor, weights: Sequence[float] = WEIGHTS) -> Tensor:
+    """The deltas dx, dy, dw, dh that decode to ``boxes`` from ``anchors``, [N, 4] corners each."""
+    return _ops.encode_boxes(boxes, anchors, weights)
+
+
 def encode_distances(boxes: Tensor, anchors: Tensor, by_size: bool = True) -> Tensor:
     """FCOS's distances from the anchors' centres to the sides of ``boxes``, [N, 4] each: left, top,
     right and bottom, optionally divided by the anchors' sizes."""
     return _ops.encode_distances(boxes, anchors, by_size)
 
 
+def decode_distances(
+    distances: Tensor,
+    anchors: Tensor,
+    by_size: bool = True,
+    image_size: Sequence[float] = (),
+) -> Tensor:
+    """The boxes that FCOS's ``distances`` encode relative to ``anchors``, [N, 4] each, clipped to
+    an image of (height, width) if given."""
+    return _ops.decode_distances(distances, anchors, by_size, image_size)
+
+
 def decode_distributions(logits: Tensor) -> Tensor:
     """The expectation of each row of ``logits`` [..., bins], in bins: [...]."""
     return _ops.decode_distributions(logits)
+
+
+def decode_distribution_boxes(logits: Tensor, points: Tensor, strides: Tensor) -> Tensor:
+    """The boxes [..., 4], float32, of four distributions each, ``logits`` [..., 4, bins]: left,
+    top, right and bottom of ``points`` [..., 2], in units of ``strides`` [...]."""
+    return _ops.decode_distribution_boxes(logits, points, strides)
+
+
+def postprocess_box_head(
+    logits: Tensor,
+    deltas: Tensor,
+    proposals: PerImage,
+    image_sizes: Sequence[Sequence[float]],
+    *,
+    score_threshold: float = 0.05,
+    iou_threshold: float = 0.5,
+    max_detections: int = 100,
+    weights: Sequence[float] = BOX_HEAD_WEIGHTS,
+    size_limit: float = SIZE_LIMIT,
+    min_size: float = 1e-2,
+) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Turns the outputs of Faster R-CNN's box head into detections: boxes, scores and labels of
+    each image, like torchvision's postprocess_detections.
+
+    Args:
+        logits: [K, classes]; class 0 is background.
+        deltas: [K, classes x 4].
+        proposals: corners [K, 4] of one image, or a list with one tensor per image.
+        image_sizes: (height, width) of each image.
+        score_threshold: in [0, 1]; scores above it count. Default 0.05.
+        iou_threshold: in [0, 1]. Default 0.5.
+        max_detections: per image. Default 100.
+        min_size: boxes with a smaller side are removed; 0 removes none. Default 1e-2.
+    """
+    all_proposals, proposal_counts = joined("postprocess_box_head", "proposals", proposals)
+    return split_detections(*_ops.postprocess_box_head(logits, deltas, all_proposals,
+                                                       proposal_counts, sizes_of(image_sizes),
+                                                       score_threshold, iou_threshold,
+                                                       max_detections, weights, size_limit,
+                                                       min_size))
+
+
+def roi_align(
+    input: Tensor,
+    boxes: PerImage,
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+) -> Tensor:
+    """RoIAlign, https://arxiv.org/abs/1703.06870, differentiable in ``input``. The result, [K, C,
+    height, width], has the type of ``input``; bfloat16 is summed in float32.
+
+    Args:
+        input: features [N, C, H, W], contiguous or channels_last; neither is copied, and result and
+            gradient have the same layout.
+        boxes: [K, 5], an image index and x1, y1, x2, y2 in pixels; or a list with the boxes [L, 4]
+            of each image. Any floating-point type.
+        output_size: (height, width), or one number for both.
+        spatial_scale: locations per pixel: 1 / stride. Default 1.
+        aligned: shifts boxes by half a location, as detectron2 does. Default False.
+        sampling_ratio: samples per bin along each axis; 0 or less: one per location in the bin.
+
+    Raises:
+        RuntimeError: different shapes, an image index out of range, boxes that require a gradient.
+    """
+    all_boxes, box_counts = joined("roi_align", "boxes", boxes)
+    return _ops.roi_align(input, all_boxes, number_pair(output_size), spatial_scale, sampling_ratio,
+                          aligned, box_counts)
+
+
+def multiscale_roi_align(
+    features: Sequence[Tensor],
+    boxes: PerImage,
+    output_size: int | Sequence[int],
+    scales: Sequence[float],
+    sampling_ratio: int = 2,
+    aligned: bool = False,
+    *,
+    canonical_scale: float = 224.0,
+    canonical_level: int = 4,
+) -> Tensor:
+    """RoIAlign on a pyramid: each box is pooled from the level for its size, by equation 1 of
+    https://arxiv.org/abs/1612.03144, as in torchvision's MultiScaleRoIAlign. Results are in the
+    order of the boxes.
+
+    Args:
+        features: levels [N, C, H, W], finest first.
+        boxes, output_size: as in roi_align.
+        scales: locations per pixel, one per level, each half of the previous one.
+        sampling_ratio, aligned: as in roi_align. Defaults 2, False.
+        canonical_scale: side in pixels of a box on level canonical_level. Default 224.
+        canonical_level: in [-64, 64]; 0 is the image, and each level halves it. Default 4.
+    """
+    all_boxes, box_counts = joined("multiscale_roi_align", "boxes", boxes)
+    return _ops.multiscale_roi_align(layers(features), all_boxes, number_pair(output_size), scales,
+                                     sampling_ratio, aligned, box_counts, canonical_scale,
+                                     canonical_level)
+
+
+def grouped_conv3x3(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    groups: int = 1,
+    stride: int = 1,
+) -> Tensor:
+    """The 3x3 convolution with padding 1 in groups of channels, differentiable in its tensors, any
+    number of times, in float32. Autocast does not apply.
+
+    Larger layers with stride 2 and one group are computed by minimal filtering, whose rounding
+    differs from that of a direct convolution.
+
+    There may be one group with any numbers of channels, groups with 4 or 8 input channels and as
+    many output channels, or groups whose numbers of input and output channels are multiples of 16.
+
+    Args:
+        input: [N, input channels, H, W] of float32, contiguous or channels_last: neither is copied,
+            and result and gradient have the same layout.
+        weight: [output channels, input channels of a group, 3, 3].
+        bias: [output channels].
+        groups: 1 or more; both numbers of channels are multiples of it. Default 1.
+        stride: rows and columns of the input from one output to the next, 1 or 2. Default 1.
+
+    Returns:
+        [N, output channels, H / stride, W / stride], rounded up.
+
+    Raises:
+        RuntimeError: shapes that do not fit each other, other types, groups or strides, or forward
+            mode.
+    """
+    return _ops.grouped_conv3x3(input, weight, bias, groups, stride)
+
+
+def deformable_attention(
+    value: Tensor,
+    level_sizes: Sequence[Sequence[int]] | Tensor,
+    points: Tensor,
+    weights: Tensor,
+    level_points: Sequence[int] | None = None,
+) -> Tensor:
+    """Multi-scale deformable attention, https://arxiv.org/abs/2010.04159, equation 3, without its
+    linear layers: each query sums samples of the feature maps at its points. Differentiable in
+    value, points and weights, once. Samples are bilinear, as in torch's grid_sample with
+    align_corners=False and zeros outside; points that are NaN or infinite contribute 0.
+
+    Args:
+        value: [N, locations of all levels, heads, channels], the levels one after the other.
+        level_sizes: (height, width) of each level: a tensor [levels, 2], or pairs. A tensor that
+            the caller also has as a list costs a copy.
+        points: [N, queries, heads, levels, points, 2] or [N, queries, heads, points of all levels,
+            2]: x and y, 0 to 1 from edge to edge of a level. Points and weights are converted to
+            float32, or to float64 for a value of float64.
+        weights: the shape of points without its last dimension.
+        level_points: the number of points on each level; None: the same number on each.
+
+    Returns:
+        [N, queries, heads * channels], of the value's type.
+
+    Raises:
+        RuntimeError: shapes that differ.
+    """
+    return _ops.deformable_attention(value, flat_sizes(level_sizes), points, weights,
+                                     list(level_points or ()))
+
+
+def filter_topk(logits: Tensor, score_threshold: float, k: int) -> tuple[Tensor, Tensor]:
+    """The best ``k`` of the logits whose sigmoid is above the threshold, descending, and their
+    positions in the flattened tensor. Ties are broken by lower position; NaN is never selected.
+
+    Args:
+        logits: of any shape.
+        score_threshold: a probability, in [0, 1].
+    """
+    return _ops.filter_topk(logits, score_threshold, k)
 
 
 def rotated_box_iou(boxes1: Tensor, boxes2: Tensor, angles: str) -> Tensor:

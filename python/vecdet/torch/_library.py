@@ -19,6 +19,8 @@ except ImportError as error:
                       f"first ({error}). The functions of vecdet itself need only NumPy"
                       ) from error
 
+from ._shapes import of_sizes
+
 try:
     from torch.utils.flop_counter import register_flop_formula
 except ImportError:  # older versions of PyTorch
@@ -98,23 +100,9 @@ def _tell_shapes_to_compilers() -> None:
                 like.new_empty(kept, dtype=torch.float32), like.new_empty(kept, dtype=torch.int64),
                 like.new_empty(images + 1, dtype=torch.int64))
 
-    def indices(boxes, *options, **more_options):
-        return boxes.new_empty(unknown(), dtype=torch.int64)
-
-    for name, result in RESULTS.items():
-        if result == "indices":
-            fake(name)(indices)
-
-    @fake("soft_nms")
-    def _(boxes, scores, classes=None, decay=1, iou_threshold=0.3, sigma=0.5, score_floor=1e-3):
-        kept = unknown()
-        return (boxes.new_empty(kept, dtype=torch.int64),
-                boxes.new_empty(kept, dtype=torch.promote_types(boxes.dtype, scores.dtype)))
-
-    @fake("filter_topk")
-    def _(logits, score_threshold, k):
-        kept = unknown()
-        return logits.new_empty(kept), logits.new_empty(kept, dtype=torch.int64)
+    for name, row in RESULTS.items():
+        if "kept" in row:
+            fake(name)(of_sizes(_PREFIX.partition("::")[2] + name, row))
 
     @fake("postprocess")
     def _(logits, deltas, anchors, image_sizes, *options, **more_options):
@@ -127,19 +115,6 @@ def _tell_shapes_to_compilers() -> None:
     @fake("postprocess_box_head")
     def _(logits, deltas, proposals, proposal_counts, image_sizes, *options, **more_options):
         return detections(logits, len(image_sizes) // 2)
-
-    def masks(boxes):
-        return (boxes.new_empty((boxes.shape[0], 4), dtype=torch.int64),
-                boxes.new_empty(boxes.shape[0] + 1, dtype=torch.int64),
-                boxes.new_empty(unknown(), dtype=torch.uint8))
-
-    @fake("masks_from_prototypes")
-    def _(prototypes, coefficients, boxes, *options, **more_options):
-        return masks(boxes)
-
-    @fake("paste_masks")
-    def _(maps, boxes, *options, **more_options):
-        return masks(boxes)
 
     @fake("sample_balanced")
     def _(labels, counts=(), *options, **more_options):

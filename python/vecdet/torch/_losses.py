@@ -8,9 +8,10 @@ from typing import Sequence
 import torch
 from torch import Tensor
 
+from .._boxes import SIZE_LIMIT, WEIGHTS
 from ._library import ops as _ops
-from ._names import (BOX_LOSSES, EPS, OVERLAPS, REDUCTIONS, SIZE_LIMIT, PerImage, joined,
-                     joined_if_any, number, torchvisions)
+from ._names import (BOX_LOSSES, EPS, OVERLAPS, REDUCTIONS, PerImage, joined, joined_if_any, number,
+                     torchvisions)
 
 __all__ = [
     "complete_box_iou_loss", "mined_cross_entropy_loss", "retinanet_loss", "sigmoid_focal_loss",
@@ -156,7 +157,7 @@ def retinanet_loss(logits: Sequence[Tensor], deltas: Sequence[Tensor], anchors: 
                    boxes: PerImage, classes: PerImage, high_threshold: float = 0.5,
                    low_threshold: float = 0.4, allow_low_quality: bool = True, *,
                    alpha: float = 0.25, gamma: float = 2, loss: str = "smooth_l1",
-                   beta: float = 0.0, weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+                   beta: float = 0.0, weights: Sequence[float] = WEIGHTS,
                    size_limit: float = SIZE_LIMIT, scale: float = 1.0,
                    regions: PerImage | None = None) -> tuple[Tensor, Tensor]:
     """Both losses of RetinaNet, for classes and boxes, including matching, in one call.

@@ -11,7 +11,6 @@ import torchvision
 from torch import Tensor
 
 from .. import _c
-from .._boxes import SIZE_LIMIT  # noqa: F401 (for the other modules)
 
 
 def numbers(names: Sequence[str]) -> dict[str, int]:
@@ -57,7 +56,7 @@ def number_pair(value: int | Sequence[int]) -> list[int]:
     return [value, value] if isinstance(value, int) else list(value)
 
 
-def sizes_of(image_sizes: Sequence[tuple[float, float]]) -> list[float]:
+def sizes_of(image_sizes: Sequence[Sequence[float]]) -> list[float]:
     """Heights and widths in the operators' form: a flat list."""
     return [float(side) for size in image_sizes for side in size]
 

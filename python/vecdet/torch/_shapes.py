@@ -4,6 +4,7 @@ data. They are those of namespace meta in include/vecdet/impl/torch."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -42,28 +43,6 @@ def _like(tensor: Any, dtype: Any = None) -> Any:
 
 def _like_rows(tensor: Any, dtype: Any = None) -> Any:
     return tensor.new_empty(tensor.shape[:-1], dtype=dtype or tensor.dtype)
-
-
-def _matches(anchors: Any, counts: Any, dtype: Any = torch.int64) -> Any:
-    return anchors.new_empty((*([len(counts)] if counts else []), anchors.shape[0]), dtype=dtype)
-
-
-def _match_anchors(anchors, boxes, classes, counts, *options):
-    return tuple(_matches(anchors, counts, dtype)
-                 for dtype in (torch.int64, torch.int64, torch.float32))
-
-
-def _assign_task_aligned(scores, predicted, points, sizes, boxes, classes, counts, *options):
-    return _matches(points, counts), _matches(points, counts, torch.float32)
-
-
-def _assign_sim_ota(logits, objectness, predicted, points, sizes, strides, boxes, classes, counts,
-                    *options):
-    return _matches(points, counts), _matches(points, counts, torch.float32)
-
-
-def _match_queries(logits, boxes, targets, classes, counts, *options):
-    return targets.new_empty((len(logits), options[-1], targets.shape[0]), dtype=torch.int64)
 
 
 def _set_loss(logits, boxes, *options):
@@ -185,14 +164,6 @@ def _convert_rotated_boxes(boxes, source, target, angles):
 
 
 _SHAPES = {
-    "match_anchors": _match_anchors,
-    "assign_atss": lambda anchors, sizes, boxes, counts, *rest: _matches(anchors, counts),
-    "assign_fcos": lambda anchors, sizes, boxes, counts, *rest: _matches(anchors, counts),
-    "assign_task_aligned": _assign_task_aligned,
-    "assign_rotated_task_aligned": _assign_task_aligned,
-    "assign_sim_ota": _assign_sim_ota,
-    "match_queries": _match_queries,
-    "assign_least_cost": lambda costs: costs.new_empty(costs.shape[0], dtype=torch.int64),
     "set_loss": _set_loss,
     "convert_rotated_boxes": _convert_rotated_boxes,
     "paste_soft_masks": lambda maps, boxes, size: maps.new_empty(
@@ -213,21 +184,25 @@ _SHAPES = {
 }
 
 
+def _type(name: str, a: Any, b: Any) -> Any:
+    """The type of a result, as type_of() of result_shapes.hpp, for the first two tensors."""
+    if name == "promoted":
+        return torch.promote_types(a.dtype, b.dtype)
+    if name == "decoded":
+        is_widened = a.dtype == torch.bfloat16 and b.dtype != torch.bfloat16
+        return torch.float32 if is_widened else a.dtype
+    if name == "wide":
+        return torch.float64 if a.dtype == torch.float64 else torch.float32
+    return a.dtype if name == "own" else getattr(torch, name)
+
+
 def _of_table(row: str) -> Any:
     """A function that returns a result of the shape and type in a row of RESULTS."""
     shape, type_ = row.split()
 
     def result(a, *others):
         b = others[0] if others and isinstance(others[0], torch.Tensor) else a
-        if type_ == "promoted":
-            dtype = torch.promote_types(a.dtype, b.dtype)
-        elif type_ == "decoded":
-            is_widened = a.dtype == torch.bfloat16 and b.dtype != torch.bfloat16
-            dtype = torch.float32 if is_widened else a.dtype
-        elif type_ == "wide":
-            dtype = torch.float64 if a.dtype == torch.float64 else torch.float32
-        else:
-            dtype = torch.float32 if type_ == "float32" else a.dtype
+        dtype = _type(type_, a, b)
         if shape == "pairs":
             return a.new_empty((a.shape[0], b.shape[0]), dtype=dtype)
         return _like(a, dtype) if shape == "like" else _like_rows(a, dtype)
@@ -235,10 +210,47 @@ def _of_table(row: str) -> Any:
     return result
 
 
+def _names_of(name: str) -> list[str]:
+    """The names of an operator's arguments."""
+    return [each.name for each in getattr(torch.ops.vecdet, name).default._schema.arguments]
+
+
+_SIZE = re.compile(r"(len\()?(\w+)(?:\[(\d)\])?\)?( \+ 1)?(\?)?")
+
+
+def of_sizes(name: str, row: str) -> Any:
+    """A function that returns results of the sizes and types in a row of RESULTS."""
+    names = _names_of(name)
+    parts = [(_SIZE.findall(sizes), types.split(", "))
+             for sizes, _, types in (part.rpartition("] ") for part in row.split("; "))]
+
+    def results(*arguments, **named):
+        given = {**dict(zip(names, arguments)), **named}
+        first, *others = [each for each in given.values() if isinstance(each, torch.Tensor)]
+        if "kept" in row:
+            given["kept"] = torch.library.get_ctx().new_dynamic_size()
+        made = []
+        for sizes, types in parts:
+            shape = []
+            for is_length, argument, dimension, is_more, may_be_left_out in sizes:
+                value = int(argument) if argument.isdigit() else given[argument]
+                if dimension:
+                    value = value.shape[int(dimension)]
+                elif is_length:
+                    value = len(value)
+                if not may_be_left_out or value:
+                    shape.append(value + 1 if is_more else value)
+            made += [first.new_empty(shape, dtype=_type(type_, first, (*others, first)[0]))
+                     for type_ in types]
+        return tuple(made) if len(made) > 1 else made[0]
+
+    return results
+
+
 def _of_loss(name: str, shape: str) -> Any:
     schema = getattr(torch.ops.vecdet, name).default._schema
     losses = len(schema.returns)
-    names = [each.name for each in schema.arguments]
+    names = _names_of(name)
     reduction = names.index("reduction") if "reduction" in names else None
 
     def results(*arguments):
@@ -272,7 +284,8 @@ def _of_loss(name: str, shape: str) -> Any:
 def register() -> None:
     """Tells PyTorch the shapes of all operators whose results do not depend on the data."""
     shapes = {**_SHAPES,
-              **{name: _of_table(row) for name, row in RESULTS.items() if row != "indices"},
+              **{name: of_sizes("_" + name, row) if row.startswith("[") else _of_table(row)
+                 for name, row in RESULTS.items() if "kept" not in row},
               **{name: _of_loss(name, shape) for name, shape in LOSSES.items()}}
     for name, function in shapes.items():
         torch.library.register_fake(f"vecdet::_{name}", function)

@@ -336,60 +336,6 @@ inline std::tuple<at::Tensor, at::Tensor> assign_sim_ota(
 }
 
 }  // namespace cpu
-
-// The same for tensors without data.
-namespace meta {
-
-/// A tensor with the shape of matches for these anchors or points, of another type.
-inline at::Tensor new_matches(const at::Tensor& anchors, at::IntArrayRef box_counts,
-                              at::ScalarType type) {
-  std::vector<c10::SymInt> sizes;
-  if (!box_counts.empty()) sizes.emplace_back(static_cast<std::int64_t>(box_counts.size()));
-  sizes.push_back(anchors.sym_size(0));
-  return anchors.new_empty_symint(sizes, anchors.options().dtype(type));
-}
-
-inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor&,
-                                   const optional_tensor&, at::IntArrayRef box_counts,
-                                   const optional_tensor&, at::IntArrayRef, const matcher_params&) {
-  return match_tensors(new_matches(anchors, box_counts, at::kLong),
-                       new_matches(anchors, box_counts, at::kLong),
-                       new_matches(anchors, box_counts, at::kFloat));
-}
-inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
-                              at::IntArrayRef box_counts, const optional_tensor&, at::IntArrayRef,
-                              const atss_params&) {
-  return new_matches(anchors, box_counts, at::kLong);
-}
-inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
-                              at::IntArrayRef box_counts, const optional_tensor&, at::IntArrayRef,
-                              const fcos_assigner_params&) {
-  return new_matches(anchors, box_counts, at::kLong);
-}
-inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
-    const at::Tensor&, const at::Tensor&, const at::Tensor& points, at::IntArrayRef,
-    const at::Tensor&, const at::Tensor&, at::IntArrayRef box_counts, const optional_tensor&,
-    at::IntArrayRef, const task_aligned_params&) {
-  return std::make_tuple(new_matches(points, box_counts, at::kLong),
-                         new_matches(points, box_counts, at::kFloat));
-}
-inline std::tuple<at::Tensor, at::Tensor> assign_rotated_task_aligned(
-    const at::Tensor&, const at::Tensor&, const at::Tensor& points, at::IntArrayRef,
-    const at::Tensor&, const at::Tensor&, at::IntArrayRef box_counts, angle_convention,
-    const optional_tensor&, at::IntArrayRef, const task_aligned_params&) {
-  return std::make_tuple(new_matches(points, box_counts, at::kLong),
-                         new_matches(points, box_counts, at::kFloat));
-}
-
-inline std::tuple<at::Tensor, at::Tensor> assign_sim_ota(
-    const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor& points,
-    at::IntArrayRef, at::ArrayRef<double>, const at::Tensor&, const at::Tensor&,
-    at::IntArrayRef box_counts, const optional_tensor&, at::IntArrayRef, const sim_ota_params&) {
-  return std::make_tuple(new_matches(points, box_counts, at::kLong),
-                         new_matches(points, box_counts, at::kFloat));
-}
-
-}  // namespace meta
 }  // namespace aten
 }  // namespace detail
 }  // namespace VECDET_ABI

@@ -203,18 +203,6 @@ inline set_loss_tensors set_loss(at::TensorList logits, at::TensorList boxes_,
 // The same for tensors without data.
 namespace meta {
 
-inline at::Tensor match_queries(at::TensorList logits, at::TensorList, const at::Tensor& targets,
-                                const optional_tensor&, at::IntArrayRef,
-                                const query_match_params& params) {
-  const std::vector<c10::SymInt> sizes{static_cast<std::int64_t>(logits.size()), params.groups,
-                                       targets.sym_size(0)};
-  return targets.new_empty_symint(sizes, targets.options().dtype(at::kLong));
-}
-
-inline at::Tensor assign_least_cost(const at::Tensor& costs) {
-  return costs.new_empty_symint({costs.sym_size(0)}, costs.options().dtype(at::kLong));
-}
-
 inline set_loss_tensors set_loss(at::TensorList logits, at::TensorList boxes, at::TensorList,
                                  const at::Tensor&, const optional_tensor&, at::IntArrayRef,
                                  const set_loss_params&, bool needs_grad) {

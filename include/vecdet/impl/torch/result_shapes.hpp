@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results for tensors without data, where shape and type follow from the first tensors. The table
-// in packaging/torch_operators.py says which operators these are.
+// Results for tensors without data, where the table in packaging/torch_operators.py describes them.
 #pragma once
 
 #include <vecdet/impl/torch/boxes.hpp>
@@ -13,6 +12,12 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
+
+/// A result of these sizes, made beside a tensor.
+inline at::Tensor new_result(const at::Tensor& beside, const std::vector<c10::SymInt>& sizes,
+                             at::ScalarType type) {
+  return beside.new_empty_symint(sizes, beside.options().dtype(type));
+}
 
 /// The shape of the first tensor; the same without the last dimension; or the rows of the first
 /// tensor x those of the second.

@@ -6,6 +6,7 @@
 #include <vecdet/impl/torch/generated/assignment.hpp>
 #include <vecdet/impl/torch/assignment.hpp>
 #include <vecdet/impl/torch/operator.hpp>
+#include <vecdet/impl/torch/result_shapes.hpp>
 #include <vecdet/torch.hpp>
 
 #include <cstdint>
@@ -28,6 +29,78 @@ using assign_rotated_task_aligned =
 using assign_sim_ota = plain_operator<&flat::assign_sim_ota<&cpu::assign_sim_ota>>;
 
 }  // namespace operators
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+namespace meta {
+
+inline std::tuple<at::Tensor, at::Tensor, at::Tensor> match_anchors(const at::Tensor& anchors,
+    const at::Tensor&, const optional_tensor&, at::IntArrayRef box_counts, double, double, bool,
+    bool, bool, bool, const optional_tensor&, at::IntArrayRef, double, bool, std::int64_t,
+    std::int64_t) {
+  std::vector<c10::SymInt> sizes;
+  if (!box_counts.empty()) sizes.emplace_back(static_cast<std::int64_t>(box_counts.size()));
+  sizes.emplace_back(anchors.sym_size(0));
+  return std::make_tuple(new_result(anchors, sizes, at::kLong), new_result(anchors, sizes,
+      at::kLong), new_result(anchors, sizes, at::kFloat));
+}
+
+inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
+    at::IntArrayRef box_counts, std::int64_t, double, const optional_tensor&, at::IntArrayRef) {
+  std::vector<c10::SymInt> sizes;
+  if (!box_counts.empty()) sizes.emplace_back(static_cast<std::int64_t>(box_counts.size()));
+  sizes.emplace_back(anchors.sym_size(0));
+  return new_result(anchors, sizes, at::kLong);
+}
+
+inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
+    at::IntArrayRef box_counts, double, double, const optional_tensor&, at::IntArrayRef) {
+  std::vector<c10::SymInt> sizes;
+  if (!box_counts.empty()) sizes.emplace_back(static_cast<std::int64_t>(box_counts.size()));
+  sizes.emplace_back(anchors.sym_size(0));
+  return new_result(anchors, sizes, at::kLong);
+}
+
+inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor&, const at::Tensor&,
+    const at::Tensor& points, at::IntArrayRef, const at::Tensor&, const at::Tensor&,
+    at::IntArrayRef box_counts, std::int64_t, double, double, double, double, std::int64_t,
+    const optional_tensor&, at::IntArrayRef) {
+  std::vector<c10::SymInt> sizes;
+  if (!box_counts.empty()) sizes.emplace_back(static_cast<std::int64_t>(box_counts.size()));
+  sizes.emplace_back(points.sym_size(0));
+  return std::make_tuple(new_result(points, sizes, at::kLong), new_result(points, sizes,
+      at::kFloat));
+}
+
+inline std::tuple<at::Tensor, at::Tensor> assign_rotated_task_aligned(const at::Tensor&,
+    const at::Tensor&, const at::Tensor& points, at::IntArrayRef, const at::Tensor&,
+    const at::Tensor&, at::IntArrayRef box_counts, angle_convention, std::int64_t, double, double,
+    double, double, std::int64_t, const optional_tensor&, at::IntArrayRef) {
+  std::vector<c10::SymInt> sizes;
+  if (!box_counts.empty()) sizes.emplace_back(static_cast<std::int64_t>(box_counts.size()));
+  sizes.emplace_back(points.sym_size(0));
+  return std::make_tuple(new_result(points, sizes, at::kLong), new_result(points, sizes,
+      at::kFloat));
+}
+
+inline std::tuple<at::Tensor, at::Tensor> assign_sim_ota(const at::Tensor&, const at::Tensor&,
+    const at::Tensor&, const at::Tensor& points, at::IntArrayRef, at::ArrayRef<double>,
+    const at::Tensor&, const at::Tensor&, at::IntArrayRef box_counts, std::int64_t, double, double,
+    const optional_tensor&, at::IntArrayRef) {
+  std::vector<c10::SymInt> sizes;
+  if (!box_counts.empty()) sizes.emplace_back(static_cast<std::int64_t>(box_counts.size()));
+  sizes.emplace_back(points.sym_size(0));
+  return std::make_tuple(new_result(points, sizes, at::kLong), new_result(points, sizes,
+      at::kFloat));
+}
+
+}  // namespace meta
 }  // namespace aten
 }  // namespace detail
 }  // namespace VECDET_ABI
@@ -109,21 +182,21 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "force_best=False, bool skip_untouched=False, bool empty_iou_is_zero=False, Tensor? "
       "regions=None, int[] region_counts=[], float region_threshold=0.5, bool "
       "ignore_matched=False, int background=-1, int ignore=-2) -> (Tensor, Tensor, Tensor)");
-  operators::match_anchors::define_shapes<&flat::match_anchors<&meta::match_anchors>>(m);
+  operators::match_anchors::define_shapes<&meta::match_anchors>(m);
   operators::match_anchors::define_autocast<>(m);
   operators::assign_atss::define(
       m,
       "assign_atss(Tensor anchors, int[] level_sizes, Tensor boxes, int[] box_counts=[], int "
       "candidates=9, float region_threshold=0.5, Tensor? regions=None, int[] region_counts=[]) "
       "-> Tensor");
-  operators::assign_atss::define_shapes<&flat::assign_atss<&meta::assign_atss>>(m);
+  operators::assign_atss::define_shapes<&meta::assign_atss>(m);
   operators::assign_atss::define_autocast<>(m);
   operators::assign_fcos::define(
       m,
       "assign_fcos(Tensor anchors, int[] level_sizes, Tensor boxes, int[] box_counts=[], float "
       "radius=1.5, float region_threshold=0.5, Tensor? regions=None, int[] region_counts=[]) ->"
       " Tensor");
-  operators::assign_fcos::define_shapes<&flat::assign_fcos<&meta::assign_fcos>>(m);
+  operators::assign_fcos::define_shapes<&meta::assign_fcos>(m);
   operators::assign_fcos::define_autocast<>(m);
   operators::assign_task_aligned::define(
       m,
@@ -131,8 +204,7 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "Tensor boxes, Tensor classes, int[] box_counts=[], int top=10, float alpha=0.5, float "
       "beta=6.0, float least_side=0.0, float grown_side=0.0, int final_top=0, Tensor? "
       "regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
-  operators::assign_task_aligned::define_shapes<&flat::assign_task_aligned<&meta::assign_task_aligned>>(
-      m);
+  operators::assign_task_aligned::define_shapes<&meta::assign_task_aligned>(m);
   operators::assign_task_aligned::define_autocast<>(m);
   operators::assign_rotated_task_aligned::define(
       m,
@@ -140,8 +212,7 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "level_sizes, Tensor boxes, Tensor classes, int[] box_counts, int angles, int top=10, "
       "float alpha=0.5, float beta=6.0, float least_side=0.0, float grown_side=0.0, int "
       "final_top=0, Tensor? regions=None, int[] region_counts=[]) -> (Tensor, Tensor)");
-  operators::assign_rotated_task_aligned::define_shapes<&flat::assign_rotated_task_aligned<&meta::assign_rotated_task_aligned>>(
-      m);
+  operators::assign_rotated_task_aligned::define_shapes<&meta::assign_rotated_task_aligned>(m);
   operators::assign_rotated_task_aligned::define_autocast<>(m);
   operators::assign_sim_ota::define(
       m,
@@ -149,7 +220,7 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "level_sizes, float[] strides, Tensor boxes, Tensor classes, int[] box_counts=[], int "
       "candidates=10, float radius=2.5, float iou_weight=3.0, Tensor? regions=None, int[] "
       "region_counts=[]) -> (Tensor, Tensor)");
-  operators::assign_sim_ota::define_shapes<&flat::assign_sim_ota<&meta::assign_sim_ota>>(m);
+  operators::assign_sim_ota::define_shapes<&meta::assign_sim_ota>(m);
   operators::assign_sim_ota::define_autocast<>(m);
 }
 

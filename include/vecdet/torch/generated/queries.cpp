@@ -7,6 +7,7 @@
 #include <vecdet/impl/torch/queries.hpp>
 #include <vecdet/impl/torch/set_loss_gradient.hpp>
 #include <vecdet/impl/torch/operator.hpp>
+#include <vecdet/impl/torch/result_shapes.hpp>
 #include <vecdet/torch.hpp>
 
 #include <cstdint>
@@ -24,6 +25,34 @@ using match_queries = plain_operator<&flat::match_queries<&cpu::match_queries>>;
 using assign_least_cost = plain_operator<&cpu::assign_least_cost>;
 
 }  // namespace operators
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+namespace meta {
+
+inline at::Tensor match_queries(at::TensorList logits, at::TensorList, const at::Tensor& targets,
+    const optional_tensor&, at::IntArrayRef, query_class_cost, double, double, double, double,
+    double, double, std::int64_t groups) {
+  std::vector<c10::SymInt> sizes;
+  sizes.emplace_back(static_cast<std::int64_t>(logits.size()));
+  sizes.emplace_back(groups);
+  sizes.emplace_back(targets.sym_size(0));
+  return new_result(targets, sizes, at::kLong);
+}
+
+inline at::Tensor assign_least_cost(const at::Tensor& costs) {
+  std::vector<c10::SymInt> sizes;
+  sizes.emplace_back(costs.sym_size(0));
+  return new_result(costs, sizes, at::kLong);
+}
+
+}  // namespace meta
 }  // namespace aten
 }  // namespace detail
 }  // namespace VECDET_ABI
@@ -73,7 +102,7 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "int[] box_counts=[], int class_cost=0, float alpha=0.25, float gamma=2.0, float "
       "epsilon=1e-08, float class_weight=2.0, float l1_weight=5.0, float giou_weight=2.0, int "
       "groups=1) -> Tensor");
-  operators::match_queries::define_shapes<&flat::match_queries<&meta::match_queries>>(m);
+  operators::match_queries::define_shapes<&meta::match_queries>(m);
   operators::match_queries::define_autocast<0, 1>(m);
   operators::assign_least_cost::define(
       m,
