@@ -93,6 +93,7 @@ profiler() {
   mkdir $folder
   cd $folder
   VECDET_PROFILE=1 wine64 $example 2>&1 >/dev/null | tr -d '\r' | tee table
+  grep -q '^  losses_in_trainer.exe, process ' table
   grep -q '/f32/[0-9x]*/' table
   echo older >report.json
   VECDET_PROFILE=report.json wine64 $example >/dev/null

@@ -48,6 +48,26 @@ inline std::string first_line(const char* path) {
   return line;
 }
 
+/// The name of this computer; empty where it is not known.
+inline std::string host_name() {
+#if defined(_WIN32)
+  const char* name = vecdet::detail::environment_variable("COMPUTERNAME");
+  return name == nullptr ? "" : name;
+#else
+  return first_line("/proc/sys/kernel/hostname");
+#endif
+}
+
+/// The name of this process's program; empty where it is not known.
+inline std::string program_name() {
+#if defined(_WIN32)
+  const std::string path = _pgmptr == nullptr ? "" : _pgmptr;
+  return path.substr(path.find_last_of("/\\") + 1);
+#else
+  return first_line("/proc/self/comm");
+#endif
+}
+
 /// Merges two samples into one of 256. Each was drawn evenly from the given number of calls.
 inline void merge_samples(std::vector<float>& into, std::uint64_t into_count,
                           const std::vector<float>& from, std::uint64_t from_count) {
@@ -229,8 +249,8 @@ inline report snapshot() {
   detail::report_builder builder;
   process_info process;
   process.rank = detail::job_rank();
-  process.host = detail::first_line("/proc/sys/kernel/hostname");
-  process.command = detail::first_line("/proc/self/comm");
+  process.host = detail::host_name();
+  process.command = detail::program_name();
   process.pid = detail::process_id();
   const std::lock_guard<std::mutex> lock(r.mutex);
   const auto scale = detail::rate.nanoseconds_per_tick.load(std::memory_order_relaxed);
