@@ -92,7 +92,7 @@ void postprocess() {
       {0.3, 0.7, 1.1, 2.3, image_size::height_width(90, 110)}};
   postprocess_workspace workspace;
   yolo_outputs<float> outputs;
-  outputs.numbers = matrix_view<const float>(scaled.data(), 300, 6);
+  outputs.boxes_and_scores = matrix_view<const float>(scaled.data(), 300, 6);
   postprocess_yolo_params yolo = postprocess_yolo_params::v10();
   yolo.extras = 0;  // the scores need not be probabilities
   const detections_view found = postprocess_yolo(outputs, transforms, yolo, workspace);
@@ -223,7 +223,7 @@ void parameters() {
     const std::vector<letterbox_transform> transforms{
         {1, nan, 0, 0, image_size::height_width(9, 9)}};
     yolo_outputs<float> outputs;
-    outputs.numbers = matrix_view<const float>(boxes.data(), 6, 6);
+    outputs.boxes_and_scores = matrix_view<const float>(boxes.data(), 6, 6);
     postprocess_workspace workspace;
     postprocess_yolo(outputs, transforms, postprocess_yolo_params::v10(), workspace);
   });

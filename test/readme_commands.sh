@@ -3,10 +3,11 @@
 # The commands of README.md, as a new user runs them: each is read from README.md and runs in a clone of the last
 # commit, in a new root directory that holds Debian's smallest system and only what the command installs.
 #
-#   readme_commands.sh [--no-ccache] [--suite <suite>] [bench|test]...
+#   readme_commands.sh [--no-ccache] [--together] [--suite <suite>] [bench|test]...
 #
 # runs the commands of these presets (default: both), and prints how long each took. The suite is that of the Debian
-# that README.md names, if no other is given: trixie stands in for Ubuntu 24.04.
+# that README.md names, if no other is given: trixie stands in for Ubuntu 24.04. --together runs the commands at the
+# same time, which saves the time in which one waits for packages or uses one processor only.
 #
 # The machine's ccache, if it has one, is mounted from outside, with its libraries, so that objects from other builds
 # are reused; --no-ccache measures from nothing. CXXFLAGS, CTEST_PARALLEL_LEVEL and VECDET_FULL_TESTS reach the
@@ -19,9 +20,11 @@ source "$source/test/debian_root.sh" # debian_mirror, in_own_mounts
 
 ccache=$(command -v ccache || true)
 suite=
+together=
 while [[ ${1:-} = --* ]]; do
   case $1 in
     --no-ccache) ccache= ;;
+    --together) together=1 ;;
     --suite)
       suite=$2
       shift
@@ -84,8 +87,9 @@ if [ -n "$ccache" ]; then
   chmod +x "$program/launcher"
 fi
 
-# Runs a command line in the clone in the root directory $root.
+# run_in_clone <root directory> <command line>: runs the line in the root directory's clone.
 run_in_clone() {
+  local root=$1 line=$2
   local environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive)
   local variable folders=() # outside:inside
   for variable in CXXFLAGS CTEST_PARALLEL_LEVEL VECDET_FULL_TESTS; do
@@ -108,17 +112,34 @@ run_in_clone() {
     code=0
     chroot "$root" env -i "${environment[@]}" sh -c "cd /clone && $line" || code=$?
     for folder in /proc /sys "${folders[@]##*:}"; do umount -l "$root$folder"; done
-    exit $code' bash "$root" "$1" "$(printf '%s\n' "${environment[@]}")" "${folders[@]}"
+    exit $code' bash "$root" "$line" "$(printf '%s\n' "${environment[@]}")" "${folders[@]}"
 }
 
-for preset in "${presets[@]}"; do
-  line=$(command_of "$preset")
-  root=$scratch/root
+run_preset() {
+  local preset=$1 root=$scratch/root_$1 line start
+  line=$(command_of "$preset") || return
   cp -a "$smallest" "$root"
   git clone -q --depth 1 "file://$source" "$root/clone"
   start=$SECONDS
   echo "\$ $line"
-  run_in_clone "$line" || { echo "README.md's command of the preset $preset fails in an empty $suite"; exit 1; }
+  run_in_clone "$root" "$line" ||
+    { echo "README.md's command of the preset $preset fails in an empty $suite"; return 1; }
   echo "README.md's command of the preset $preset in an empty $suite: $((SECONDS - start)) s"
   rm -rf --one-file-system "$root"
+}
+
+if [ -z "$together" ]; then
+  for preset in "${presets[@]}"; do run_preset "$preset"; done
+  exit
+fi
+processes=()
+for preset in "${presets[@]}"; do
+  run_preset "$preset" >"$scratch/log_$preset" 2>&1 &
+  processes+=($!)
 done
+failed=
+for i in "${!presets[@]}"; do
+  wait "${processes[i]}" || failed=1
+  cat "$scratch/log_${presets[i]}"
+done
+[ -z "$failed" ]

@@ -11,13 +11,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -90,6 +96,24 @@ std::vector<conv_problem<float>> problems_of_large_blocks() {
   for (auto& p : problems) p.make(9);
   return problems;
 }
+
+#if defined(__linux__)
+/// The flags of the mapping in which `address` is; empty without /proc.
+std::string flags_of_mapping(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  std::ifstream mappings("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(mappings, line);) {
+    std::uintptr_t first = 0, last = 0;
+    char dash = 0;
+    if (std::istringstream(line) >> std::hex >> first >> dash >> last && dash == '-')
+      inside = first <= at && at < last;
+    else if (inside && line.rfind("VmFlags:", 0) == 0)
+      return line;
+  }
+  return "";
+}
+#endif
 
 /// The bytes of a workspace's memory for conv3x3() and conv3x3_input_grad().
 std::size_t scratch_bytes(conv3x3_workspace& workspace) {
@@ -238,6 +262,18 @@ TEST_CASE("3x3 convolution: the workspace is as small as documented") {
   run(problem(1, 128, 4, 4 * 48, 224), grown, threading::sequential);
   CHECK(scratch_bytes(grown) <= 4 * mib);
 }
+
+#if defined(__linux__)
+TEST_CASE("3x3 convolution: large workspaces request huge pages") {
+  static_assert(detail::madv_hugepage == MADV_HUGEPAGE, "the header has the number itself");
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) return;
+  detail::aligned_vector<detail::cache_line> memory;
+  detail::grown_in_huge_pages(memory, index_t{1} << 18);
+  const std::string flags = flags_of_mapping(memory.data() + memory.capacity() / 2);
+  if (flags.empty()) return;
+  CHECK(flags.find(" hg") != std::string::npos);
+}
+#endif
 
 TEST_CASE("3x3 convolution: double is exact") {
   for (const feature_layout layout : {nchw, nhwc})

@@ -291,8 +291,8 @@ TEST_CASE("3x3 convolution of bfloat16: maps at any address, and nothing else is
                              conv3x3_weights<float>(w, conv3x3_use::input_grad),
                              p.in(grad.data + 1), workspace);
           conv3x3_weight_grad(p.in<const bfloat16>(input.data),
-                              p.out<const bfloat16>(upstream.data), {}, planes.kernel(gw.data()),
-                              vector_view<float>(gb), f4x4, workspace);
+                              p.out<const bfloat16>(upstream.data), {},
+                              {planes.kernel(gw.data()), gb}, workspace);
           const auto check_map = [&](const bfloat16* actual, const std::vector<bfloat16>& right) {
             CHECK(actual[0] == 7.0f);
             CHECK(actual[1 + right.size()] == 7.0f);

@@ -123,8 +123,8 @@ TEST_CASE_TEMPLATE("3x3 convolution: levels in one call or in several are bit-id
                              backward, grad.head(gx, 1), workspace, policy);
           std::vector<float> gw(p.weights.size()), gb(p.bias.size());
           conv3x3_weight_grad(input.head(x, 1), upstream.head(gy, at_location),
-                              output.head(mask, at_location), p.kernel(gw.data()),
-                              vector_view<float>(gb), tile, workspace, policy);
+                              output.head(mask, at_location), {p.kernel(gw.data()), gb, tile},
+                              workspace, policy);
           std::vector<double> exact_gw(gw.size()), exact_gb(gb.size());
           for (std::size_t l = 0; l < sizes.size(); ++l) {
             INFO("level ", l);
@@ -171,8 +171,7 @@ TEST_CASE("3x3 convolution: empty inputs") {
     const index_t images_there = height == 0 ? 1 : 0;
     conv3x3_weight_grad(feature_view<const float>(a.data(), images_there, 3, height, 5, nchw),
                         feature_view<const float>(a.data(), images_there, 2, height, 5, nchw), {},
-                        feature_view<float>(grad.data(), 2, 3, 3, 3, nchw),
-                        vector_view<float>(bias_grad), f4x4, workspace);
+                        {feature_view<float>(grad.data(), 2, 3, 3, 3, nchw), bias_grad}, workspace);
     for (const float g : grad) CHECK(g == 0);
     for (const float g : bias_grad) CHECK(g == 0);
   }
@@ -269,33 +268,32 @@ TEST_CASE("3x3 convolution: bad arguments throw errors that name them and write 
 
   const auto run_weights = [&](const auto& x, const auto& gy, const auto& mask, const auto& gw,
                                vector_view<float> gb) {
-    return [&, x, gy, mask, gw, gb] { conv3x3_weight_grad(x, gy, mask, gw, gb, f4x4, workspace); };
+    return [&, x, gy, mask, gw, gb] { conv3x3_weight_grad(x, gy, mask, {gw, gb}, workspace); };
   };
   const vector_view<float> no_bias;
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 2, 4), no_bias),
-        "vecdet::conv3x3_weight_grad: weight_grad.width() is 2, expected 3");
+        "vecdet::conv3x3_weight_grad: grads.weight_grad.width() is 2, expected 3");
   fails(run_weights(map(in, 2, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 3, 4), no_bias),
-        "vecdet::conv3x3_weight_grad: input's number of channels is 2, expected 3, the number of "
-        "channels of weight_grad");
-  fails(
-      run_weights(map(in, 3, 5, 6), map(in, 5, 5, 6), no_mask, map(out, 3, 3, 3, 4), no_bias),
-      "vecdet::conv3x3_weight_grad: upstream's number of channels is 5, expected 4, the number of "
-      "images of weight_grad");
+        "vecdet::conv3x3_weight_grad: input's number of channels is 2, expected 3, "
+        "grads.weight_grad.channels()");
+  fails(run_weights(map(in, 3, 5, 6), map(in, 5, 5, 6), no_mask, map(out, 3, 3, 3, 4), no_bias),
+        "vecdet::conv3x3_weight_grad: upstream's number of channels is 5, expected 4, "
+        "grads.weight_grad.images()");
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), map(in, 4, 5, 6, 2), map(out, 3, 3, 3, 4),
                     no_bias),
         "vecdet::conv3x3_weight_grad: relu_output.images() is 2, expected 1, as in input");
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 3, 4),
                     vector_view<float>(out + 500, 3)),
-        "vecdet::conv3x3_weight_grad: bias_grad.size() is 3, expected 0 or 4, the number "
-        "of images of weight_grad");
+        "vecdet::conv3x3_weight_grad: grads.bias_grad.size() is 3, expected 0 or 4, "
+        "grads.weight_grad.images()");
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), no_mask, map(a.data() + 80, 3, 3, 3, 4),
                     no_bias),
-        "vecdet::conv3x3_weight_grad: weight_grad is in the memory of input, expected separate "
-        "memory");
+        "vecdet::conv3x3_weight_grad: grads.weight_grad is in the memory of input, expected "
+        "separate memory");
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 3, 4),
                     vector_view<float>(out + 100, 4)),
-        "vecdet::conv3x3_weight_grad: weight_grad is in the memory of bias_grad, expected separate "
-        "memory");
+        "vecdet::conv3x3_weight_grad: grads.weight_grad is in the memory of grads.bias_grad, "
+        "expected separate memory");
   fails([&] { conv3x3_weights<float>(feature_view<const float>(w.data(), 4, 3, 5, 3, nchw)); },
         "vecdet::conv3x3_weights: weights.height() is 5, expected 3");
 
@@ -383,6 +381,5 @@ TEST_CASE("3x3 convolution: weights without numbers take no time") {
   conv3x3_workspace workspace;
   const feature_view<const float> input(&none, 0, 0, 3, 3, nchw), y(&none, 0, many, 3, 3, nchw);
   conv3x3_weight_grad(input, y, feature_view<const float>(),
-                      feature_view<float>(&none, many, 0, 3, 3, nchw), vector_view<float>(), f4x4,
-                      workspace);
+                      {feature_view<float>(&none, many, 0, 3, 3, nchw)}, workspace);
 }

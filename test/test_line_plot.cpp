@@ -14,6 +14,23 @@
 
 using vecdet::bench::line_plot;
 
+namespace {
+
+/// The text of the plot's file.
+std::string written(const line_plot& plot) {
+  char path[] = "vecdet_plot_XXXXXX";
+  const int file = mkstemp(path);
+  REQUIRE(file >= 0);
+  close(file);
+  plot.write(path);
+  std::ifstream in(path);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::remove(path);
+  return text;
+}
+
+}  // namespace
+
 TEST_CASE("line plot: exponents") {
   line_plot plot("a title", "boxes", "ms");
   for (double x = 10; x < 2e6; x *= 10) {
@@ -41,14 +58,7 @@ TEST_CASE("line plot: the file") {
   line_plot plot("a title", "boxes", "ms");
   for (double x = 10; x < 2e4; x *= 10)
     for (const char* name : {"one", "two", "three"}) plot.add(name, x, 3 * x);
-  char path[] = "vecdet_plot_XXXXXX";
-  const int file = mkstemp(path);
-  REQUIRE(file >= 0);
-  close(file);
-  plot.write(path);
-  std::ifstream in(path);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  std::remove(path);
+  const std::string text = written(plot);
   CHECK(text.find("<svg ") == 0);
   CHECK(text.find("a title") != std::string::npos);
   CHECK(text.find("three ~ 1.00") != std::string::npos);
@@ -68,14 +78,7 @@ TEST_CASE("line plot: many lines with long names are within the picture") {
     const std::string name = std::to_string(i) + " sigmoid_focal_loss_and_grad/labels/gamma2";
     for (double x = 10; x < 2e4; x *= 10) plot.add(name + "/and/more/of/it", x, x);
   }
-  char path[] = "vecdet_plot_XXXXXX";
-  const int file = mkstemp(path);
-  REQUIRE(file >= 0);
-  close(file);
-  plot.write(path);
-  std::ifstream in(path);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  std::remove(path);
+  const std::string text = written(plot);
   double width = 0, height = 0, x = 0, y = 0;
   REQUIRE(std::sscanf(text.c_str(),
                       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %lf %lf", &width,

@@ -99,6 +99,17 @@ void check_equal(const detr_problem& p, const detections_view& found,
   }
 }
 
+void check_problem(const detr_problem& p, const postprocess_detr_params& params) {
+  postprocess_workspace workspace;
+  for_each_isa([&](isa) {
+    for (const threading policy : {threading::sequential, threading::parallel})
+      check_equal(p,
+                  postprocess_detr(p.outputs(), vector_view<const image_size>(p.sizes), params,
+                                   workspace, policy),
+                  params);
+  });
+}
+
 }  // namespace
 
 TEST_CASE("postprocess_detr: softmax and sigmoid, any shape") {
@@ -108,15 +119,7 @@ TEST_CASE("postprocess_detr: softmax and sigmoid, any shape") {
       for (const index_t classes : {2, 17, 92}) {
         for (const double threshold : {0.0, 0.3, 0.9}) {
           params.score_threshold = threshold;
-          const detr_problem p(3, queries, classes, ++seed);
-          postprocess_workspace workspace;
-          for_each_isa([&](isa) {
-            for (const threading policy : {threading::sequential, threading::parallel})
-              check_equal(p,
-                          postprocess_detr(p.outputs(), vector_view<const image_size>(p.sizes),
-                                           params, workspace, policy),
-                          params);
-          });
+          check_problem(detr_problem(3, queries, classes, ++seed), params);
         }
       }
     }
@@ -131,15 +134,7 @@ TEST_CASE("postprocess_detr: wanted classes and thresholds per class") {
         const class_lists lists(0, classes - index_t{params.softmax}, generator);
         lists.give_limits(params);
         params.max_detections = generator.chance(0.3) ? 20 : 300;
-        const detr_problem p(2, 120, classes, 900 + static_cast<std::uint64_t>(k));
-        postprocess_workspace workspace;
-        for_each_isa([&](isa) {
-          for (const threading policy : {threading::sequential, threading::parallel})
-            check_equal(p,
-                        postprocess_detr(p.outputs(), vector_view<const image_size>(p.sizes),
-                                         params, workspace, policy),
-                        params);
-        });
+        check_problem(detr_problem(2, 120, classes, 900 + static_cast<std::uint64_t>(k)), params);
       }
     }
   }

@@ -276,7 +276,8 @@ TEST_CASE("postprocess_yolo: rotated boxes by hand; wrong presets") {
                          doctest::Contains(message), std::invalid_argument);
   };
   // The angle is no score.
-  fails(postprocess_yolo_params::v8(), "number 6 of box 0 of image 0 of outputs.numbers is -0.25");
+  fails(postprocess_yolo_params::v8(),
+        "number 6 of box 0 of image 0 of outputs.boxes_and_scores is -0.25");
   fails(postprocess_yolo_params::v8(), "for angles, use the preset of rotated boxes, v8_obb()");
   tensor[12] = 1.5f;
   fails(postprocess_yolo_params::v8_obb(), "is it one of masks or key points");
@@ -285,11 +286,11 @@ TEST_CASE("postprocess_yolo: rotated boxes by hand; wrong presets") {
   CHECK_THROWS_WITH_AS(
       postprocess_yolo(yolo_outputs<float>{{ends.data(), 3, 7}, 1}, {},
                        postprocess_yolo_params::v10(), workspace),
-      doctest::Contains("outputs.numbers.cols() is 7, expected 6 if rotated boxes, "
+      doctest::Contains("outputs.boxes_and_scores.cols() is 7, expected 6 if rotated boxes, "
                         "whose preset is v26_obb(), are not meant"),
       std::invalid_argument);
   fails(postprocess_yolo_params::v26_obb(),
-        "outputs.numbers.cols() is 3, expected 4 + score + class + angle");
+        "outputs.boxes_and_scores.cols() is 3, expected 4 + score + class + angle");
   params.class_count = 3;
   fails(params, "params.class_count is 3, expected 2");
   params = postprocess_yolo_params::v8_obb();
@@ -692,7 +693,7 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   params = postprocess_yolo_params::v10();
   params.classes = negative;
   outputs.images = 0;
-  outputs.numbers = {};
+  outputs.boxes_and_scores = {};
   transforms = {};
   fails("params.classes[0] is -1, expected 0 or more");
   params.class_thresholds = few_thresholds;
@@ -713,15 +714,15 @@ TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   params.multi_label = true;
   fails("params.multi_label is true");
   params = postprocess_yolo_params::v10();
-  fails("outputs.numbers.cols() is 50, expected 4 + score + class + params.extras");
+  fails("outputs.boxes_and_scores.cols() is 50, expected 4 + score + class + params.extras");
   params.extras = 80;
-  fails("outputs.numbers.rows() / outputs.images is 84");
+  fails("outputs.boxes_and_scores.rows() / outputs.images is 84");
   outputs.images = 5;
-  fails("outputs.numbers.rows() is 168");
+  fails("outputs.boxes_and_scores.rows() is 168");
   outputs.images = -1;
   fails("outputs.images is -1");
   outputs.images = 0;
-  fails("outputs.numbers.rows() is 168");
+  fails("outputs.boxes_and_scores.rows() is 168");
   transforms.pop_back();
   fails("transforms.size() is 1, expected 0 or the number of images");
   transforms[1].scale_y = 0;

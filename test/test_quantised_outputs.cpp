@@ -556,7 +556,7 @@ TEST_CASE(
       for_each_isa([&](isa) {
         CHECK_THROWS_WITH_AS(
             postprocess_yolo(quantised_yolo_outputs{numbers}, {}, params, workspace),
-            doctest::Contains("of box 0 of image 0 of outputs.numbers is 1.1999"),
+            doctest::Contains("of box 0 of image 0 of outputs.boxes_and_scores is 1.1999"),
             std::invalid_argument);
       });
     }
@@ -749,7 +749,8 @@ TEST_CASE("quantised outputs: errors of shapes and parameters") {
         return postprocess_yolo(quantised_yolo_outputs{matrix(60, 7)}, {},
                                 postprocess_yolo_params::v26_obb(), workspace);
       },
-      "postprocess_yolo: outputs.numbers is quantised, expected floats: models with a class index");
+      "postprocess_yolo: outputs.boxes_and_scores is quantised, expected floats: models with a "
+      "class index");
   const std::vector<float> floats(180);
   throws(
       [&] {
@@ -762,7 +763,7 @@ TEST_CASE("quantised outputs: errors of shapes and parameters") {
       [&] {
         return postprocess_yolo(quantised_yolo_outputs{matrix(4, 10)}, {}, channels, workspace);
       },
-      "outputs.numbers.rows() / outputs.images is 4, expected 4, 1 for the objectness");
+      "outputs.boxes_and_scores.rows() / outputs.images is 4, expected 4, 1 for the objectness");
   const std::vector<image_size> sizes(1, image_size::height_width(480, 600));
   const auto detr = [&](index_t boxes, index_t cols) {
     return postprocess_detr(

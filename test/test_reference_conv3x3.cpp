@@ -61,8 +61,7 @@ TEST_CASE("3x3 convolution: PyTorch's results") {
         conv3x3_input_grad(upstream, {},
                            conv3x3_weights<float>(weights, conv3x3_use::input_grad, tile),
                            view(in_f.data(), gx), workspace);
-        conv3x3_weight_grad(input, upstream, {}, view(w_f.data(), gw), vector_view<float>(b_f),
-                            tile, workspace);
+        conv3x3_weight_grad(input, upstream, {}, {view(w_f.data(), gw), b_f, tile}, workspace);
         CHECK(worst_of_mean(out_f, y.values) < tolerance);
         CHECK(worst_of_mean(in_f, gx.values) < tolerance);
         CHECK(worst_of_mean(w_f, gw.values) < tolerance);

@@ -184,8 +184,7 @@ TEST_CASE("set_loss_and_grad: PyTorch's losses and gradients") {
   if (!has_data("golden_network/detr_losses_0.npy", "set_loss_and_grad: PyTorch's losses")) return;
   for (int k = 0; k < 2; ++k) {
     const auto array = [&](auto zero, const std::string& name) {
-      return load_npy<decltype(zero)>(
-          data_path("golden_network/detr_" + name + "_" + std::to_string(k) + ".npy"));
+      return golden_network<decltype(zero)>("detr_" + name + "_" + std::to_string(k));
     };
     const auto logits = array(0.0f, "logits"), boxes = array(0.0f, "boxes");
     const auto targets = array(0.0f, "targets");

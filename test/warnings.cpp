@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A user's file, compiled with warnings that the headers must not cause even if included by -I. Its
-// using-directives must not make a name ambiguous.
+// using-directives must not make a name ambiguous, and the system's macros stay out of it.
 #include <vecdet/profile.hpp>
 #include <vecdet/vecdet.hpp>
+#if defined(PROT_READ)
+#error "a header includes <sys/mman.h>"
+#endif
 
 #include <execution>
 #include <vector>

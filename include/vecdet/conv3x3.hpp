@@ -179,21 +179,27 @@ void conv3x3_input_grad(const head_view<T>& upstream,
                         const head_view<value_of<T>>& grad, conv3x3_workspace& workspace,
                         threading policy = threading::parallel);
 
-/// Writes the gradients with respect to the weights (output channels x input channels x 3 x 3, in
-/// either layout) and to the bias. `upstream` and `relu_output` are those of conv3x3_input_grad().
-/// Leave `bias_grad` empty to skip it.
+/// The results of conv3x3_weight_grad(). T is that of conv3x3_weights.
+template <class T>
+struct conv3x3_weight_grads {
+  /// Output channels x input channels x 3 x 3, in either layout.
+  feature_view<T> weight_grad;
+  vector_view<T> bias_grad{};  ///< One number per output channel; empty: not wanted.
+  conv3x3_tile tile = conv3x3_tile::f4x4;
+};
+
+/// Writes the gradients with respect to the weights and to the bias. `upstream` and `relu_output`
+/// are those of conv3x3_input_grad().
 template <class T>
 void conv3x3_weight_grad(feature_view<T> input, feature_view<const value_of<T>> upstream,
                          feature_view<const value_of<T>> relu_output,
-                         feature_view<compute_type<value_of<T>>> weight_grad,
-                         vector_view<compute_type<value_of<T>>> bias_grad, conv3x3_tile tile,
+                         const conv3x3_weight_grads<compute_type<value_of<T>>>& grads,
                          conv3x3_workspace& workspace, threading policy = threading::parallel);
 /// The same for all levels; the gradients of the levels are added up.
 template <class T>
 void conv3x3_weight_grad(const head_view<T>& input, const head_view<const value_of<T>>& upstream,
                          const head_view<const value_of<T>>& relu_output,
-                         feature_view<compute_type<value_of<T>>> weight_grad,
-                         vector_view<compute_type<value_of<T>>> bias_grad, conv3x3_tile tile,
+                         const conv3x3_weight_grads<compute_type<value_of<T>>>& grads,
                          conv3x3_workspace& workspace, threading policy = threading::parallel);
 
 /// Whether these functions are faster than a good direct convolution, such as oneDNN's, for these

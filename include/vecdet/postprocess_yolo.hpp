@@ -141,7 +141,8 @@ struct postprocess_yolo_params {
 template <class T>
 struct yolo_outputs {
   static_assert(!std::is_integral<T>::value, "integers need a scale: quantised_yolo_outputs");
-  matrix_view<const T> numbers;  ///< (images x boxes) x numbers, or (images x numbers) x boxes
+  /// (images x boxes) x numbers, or (images x numbers) x boxes.
+  matrix_view<const T> boxes_and_scores;
   index_t images = 1;
 };
 

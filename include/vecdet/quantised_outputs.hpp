@@ -29,7 +29,7 @@ inline namespace VECDET_ABI {
 /// The quantised output of a YOLO model, in the shapes of yolo_outputs.
 template <class T>
 struct quantised_yolo_outputs {
-  quantised_matrix<T> numbers;
+  quantised_matrix<T> boxes_and_scores;
   index_t images = 1;
 };
 

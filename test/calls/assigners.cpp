@@ -77,7 +77,7 @@ struct assigner_calls {
     const auto add_sim_ota = [&](const std::string& options, const accesses& of_logits,
                                  bool with_regions) {
       c.add("assign_sim_ota/" + text_of("candidates", number) + options,
-            of_logits.writes(matches, targets), [=](threading policy) {
+            of_logits.writes(matches, targets), [this, with_regions](threading policy) {
               sim_ota_params params;
               params.candidates = number;
               const sim_ota_predictions said{logits.in(), objectness.in(), predicted};
@@ -97,7 +97,7 @@ struct assigner_calls {
     const auto add_rotated = [&](const std::string& options, const accesses& inputs,
                                  bool with_regions) {
       c.add("assign_rotated_task_aligned/" + text_of("top", number) + options,
-            inputs.writes(matches, targets), [=](threading policy) {
+            inputs.writes(matches, targets), [this, with_regions](threading policy) {
               task_aligned_params params;
               params.top = number;
               rotated_ground_truth turned{turned_truth.in(), known.classes, known.image_offsets};
@@ -120,17 +120,18 @@ struct assigner_calls {
 
   void add(call_list& c, const std::string& options, const accesses& of_anchors,
            const accesses& of_points, bool with_regions) {
-    c.add("assign_fcos/centers" + options, of_anchors.writes(matches), [=](threading policy) {
-      assign_fcos(anchors, levels, truth(with_regions), matches, {}, workspace, policy);
-    });
+    c.add("assign_fcos/centers" + options, of_anchors.writes(matches),
+          [this, with_regions](threading policy) {
+            assign_fcos(anchors, levels, truth(with_regions), matches, {}, workspace, policy);
+          });
     c.add("assign_atss/" + text_of("k", number) + options, of_anchors.writes(matches),
-          [=](threading policy) {
+          [this, with_regions](threading policy) {
             atss_params params;
             params.candidates = number;
             assign_atss(anchors, levels, truth(with_regions), matches, params, workspace, policy);
           });
     c.add("assign_task_aligned/" + text_of("top", number) + options,
-          of_points.writes(matches, targets), [=](threading policy) {
+          of_points.writes(matches, targets), [this, with_regions](threading policy) {
             task_aligned_params params;
             params.top = number;
             const task_aligned_predictions said{scores.in(), predicted};

@@ -26,7 +26,7 @@ struct sample_calls {
     add(c, "/few", few);
   }
   void add(call_list& c, const std::string& options, const balanced_sample_params& params) {
-    c.add("sample_balanced/" + options, reads(labels, offsets), [=](threading policy) {
+    c.add("sample_balanced/" + options, reads(labels, offsets), [this, params](threading policy) {
       const auto sample = sample_balanced(labels, offsets, params, workspace, policy);
       return std::make_tuple(sample.indices, sample.offsets, sample.positives);
     });

@@ -45,24 +45,28 @@ struct box_coding_calls {
 
   void add_decoding(call_list& c, const std::string& variant, const std::string& clipped,
                     const coder_params& params) {
-    c.add("decode_boxes/" + prefix + variant, decodes(deltas),
-          [=](threading policy) { decode_boxes(deltas.in(), anchors, out.out(), params, policy); });
-    c.add("decode_boxes/" + prefix + clipped, decodes(deltas), [=](threading policy) {
+    c.add("decode_boxes/" + prefix + variant, decodes(deltas), [this, params](threading policy) {
+      decode_boxes(deltas.in(), anchors, out.out(), params, policy);
+    });
+    c.add("decode_boxes/" + prefix + clipped, decodes(deltas), [this, params](threading policy) {
       decode_boxes(deltas.in(), anchors, image, out.out(), params, policy);
     });
   }
   void add_distances(call_list& c, const std::string& variant, const std::string& clipped,
                      const distance_params& params) {
-    c.add("decode_distances/" + prefix + variant, decodes(distances), [=](threading policy) {
-      decode_distances(distances.in(), anchors, out.out(), params, policy);
-    });
-    c.add("decode_distances/" + prefix + clipped, decodes(distances), [=](threading policy) {
-      decode_distances(distances.in(), anchors, image, out.out(), params, policy);
-    });
+    c.add("decode_distances/" + prefix + variant, decodes(distances),
+          [this, params](threading policy) {
+            decode_distances(distances.in(), anchors, out.out(), params, policy);
+          });
+    c.add("decode_distances/" + prefix + clipped, decodes(distances),
+          [this, params](threading policy) {
+            decode_distances(distances.in(), anchors, image, out.out(), params, policy);
+          });
     if constexpr (!is_mixed) {
-      c.add(
-          "encode_distances/" + variant, reads(boxes, anchors).writes(codes).may_overwrite(boxes),
-          [=](threading policy) { encode_distances(boxes.in(), anchors, codes, params, policy); });
+      c.add("encode_distances/" + variant, reads(boxes, anchors).writes(codes).may_overwrite(boxes),
+            [this, params](threading policy) {
+              encode_distances(boxes.in(), anchors, codes, params, policy);
+            });
     }
   }
   void add_encoding(call_list& c) {
@@ -72,8 +76,9 @@ struct box_coding_calls {
     box_head.weight_w = box_head.weight_h = 5;
     c.add("encode_boxes/weights1", arrays,
           [this](threading policy) { encode_boxes(boxes.in(), anchors, codes, {}, policy); });
-    c.add("encode_boxes/boxes", arrays,
-          [=](threading policy) { encode_boxes(boxes.in(), anchors, codes, box_head, policy); });
+    c.add("encode_boxes/boxes", arrays, [this, box_head](threading policy) {
+      encode_boxes(boxes.in(), anchors, codes, box_head, policy);
+    });
     c.add("encode_boxes/boxes/ssd", arrays, [this](threading policy) {
       encode_boxes(boxes.in(), anchors, codes, coder_params::ssd(), policy);
     });

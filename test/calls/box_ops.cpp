@@ -47,7 +47,9 @@ struct box_ops_calls {
 
   void add_conversion(call_list& c, const std::string& options, box_format from, box_format to) {
     c.add("convert_boxes/boxes" + options, reads(boxes).writes(out).may_overwrite(boxes),
-          [=](threading policy) { convert_boxes(boxes.in(), from, to, out.out(), policy); });
+          [this, from, to](threading policy) {
+            convert_boxes(boxes.in(), from, to, out.out(), policy);
+          });
   }
 };
 

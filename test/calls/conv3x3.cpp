@@ -89,38 +89,46 @@ struct conv3x3_calls : layer<T> {
   void add(call_list& c, const std::string& variant, feature_layout layout, conv3x3_tile tile) {
     const auto forward = this->transformed(conv3x3_use::forward, tile);
     const auto backward = this->transformed(conv3x3_use::input_grad, tile);
-    c.add("conv3x3/" + variant, reads(input, this->bias).writes(out), [=](threading policy) {
-      conv3x3(view<const T>(input.data(), this->inputs, layout), *forward,
-              view(out.data(), this->outputs, layout), this->params(), this->workspace, policy);
-    });
+    c.add("conv3x3/" + variant, reads(input, this->bias).writes(out),
+          [this, layout, forward](threading policy) {
+            conv3x3(view<const T>(input.data(), this->inputs, layout), *forward,
+                    view(out.data(), this->outputs, layout), this->params(), this->workspace,
+                    policy);
+          });
     c.add("conv3x3/" + variant + "/weights", reads(input, this->bias).writes(out),
-          [=](threading policy) {
+          [this, tile, layout](threading policy) {
             this->reused.assign(this->weights_view(), conv3x3_use::forward, tile, policy);
             conv3x3(view<const T>(input.data(), this->inputs, layout), this->reused,
                     view(out.data(), this->outputs, layout), this->params(), this->workspace,
                     policy);
           });
-    const auto upstream = [=] { return view<const T>(output.data(), this->outputs, layout); };
-    const auto relu_output = [=] { return view<const T>(mask.data(), this->outputs, layout); };
-    const auto input_grads = [=](threading policy, feature_view<const T> relu) {
+    const auto upstream = [this, layout] {
+      return view<const T>(output.data(), this->outputs, layout);
+    };
+    const auto relu_output = [this, layout] {
+      return view<const T>(mask.data(), this->outputs, layout);
+    };
+    const auto input_grads = [this, layout, upstream, backward](threading policy,
+                                                                feature_view<const T> relu) {
       conv3x3_input_grad(upstream(), relu, *backward, view(grad.data(), this->inputs, layout),
                          this->workspace, policy);
     };
     c.add("conv3x3_input_grad/" + variant, reads(output).writes(grad),
-          [=](threading policy) { input_grads(policy, {}); });
+          [input_grads](threading policy) { input_grads(policy, {}); });
     c.add("conv3x3_input_grad/" + variant + "/relu", reads(output, mask).writes(grad),
-          [=](threading policy) { input_grads(policy, relu_output()); });
-    const auto weight_grads = [=](threading policy, feature_view<const T> relu) {
+          [input_grads, relu_output](threading policy) { input_grads(policy, relu_output()); });
+    const auto weight_grads = [this, layout, tile, upstream](threading policy,
+                                                             feature_view<const T> relu) {
       conv3x3_weight_grad(view<const T>(input.data(), this->inputs, layout), upstream(), relu,
-                          this->weight_grad_view(), this->bias_grad.out(), tile, this->workspace,
+                          {this->weight_grad_view(), this->bias_grad.out(), tile}, this->workspace,
                           policy);
     };
     c.add("conv3x3_weight_grad/" + variant,
           reads(input, output).writes(this->weight_grad, this->bias_grad),
-          [=](threading policy) { weight_grads(policy, {}); });
+          [weight_grads](threading policy) { weight_grads(policy, {}); });
     c.add("conv3x3_weight_grad/" + variant + "/relu",
           reads(input, output, mask).writes(this->weight_grad, this->bias_grad),
-          [=](threading policy) { weight_grads(policy, relu_output()); });
+          [weight_grads, relu_output](threading policy) { weight_grads(policy, relu_output()); });
   }
 };
 
@@ -163,19 +171,20 @@ struct level_calls : layer<T> {
     const auto forward = this->transformed(conv3x3_use::forward, tile);
     const auto backward = this->transformed(conv3x3_use::input_grad, tile);
     c.add("conv3x3/" + variant, reads(at.input, this->bias).writes(at.out),
-          [=, &at](threading policy) {
+          [this, &at, forward](threading policy) {
             conv3x3(at.input.in(), *forward, at.out.out(), this->params(), this->workspace, policy);
           });
     c.add("conv3x3_input_grad/" + variant, reads(at.output).writes(at.grad),
-          [=, &at](threading policy) {
+          [this, &at, backward](threading policy) {
             conv3x3_input_grad(at.output.in(), {}, *backward, at.grad.out(), this->workspace,
                                policy);
           });
     c.add("conv3x3_weight_grad/" + variant,
           reads(at.input, at.output).writes(this->weight_grad, this->bias_grad),
-          [=, &at](threading policy) {
-            conv3x3_weight_grad(at.input.in(), at.output.in(), {}, this->weight_grad_view(),
-                                this->bias_grad.out(), tile, this->workspace, policy);
+          [this, &at, tile](threading policy) {
+            conv3x3_weight_grad(at.input.in(), at.output.in(), {},
+                                {this->weight_grad_view(), this->bias_grad.out(), tile},
+                                this->workspace, policy);
           });
   }
 };

@@ -29,7 +29,7 @@ struct ctc_beams_calls : sequence_operands<T> {
     params.width = width;
     const std::string name = text_of("ctc_beams/width", width);
     const accesses inputs = reads(logits, input_lengths);
-    c.add(name, inputs, [=](threading policy) {
+    c.add(name, inputs, [this, params](threading policy) {
       return parts(ctc_beams(this->template steps_first<const T>(logits), input_lengths.in(),
                              params, workspace, policy));
     });
@@ -37,7 +37,7 @@ struct ctc_beams_calls : sequence_operands<T> {
     params.max_classes = 3;
     params.min_probability = 1e-3;
     params.blank = classes - 1;
-    c.add(name + "/limited", inputs, [=](threading policy) {
+    c.add(name + "/limited", inputs, [this, params](threading policy) {
       return parts(ctc_beams(this->template samples_first<const T>(logits), input_lengths.in(),
                              params, workspace, policy));
     });

@@ -51,7 +51,7 @@ struct retinanet_calls {
           reads(of.logits, of.deltas, known)
               .writes(of.logits_grad, of.deltas_grad)
               .may_overwrite(of.logits, of.deltas),
-          [=, &of](threading policy) {
+          [this, &of, loss](threading policy) {
             retinanet_loss_params params;
             params.loss = loss;
             const retinanet_losses found = retinanet_loss_and_grad<T>(

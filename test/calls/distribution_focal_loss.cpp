@@ -45,15 +45,15 @@ struct distribution_calls {
   void add(call_list& c, const std::string& options, const distribution_focal_loss_params& params) {
     accesses inputs = reads(logits, targets);
     if (!options.empty()) inputs = inputs.reads(weights);
-    c.add("distribution_focal_loss/sides" + options, inputs, [=](threading policy) {
+    c.add("distribution_focal_loss/sides" + options, inputs, [this, params](threading policy) {
       return distribution_focal_loss(logits.in(), targets, params, policy);
     });
     c.add("distribution_focal_loss_unreduced/sides" + options, inputs.writes(each),
-          [=](threading policy) {
+          [this, params](threading policy) {
             distribution_focal_loss_unreduced(logits.in(), targets, each, params, policy);
           });
     c.add("distribution_focal_loss_and_grad/sides" + options,
-          inputs.writes(out).may_overwrite(logits), [=](threading policy) {
+          inputs.writes(out).may_overwrite(logits), [this, params](threading policy) {
             return distribution_focal_loss_and_grad(logits.in(), targets, out.out(), params,
                                                     policy);
           });

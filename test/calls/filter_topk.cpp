@@ -42,7 +42,7 @@ struct filter_topk_calls {
     add(c, "filter_topk/" + variant + "/half", 1 + logits.rows / 2, score, kind);
   }
   void add(call_list& c, const std::string& name, index_t k, double score, score_kind kind) {
-    c.add(name, reads(logits), [=](threading policy) {
+    c.add(name, reads(logits), [this, score, k, kind](threading policy) {
       const auto found = filter_topk(logits.in(), score, k, workspace, policy, kind);
       return std::make_tuple(found.elements, found.logits);
     });

@@ -37,8 +37,9 @@ struct focal_loss_calls {
   /// gradient.
   void add(call_list& c, const std::string& variant, const focal_targets<T>& targets,
            const accesses& inputs, double most) {
-    c.add("sigmoid_focal_loss/" + variant, inputs,
-          [=](threading policy) { return sigmoid_focal_loss(logits.in(), targets, {}, policy); });
+    c.add("sigmoid_focal_loss/" + variant, inputs, [this, targets](threading policy) {
+      return sigmoid_focal_loss(logits.in(), targets, {}, policy);
+    });
     add(c, variant, targets, inputs, focal_loss_params{});
     for (const double gamma : {0.0, 1.0, 1.5}) {
       focal_loss_params params;
@@ -50,22 +51,24 @@ struct focal_loss_calls {
     add(c, variant + "/weights", targets, inputs.reads(weights), weighted);
     const bool has_upstream = arrays > most;
     c.add("sigmoid_focal_loss_grad/" + variant + (has_upstream ? "/number" : ""),
-          inputs.writes(out).may_overwrite(logits), [=](threading policy) {
+          inputs.writes(out).may_overwrite(logits), [this, targets](threading policy) {
             sigmoid_focal_loss_grad(logits.in(), targets, 0.5, out.out(), {}, policy);
           });
     c.add("sigmoid_focal_loss_grad/" + variant + (has_upstream ? "" : "/upstream"),
-          inputs.reads(upstream).writes(out).may_overwrite(logits), [=](threading policy) {
+          inputs.reads(upstream).writes(out).may_overwrite(logits),
+          [this, targets](threading policy) {
             sigmoid_focal_loss_grad(logits.in(), targets, upstream.in(), out.out(), {}, policy);
           });
   }
 
   void add(call_list& c, const std::string& variant, const focal_targets<T>& targets,
            const accesses& inputs, const focal_loss_params& params) {
-    c.add("sigmoid_focal_loss_unreduced/" + variant, inputs.writes(out), [=](threading policy) {
-      sigmoid_focal_loss_unreduced(logits.in(), targets, out.out(), params, policy);
-    });
+    c.add("sigmoid_focal_loss_unreduced/" + variant, inputs.writes(out),
+          [this, targets, params](threading policy) {
+            sigmoid_focal_loss_unreduced(logits.in(), targets, out.out(), params, policy);
+          });
     c.add("sigmoid_focal_loss_and_grad/" + variant, inputs.writes(out).may_overwrite(logits),
-          [=](threading policy) {
+          [this, targets, params](threading policy) {
             return sigmoid_focal_loss_and_grad(logits.in(), targets, out.out(), params, policy);
           });
   }

@@ -48,15 +48,15 @@ struct logits_calls {
             return sigmoid_focal_loss_and_grad(logits.in(), labels, grad.out(), scales, {}, policy);
           });
     c.add("quality_focal_loss_and_grad/" + layout, with_grad.reads(scores),
-          [=, &logits, &grad](threading policy) {
+          [&logits, &grad, scored](threading policy) {
             return quality_focal_loss_and_grad(logits.in(), scored, grad.out(), {}, {}, policy);
           });
     c.add("varifocal_loss_and_grad/" + layout, with_grad.reads(scores),
-          [=, &logits, &grad](threading policy) {
+          [&logits, &grad, scored](threading policy) {
             return varifocal_loss_and_grad(logits.in(), scored, grad.out(), {}, {}, policy);
           });
     c.add("bce_loss_and_grad/" + layout, with_grad.reads(scores),
-          [=, &logits, &grad](threading policy) {
+          [&logits, &grad, scored](threading policy) {
             return bce_loss_and_grad(logits.in(), scored, grad.out(), {}, {}, policy);
           });
   }
@@ -104,12 +104,12 @@ struct boxes_calls {
                const placed_head<T>& boxes, placed_head<T>& grad) {
     const std::string variant = "iou_loss_and_grad/" + layout + "_" + name;
     c.add(variant, reads(boxes, targets).writes(grad).may_overwrite(boxes),
-          [=, &boxes, &grad](threading policy) {
+          [this, &boxes, &grad, kind](threading policy) {
             return iou_loss_and_grad(boxes.in(), targets, box_selection::all(), grad.out(), kind,
                                      {}, {}, policy);
           });
     c.add(variant + "/labels", reads(boxes, targets, labels).writes(grad).may_overwrite(boxes),
-          [=, &boxes, &grad](threading policy) {
+          [this, &boxes, &grad, kind](threading policy) {
             return iou_loss_and_grad(boxes.in(), targets, labels, grad.out(), kind, {}, {}, policy);
           });
   }
@@ -170,13 +170,13 @@ struct deltas_calls {
       params.loss = loss_of[k];
       const std::string name = "regression_loss_and_grad/" + layout + "_" + losses[k];
       c.add(name, reads(deltas, anchors, targets, labels).writes(grad).may_overwrite(deltas),
-            [=, &deltas, &grad](threading policy) {
+            [this, &deltas, &grad, params](threading policy) {
               return regression_loss_and_grad(deltas.in(), anchors, targets.in(), labels,
                                               grad.out(), {}, params, policy);
             });
       c.add(name + "/scales",
             reads(deltas, anchors, targets, labels, scales).writes(grad).may_overwrite(deltas),
-            [=, &deltas, &grad](threading policy) {
+            [this, &deltas, &grad, params](threading policy) {
               return regression_loss_and_grad(deltas.in(), anchors, targets.in(), labels,
                                               grad.out(), scales, params, policy);
             });

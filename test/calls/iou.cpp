@@ -36,7 +36,7 @@ struct pairwise_calls {
   void list(call_list& c) {
     for (const auto& kind : kinds)
       c.add("pairwise_iou/" + std::string(kind.variant), reads(a, b).writes(out),
-            [=, params = kind.params](threading policy) {
+            [this, params = kind.params](threading policy) {
               pairwise_iou(a.in(), b, out.out(), params, policy);
             });
   }
@@ -58,11 +58,11 @@ struct elementwise_calls {
   void list(call_list& c) {
     for (const auto& kind : kinds) {
       c.add("elementwise_iou/" + std::string(kind.variant), reads(a, b).writes(out),
-            [=, params = kind.params](threading policy) {
+            [this, params = kind.params](threading policy) {
               elementwise_iou(a.in(), b, out, params, policy);
             });
       c.add("elementwise_iou/soa_" + std::string(kind.variant), reads(a, b).writes(out),
-            [=, params = kind.params](threading policy) {
+            [this, params = kind.params](threading policy) {
               elementwise_iou(a.in_planes(), b.in_planes(), out, params, policy);
             });
     }

@@ -37,14 +37,15 @@ struct iou_loss_calls {
 
   void add(call_list& c, const std::string& variant, iou_kind kind, const iou_loss_params& params,
            const accesses& inputs) {
-    c.add("iou_loss/" + variant, inputs, [=](threading policy) {
+    c.add("iou_loss/" + variant, inputs, [this, kind, params](threading policy) {
       return iou_loss(predicted.in(), targets, kind, params, policy);
     });
-    c.add("iou_loss_unreduced/" + variant, inputs.writes(each), [=](threading policy) {
-      iou_loss_unreduced(predicted.in(), targets, each, kind, params, policy);
-    });
+    c.add("iou_loss_unreduced/" + variant, inputs.writes(each),
+          [this, kind, params](threading policy) {
+            iou_loss_unreduced(predicted.in(), targets, each, kind, params, policy);
+          });
     c.add("iou_loss_and_grad/" + variant, inputs.writes(grad).may_overwrite(predicted),
-          [=](threading policy) {
+          [this, kind, params](threading policy) {
             return iou_loss_and_grad(predicted.in(), targets, grad, kind, params, policy);
           });
   }

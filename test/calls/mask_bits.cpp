@@ -80,9 +80,9 @@ struct mask_bits_calls {
       const accesses all = reads(m.boxes, m.offsets, m.pixels);
       const std::string variant = packed ? "/bits" : "/bytes";
       c.add("mask_areas" + variant, all.writes(areas),
-            [=, &m](threading policy) { mask_areas(m.view(), areas.out(), policy); });
+            [this, &m](threading policy) { mask_areas(m.view(), areas.out(), policy); });
       c.add("mask_boxes" + variant, all.writes(boxes),
-            [=, &m](threading policy) { mask_boxes(m.view(), boxes.out(), policy); });
+            [this, &m](threading policy) { mask_boxes(m.view(), boxes.out(), policy); });
     }
   }
 };
@@ -116,16 +116,16 @@ struct mask_pairs_calls {
       const placed_masks &a = packed ? bits : bytes, &b = packed ? other_bits : other_bytes;
       const std::string name = packed ? "mask_iou/bits" : "mask_iou/bytes";
       const accesses both = reads(a.boxes, a.offsets, a.pixels, b.boxes, b.offsets, b.pixels);
-      c.add(name, both.writes(overlaps), [=, &a, &b](threading policy) {
+      c.add(name, both.writes(overlaps), [this, &a, &b](threading policy) {
         mask_iou(a.view(), b.view(), mask_overlap::iou, {}, overlaps.out(), workspace, policy);
       });
       c.add(name + "/crowds_of_smaller_area", both.reads(is_crowd).writes(overlaps),
-            [=, &a, &b](threading policy) {
+            [this, &a, &b](threading policy) {
               mask_iou(a.view(), b.view(), mask_overlap::smaller_area, is_crowd.in(),
                        overlaps.out(), workspace, policy);
             });
       c.add(name + "/of_one_list", reads(a.boxes, a.offsets, a.pixels).writes(own_overlaps),
-            [=, &a](threading policy) {
+            [this, &a](threading policy) {
               mask_iou(a.view(), a.view(), mask_overlap::iou, {}, own_overlaps.out(), workspace,
                        policy);
             });
@@ -164,15 +164,15 @@ struct mask_nms_calls {
       const placed_masks& m = packed ? bits : bytes;
       const std::string name = packed ? "mask_nms/bits" : "mask_nms/bytes";
       const accesses all = reads(m.boxes, m.offsets, m.pixels, scores);
-      c.add(name, all, [=, &m](threading policy) {
+      c.add(name, all, [this, &m](threading policy) {
         return mask_nms(m.view(), scores.in(), {}, nms_params(0.3), workspace, policy);
       });
-      c.add(packed ? "group_masks/bits" : "group_masks/bytes", all, [=, &m](threading policy) {
+      c.add(packed ? "group_masks/bits" : "group_masks/bytes", all, [this, &m](threading policy) {
         const mask_groups found =
             group_masks(m.view(), scores.in(), {}, mask_overlap::iou, 0.2, merging, policy);
         return std::make_tuple(found.members, found.offsets);
       });
-      c.add(name + "/classes", all.reads(classes), [=, &m](threading policy) {
+      c.add(name + "/classes", all.reads(classes), [this, &m](threading policy) {
         nms_groups groups;
         groups.classes = classes.in();
         nms_params params(0.3);

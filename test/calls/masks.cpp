@@ -60,7 +60,7 @@ struct masks_calls {
     prototype_masks_params params;
     params.rule = rule;
     const std::string name = "masks_from_prototypes/" + variant;
-    c.add(name, reads(prototypes, coefficients, boxes), [=](threading policy) {
+    c.add(name, reads(prototypes, coefficients, boxes), [this, params](threading policy) {
       const feature_view<const T> maps(prototypes.data(), 1, channels, height, width,
                                        feature_layout::nchw);
       return masks_from_prototypes(maps, coefficients.in(), boxes.in(), {}, one_size, params,
@@ -68,7 +68,7 @@ struct masks_calls {
     });
     params.pixels = mask_pixels::bytes;
     c.add(name + "/bytes_of_a_batch", reads(prototypes, coefficients, boxes, image_offsets),
-          [=](threading policy) {
+          [this, params](threading policy) {
             const feature_view<const T> maps(prototypes.data(), images, channels, height, width,
                                              feature_layout::nchw);
             return masks_from_prototypes(maps, coefficients.in(), boxes.in(), image_offsets.in(),
@@ -119,11 +119,11 @@ struct paste_calls {
   }
 
   void list(call_list& c) {
-    c.add("paste_masks/", reads(maps, boxes), [=](threading policy) {
+    c.add("paste_masks/", reads(maps, boxes), [this](threading policy) {
       return paste_masks(view(), boxes.in(), {}, one_size, {}, workspace, policy);
     });
     c.add("paste_masks//bytes_of_a_batch", reads(maps, boxes, image_offsets),
-          [=](threading policy) {
+          [this](threading policy) {
             paste_masks_params params;
             params.threshold = 0.25;
             params.pixels = mask_pixels::bytes;

@@ -63,7 +63,7 @@ struct matching_calls {
   void add(call_list& c, const std::string& options, const matcher_params& params) {
     const accesses arrays_of =
         reads(known, regions, region_offsets).writes(matches, labels, ious, deltas, foreground);
-    const auto call = [=](const auto& from, threading policy) {
+    const auto call = [this, params](const auto& from, threading policy) {
       ground_truth truth = known.view();
       truth.regions = regions;
       truth.region_offsets = region_offsets;
@@ -71,9 +71,9 @@ struct matching_calls {
       return match_anchors(from, truth, out, params, workspace, policy);
     };
     c.add("match_anchors/boxes" + options, arrays_of,
-          [=](threading policy) { return call(anchors.in(), policy); });
+          [this, call](threading policy) { return call(anchors.in(), policy); });
     c.add("match_anchors/indexed" + options, arrays_of,
-          [=](threading policy) { return call(index, policy); });
+          [this, call](threading policy) { return call(index, policy); });
   }
 };
 

@@ -21,15 +21,15 @@ struct merge_calls {
     add(c, "transitive", merge_params::sahi_nmm());
   }
   void add(call_list& c, const std::string& variant, const merge_params& params) {
-    const auto merge = [=](const nms_groups& groups, threading policy) {
+    const auto merge = [this, params](const nms_groups& groups, threading policy) {
       const auto merged =
           merge_boxes(found.boxes.in(), found.scores.in(), groups, params, workspace, policy);
       return std::make_tuple(merged.boxes, merged.scores, merged.members, merged.offsets);
     };
     c.add("merge_boxes/" + variant, reads(found.boxes, found.scores),
-          [=](threading policy) { return merge({}, policy); });
+          [merge](threading policy) { return merge({}, policy); });
     c.add("merge_boxes/" + variant + "/classes", reads(found.boxes, found.scores, found.classes),
-          [=](threading policy) {
+          [this, merge](threading policy) {
             const nms_groups groups{found.classes};
             return merge(groups, policy);
           });

@@ -66,12 +66,13 @@ struct nms_calls {
   }
 
   void add(call_list& c, const std::string& options, const nms_params& params) {
-    c.add("nms/" + options, reads(boxes, scores), [=](threading policy) {
+    c.add("nms/" + options, reads(boxes, scores), [this, params](threading policy) {
       return nms(boxes.in(), scores.in(), params, workspace, policy);
     });
-    c.add("batched_nms/" + options, reads(boxes, scores, classes), [=](threading policy) {
-      return batched_nms(boxes.in(), scores.in(), by_class(), params, workspace, policy);
-    });
+    c.add("batched_nms/" + options, reads(boxes, scores, classes),
+          [this, params](threading policy) {
+            return batched_nms(boxes.in(), scores.in(), by_class(), params, workspace, policy);
+          });
   }
 
   template <class S>
@@ -110,7 +111,7 @@ struct soft_nms_calls {
     soft_nms_params params;
     params.method = method;
     c.add("soft_nms/" + variant, reads(found.boxes, found.scores, found.classes),
-          [=](threading policy) {
+          [this, params](threading policy) {
             const nms_groups groups{found.classes};
             const auto best =
                 soft_nms(found.boxes.in(), found.scores.in(), groups, params, workspace, policy);

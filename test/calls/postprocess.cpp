@@ -63,7 +63,7 @@ struct dense_operands {
     const placed_boxes<T>& codes = is_fcos ? distances : deltas;
     accesses inputs = more_inputs.reads(logits, codes, anchors, images);
     if (is_fcos) inputs = inputs.reads(centerness);
-    c.add("postprocess/" + name, inputs, [=, &codes](threading policy) {
+    c.add("postprocess/" + name, inputs, [this, &codes, is_fcos, params](threading policy) {
       head_outputs<T> outputs{logits.in(), codes.in(), {}};
       if (is_fcos) outputs.centerness = centerness;
       const bool has_levels = params.detector != dense_detector::ssd;
@@ -158,7 +158,7 @@ struct level_calls {
     const bool is_fcos = params.detector == dense_detector::fcos;
     accesses inputs = more_inputs.reads(of.logits, codes, anchors, images);
     if (is_fcos) inputs = inputs.reads(of.centerness);
-    c.add("postprocess/" + name, inputs, [=, &of, &codes](threading policy) {
+    c.add("postprocess/" + name, inputs, [this, &of, &codes, is_fcos, params](threading policy) {
       head_level_outputs<T> outputs{of.logits.in(), codes.in()};
       if (is_fcos) outputs.centerness = of.centerness.in();
       return parts(postprocess(outputs, anchors, images.in(), params, workspace, policy));

@@ -39,7 +39,7 @@ struct detr_calls {
   }
   void add(call_list& c, const std::string& name, const postprocess_detr_params& params,
            const accesses& inputs) {
-    c.add("postprocess_detr/" + name, inputs, [=](threading policy) {
+    c.add("postprocess_detr/" + name, inputs, [this, params](threading policy) {
       return parts(postprocess_detr(detr_outputs<T>{logits.in(), boxes.in()}, images.in(), params,
                                     workspace, policy));
     });

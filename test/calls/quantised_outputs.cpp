@@ -51,7 +51,7 @@ struct quantised_yolo_calls {
       const index_t count = last - first, boxes = p.shape[1];
       const index_t period = make.in_training() ? 17 : 2;
       const bool has_objectness = params.scores == yolo_scores::objectness;
-      const auto number = [=](index_t box, index_t k) {
+      const auto number = [period, p, has_objectness](index_t box, index_t k) {
         if (k < 4) return k < 2 ? static_cast<double>(box * (k + 37) % 97) / 97 : 0.05;
         if (k == 4 && has_objectness) return box % period == 0 ? 0.9 : 0.1;
         const bool is_best = (k - 4 - index_t{has_objectness}) == box % p.shape[2];
@@ -150,12 +150,13 @@ struct quantised_detr_calls {
     add(c, "sigmoid", postprocess_detr_params::rt_detr());
   }
   void add(call_list& c, const std::string& variant, const postprocess_detr_params& params) {
-    c.add("postprocess_detr/" + variant, reads(logits, boxes, images), [=](threading policy) {
-      const auto found =
-          postprocess_detr(quantised_detr_outputs<T>{logits_of(logits), fractions(boxes)},
-                           images.in(), params, workspace, policy);
-      return std::make_tuple(found.boxes, found.scores, found.labels, found.offsets);
-    });
+    c.add("postprocess_detr/" + variant, reads(logits, boxes, images),
+          [this, params](threading policy) {
+            const auto found =
+                postprocess_detr(quantised_detr_outputs<T>{logits_of(logits), fractions(boxes)},
+                                 images.in(), params, workspace, policy);
+            return std::make_tuple(found.boxes, found.scores, found.labels, found.offsets);
+          });
   }
 };
 
@@ -189,7 +190,7 @@ struct quantised_topk_calls {
     add(c, text_of("probability", probability), 1000, probability, score_kind::probabilities);
   }
   void add(call_list& c, const std::string& name, index_t k, double score, score_kind kind) {
-    c.add("filter_topk/" + name, reads(logits), [=](threading policy) {
+    c.add("filter_topk/" + name, reads(logits), [this, score, k, kind](threading policy) {
       const auto found = filter_topk(logits_of(logits), score, k, workspace, policy, kind);
       return std::make_tuple(found.elements, found.logits);
     });

@@ -56,7 +56,7 @@ struct match_calls {
   }
   void add(call_list& c, const std::string& variant, const query_match_params& params) {
     c.add("match_queries/" + variant, reads(logits, boxes, known).writes(matches),
-          [=](threading policy) {
+          [this, params](threading policy) {
             const detr_outputs<T> layer{logits.in(), boxes.in()};
             match_queries<T>({&layer, 1}, known.view(), matches, params, workspace, policy);
           });

@@ -51,7 +51,7 @@ struct regression_calls {
     const auto add_grad = [&](const std::string& options, const boxes_view<const Box>& all_anchors,
                               const box_selection& chosen, const accesses& arrays_read) {
       c.add("regression_loss_and_grad/" + prefix + losses[1] + options, arrays_read.writes(grad),
-            [=](threading policy) {
+            [this, all_anchors, chosen](threading policy) {
               regression_loss_params params;
               params.loss = loss_of[1];
               return regression_loss_and_grad(deltas.in(), all_anchors, targets.in(), chosen, grad,
@@ -74,17 +74,18 @@ struct regression_calls {
         return selection == (arrays > most ? "/all" : "/labels") ? "" : selection;
       };
       const std::string variant = prefix + losses[k];
-      c.add("regression_loss/" + variant + options(2.5), inputs, [=](threading policy) {
-        return regression_loss(deltas.in(), anchors, wanted, chosen, params, policy);
-      });
+      c.add("regression_loss/" + variant + options(2.5), inputs,
+            [this, wanted, chosen, params](threading policy) {
+              return regression_loss(deltas.in(), anchors, wanted, chosen, params, policy);
+            });
       c.add("regression_loss_and_grad/" + variant + options(3.5), inputs.writes(grad),
-            [=](threading policy) {
+            [this, wanted, chosen, params](threading policy) {
               return regression_loss_and_grad(deltas.in(), anchors, wanted, chosen, grad, params,
                                               policy);
             });
       params.box_weights = weights;
       c.add("regression_loss_and_grad/" + variant + selection + "_weights",
-            inputs.reads(weights).writes(grad), [=](threading policy) {
+            inputs.reads(weights).writes(grad), [this, wanted, chosen, params](threading policy) {
               return regression_loss_and_grad(deltas.in(), anchors, wanted, chosen, grad, params,
                                               policy);
             });

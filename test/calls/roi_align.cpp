@@ -83,16 +83,17 @@ struct roi_align_calls {
     roi_align_params params;
     params.aligned = aligned;
     params.sampling_ratio = ratio;
-    c.add("roi_align/" + variant, reads(fine, boxes, image_of).writes(bins), [=](threading policy) {
-      roi_align(map<const T>(fine.data(), 1, layout), rois(), bins_view(bins.data(), layout),
-                params, workspace, policy);
-    });
+    c.add("roi_align/" + variant, reads(fine, boxes, image_of).writes(bins),
+          [this, layout, params](threading policy) {
+            roi_align(map<const T>(fine.data(), 1, layout), rois(), bins_view(bins.data(), layout),
+                      params, workspace, policy);
+          });
     c.add("roi_align_grad/" + variant, reads(upstream, boxes, image_of).writes(fine_grad),
-          [=](threading policy) {
+          [this, layout, params](threading policy) {
             roi_align_grad(bins_view<const T>(upstream.data(), layout), rois(),
                            map(fine_grad.data(), 1, layout), params, workspace, policy);
           });
-    const auto multiscale = [=] {
+    const auto multiscale = [this, aligned, ratio] {
       multiscale_roi_align_params all;
       all.scales = scales;
       all.aligned = aligned;
@@ -102,14 +103,15 @@ struct roi_align_calls {
       return all;
     };
     c.add("multiscale_roi_align/" + variant, reads(fine, coarse, boxes, image_of).writes(bins),
-          [=](threading policy) {
+          [this, layout, multiscale](threading policy) {
             maps[0] = map<const T>(fine.data(), 1, layout);
             maps[1] = {coarse.data(), images, channels, height / 2, width / 2, layout};
             multiscale_roi_align(vector_view<const feature_view<const T>>(maps), rois(),
                                  bins_view(bins.data(), layout), multiscale(), workspace, policy);
           });
     c.add("multiscale_roi_align_grad/" + variant,
-          reads(upstream, boxes, image_of).writes(fine_grad, coarse_grad), [=](threading policy) {
+          reads(upstream, boxes, image_of).writes(fine_grad, coarse_grad),
+          [this, layout, multiscale](threading policy) {
             grads[0] = map(fine_grad.data(), 1, layout);
             grads[1] = map(coarse_grad.data(), 2, layout);
             multiscale_roi_align_grad(bins_view<const T>(upstream.data(), layout), rois(),

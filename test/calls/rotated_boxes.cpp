@@ -36,11 +36,11 @@ struct pairwise_calls {
   void list(call_list& c) {
     for (const auto& rule : rules)
       c.add("pairwise_rotated_iou/" + std::string(rule.variant), reads(a, b).writes(out),
-            [=, empty = rule.empty](threading policy) {
+            [this, empty = rule.empty](threading policy) {
               pairwise_rotated_iou(a.in(), b.in(), angle_convention::torchvision, out.out(), empty,
                                    policy);
             });
-    c.add("pairwise_prob_iou/", reads(a, b).writes(out), [=](threading policy) {
+    c.add("pairwise_prob_iou/", reads(a, b).writes(out), [this](threading policy) {
       pairwise_prob_iou(a.in(), b.in(), angle_convention::torchvision, out.out(), policy);
     });
   }
@@ -62,16 +62,16 @@ struct elementwise_calls {
   void list(call_list& c) {
     for (const auto& rule : rules)
       c.add("elementwise_rotated_iou/" + std::string(rule.variant), reads(a, b).writes(out),
-            [=, empty = rule.empty](threading policy) {
+            [this, empty = rule.empty](threading policy) {
               elementwise_rotated_iou(a.in(), b.in(), angle_convention::ultralytics,
                                       vector_view<T>(out), empty, policy);
             });
-    c.add("elementwise_prob_iou/", reads(a, b).writes(out), [=](threading policy) {
+    c.add("elementwise_prob_iou/", reads(a, b).writes(out), [this](threading policy) {
       elementwise_prob_iou(a.in(), b.in(), angle_convention::ultralytics, vector_view<T>(out),
                            policy);
     });
     c.add("rotated_box_areas/boxes", reads(a).writes(out),
-          [=](threading policy) { rotated_box_areas(a.in(), vector_view<T>(out), policy); });
+          [this](threading policy) { rotated_box_areas(a.in(), vector_view<T>(out), policy); });
   }
 };
 
@@ -101,15 +101,15 @@ struct prob_iou_loss_calls {
   void add(call_list& c, const std::string& name, const prob_iou_loss_params& params,
            const accesses& inputs) {
     constexpr auto angles = angle_convention::torchvision;
-    c.add("prob_iou_loss/" + name, inputs, [=](threading policy) {
+    c.add("prob_iou_loss/" + name, inputs, [this, params](threading policy) {
       return prob_iou_loss(predicted.in(), targets.in(), angles, params, policy);
     });
-    c.add("prob_iou_loss_unreduced/" + name, inputs.writes(each), [=](threading policy) {
+    c.add("prob_iou_loss_unreduced/" + name, inputs.writes(each), [this, params](threading policy) {
       prob_iou_loss_unreduced(predicted.in(), targets.in(), angles, vector_view<T>(each), params,
                               policy);
     });
     c.add("prob_iou_loss_and_grad/" + name, inputs.writes(grad).may_overwrite(predicted),
-          [=](threading policy) {
+          [this, params](threading policy) {
             return prob_iou_loss_and_grad(predicted.in(), targets.in(), angles, grad.out(), params,
                                           policy);
           });
@@ -135,18 +135,21 @@ struct conversion_calls {
     constexpr auto centre = rotated_format::cxcywhr, corner = rotated_format::xywhr;
     constexpr auto all = rotated_format::xyxyxyxy, upright = rotated_format::xyxy;
     constexpr auto angles = angle_convention::torchvision;
-    c.add("convert_rotated_boxes/boxes", reads(boxes).writes(eight), [=](threading policy) {
+    c.add("convert_rotated_boxes/boxes", reads(boxes).writes(eight), [this](threading policy) {
       convert_rotated_boxes(boxes.in(), centre, all, angles, eight.out(), policy);
     });
-    c.add("convert_rotated_boxes/boxes/corner", reads(boxes).writes(five), [=](threading policy) {
-      convert_rotated_boxes(boxes.in(), centre, corner, angles, five.out(), policy);
-    });
-    c.add("convert_rotated_boxes/boxes/upright", reads(boxes).writes(four), [=](threading policy) {
-      convert_rotated_boxes(boxes.in(), centre, upright, angles, four.out(), policy);
-    });
-    c.add("convert_rotated_boxes/boxes/centre", reads(corners).writes(five), [=](threading policy) {
-      convert_rotated_boxes(corners.in(), all, centre, angles, five.out(), policy);
-    });
+    c.add("convert_rotated_boxes/boxes/corner", reads(boxes).writes(five),
+          [this](threading policy) {
+            convert_rotated_boxes(boxes.in(), centre, corner, angles, five.out(), policy);
+          });
+    c.add("convert_rotated_boxes/boxes/upright", reads(boxes).writes(four),
+          [this](threading policy) {
+            convert_rotated_boxes(boxes.in(), centre, upright, angles, four.out(), policy);
+          });
+    c.add("convert_rotated_boxes/boxes/centre", reads(corners).writes(five),
+          [this](threading policy) {
+            convert_rotated_boxes(corners.in(), all, centre, angles, five.out(), policy);
+          });
   }
 };
 

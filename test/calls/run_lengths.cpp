@@ -132,65 +132,68 @@ struct run_lengths_calls {
 
   void list(call_list& c) {
     const vector_view<const grid_size> one(&size, 1);
-    const auto masks = [=](bool packed) {
+    const auto masks = [this](bool packed) {
       return masks_view{boxes_view<const index_t>(corners.data(), count),
                         packed ? bit_begins.in() : begins.in(), packed ? bits.in() : pixels.in(),
                         packed ? mask_pixels::bits : mask_pixels::bytes};
     };
-    c.add("encode_masks/bits", reads(corners, bit_begins, bits), [=](threading policy) {
-      return parts(encode_masks(masks(true), one, workspace, policy));
-    });
-    c.add("encode_masks/bytes", reads(corners, begins, pixels), [=](threading policy) {
-      return parts(encode_masks(masks(false), one, workspace, policy));
-    });
-    c.add("encode_masks/rows", reads(pixels), [=](threading policy) {
+    c.add("encode_masks/bits", reads(corners, bit_begins, bits),
+          [this, masks, one](threading policy) {
+            return parts(encode_masks(masks(true), one, workspace, policy));
+          });
+    c.add("encode_masks/bytes", reads(corners, begins, pixels),
+          [this, masks, one](threading policy) {
+            return parts(encode_masks(masks(false), one, workspace, policy));
+          });
+    c.add("encode_masks/rows", reads(pixels), [this](threading policy) {
       return parts(encode_masks(rows<const std::uint8_t>(pixels.data()), workspace, policy));
     });
-    c.add("encode_masks/columns", reads(pixels), [=](threading policy) {
+    c.add("encode_masks/columns", reads(pixels), [this](threading policy) {
       return parts(encode_masks(columns<const std::uint8_t>(pixels.data()), workspace, policy));
     });
     const accesses all = reads(runs.sizes, runs.offsets, runs.counts);
     for (const mask_pixels kind : {mask_pixels::bits, mask_pixels::bytes})
       c.add(kind == mask_pixels::bits ? "decode_masks/bits" : "decode_masks/bytes", all,
-            [=](threading policy) {
+            [this, kind](threading policy) {
               return vector_view<const std::uint8_t>(
                   decode_masks(runs.view(), kind, decoding, policy).pixels);
             });
-    c.add("decode_masks/rows", all.writes(decoded), [=](threading policy) {
+    c.add("decode_masks/rows", all.writes(decoded), [this](threading policy) {
       decode_masks(runs.view(), rows<std::uint8_t>(decoded.data()), policy);
     });
-    c.add("decode_masks/columns", all.writes(decoded), [=](threading policy) {
+    c.add("decode_masks/columns", all.writes(decoded), [this](threading policy) {
       decode_masks(runs.view(), columns<std::uint8_t>(decoded.data()), policy);
     });
     c.add("mask_areas/", all.writes(areas),
-          [=](threading) { mask_areas(runs.view(), areas.out()); });
+          [this](threading) { mask_areas(runs.view(), areas.out()); });
     c.add("mask_boxes/", all.writes(boxes),
-          [=](threading) { mask_boxes(runs.view(), boxes.out()); });
-    c.add("merge_masks/", all,
-          [=](threading) { return parts(merge_masks(runs.view(), mask_merging::any, workspace)); });
-    c.add("merge_masks//every", all, [=](threading) {
+          [this](threading) { mask_boxes(runs.view(), boxes.out()); });
+    c.add("merge_masks/", all, [this](threading) {
+      return parts(merge_masks(runs.view(), mask_merging::any, workspace));
+    });
+    c.add("merge_masks//every", all, [this](threading) {
       return parts(merge_masks(runs.view(), mask_merging::every, workspace));
     });
-    c.add("run_lengths_to_strings/", all, [=](threading) {
+    c.add("run_lengths_to_strings/", all, [this](threading) {
       const run_length_strings strings = run_lengths_to_strings(runs.view(), workspace);
       return std::make_tuple(vector_view<const index_t>(strings.offsets),
                              vector_view<const char>(strings.text));
     });
     c.add("run_lengths_from_strings/", reads(runs.sizes, runs.text, runs.text_offsets),
-          [=](threading) {
+          [this](threading) {
             return parts(run_lengths_from_strings({runs.text_offsets.in(), runs.text.in()},
                                                   runs.sizes.in(), workspace));
           });
-    c.add("run_lengths_from_polygons/", reads(points, point_offsets), [=](threading) {
+    c.add("run_lengths_from_polygons/", reads(points, point_offsets), [this, one](threading) {
       return parts(run_lengths_from_polygons(points.in(), point_offsets.in(), one, workspace));
     });
-    c.add("mask_polygons/", all, [=](threading) {
+    c.add("mask_polygons/", all, [this](threading) {
       const mask_polygons_view found = mask_polygons(runs.view(), workspace);
       return std::make_tuple(vector_view<const index_t>(found.mask_offsets),
                              vector_view<const index_t>(found.offsets),
                              vector_view<const double>(found.points));
     });
-    c.add("run_lengths_from_boxes/", reads(rectangles), [=](threading) {
+    c.add("run_lengths_from_boxes/", reads(rectangles), [this, one](threading) {
       return parts(run_lengths_from_boxes(rectangles.in(), one, workspace));
     });
   }
@@ -218,13 +221,13 @@ struct overlap_calls {
 
   void list(call_list& c) {
     const accesses both = reads(a.sizes, a.offsets, a.counts, b.sizes, b.offsets, b.counts);
-    c.add("mask_iou/", both.writes(ious), [=](threading policy) {
+    c.add("mask_iou/", both.writes(ious), [this](threading policy) {
       mask_iou(a.view(), b.view(), mask_overlap::iou, {}, ious.out(), workspace, policy);
     });
-    c.add("mask_iou//smaller_area", both.writes(ious), [=](threading policy) {
+    c.add("mask_iou//smaller_area", both.writes(ious), [this](threading policy) {
       mask_iou(a.view(), b.view(), mask_overlap::smaller_area, {}, ious.out(), workspace, policy);
     });
-    c.add("mask_iou//crowds", both.reads(is_crowd).writes(ious), [=](threading policy) {
+    c.add("mask_iou//crowds", both.reads(is_crowd).writes(ious), [this](threading policy) {
       mask_iou(a.view(), b.view(), mask_overlap::iou, is_crowd.in(), ious.out(), workspace, policy);
     });
   }

@@ -57,7 +57,7 @@ struct set_loss_calls {
     c.add(
         "set_loss_and_grad/" + variant,
         reads(logits, boxes, known, matches).writes(logits_grad, boxes_grad),
-        [=](threading policy) {
+        [this, params](threading policy) {
           const set_loss_layer<T> layer{
               {logits.in(), boxes.in()}, matches.in(), logits_grad.out(), boxes_grad.out()};
           set_losses losses;

@@ -36,17 +36,18 @@ struct smooth_l1_calls {
            const accesses& inputs) {
     const accesses with_grad =
         chosen.is_all() ? inputs.writes(out).may_overwrite(predictions) : inputs.writes(out);
-    c.add("smooth_l1_loss/" + variant, inputs, [=](threading policy) {
+    c.add("smooth_l1_loss/" + variant, inputs, [this, chosen](threading policy) {
       return smooth_l1_loss(predictions.in(), targets, chosen, {}, policy);
     });
-    c.add("smooth_l1_loss_unreduced/" + variant, inputs.writes(out), [=](threading policy) {
-      smooth_l1_loss_unreduced(predictions.in(), targets, chosen, out, {}, policy);
-    });
-    c.add("smooth_l1_loss_and_grad/" + variant, with_grad, [=](threading policy) {
+    c.add("smooth_l1_loss_unreduced/" + variant, inputs.writes(out),
+          [this, chosen](threading policy) {
+            smooth_l1_loss_unreduced(predictions.in(), targets, chosen, out, {}, policy);
+          });
+    c.add("smooth_l1_loss_and_grad/" + variant, with_grad, [this, chosen](threading policy) {
       return smooth_l1_loss_and_grad(predictions.in(), targets, chosen, out, {}, policy);
     });
     c.add("smooth_l1_loss_and_grad/" + variant + "/weights", with_grad.reads(weights),
-          [=](threading policy) {
+          [this, chosen](threading policy) {
             return smooth_l1_loss_and_grad(predictions.in(), targets, chosen, out, weighted,
                                            policy);
           });

@@ -47,35 +47,39 @@ struct soft_target_loss_calls {
   void add_quality(call_list& c, const std::string& options, const quality_focal_params& params) {
     add(
         c, "quality_focal_loss", options,
-        [=](threading policy) {
+        [this, params](threading policy) {
           return quality_focal_loss(logits.in(), targets(), params, policy);
         },
-        [=](threading policy) {
+        [this, params](threading policy) {
           quality_focal_loss_unreduced(logits.in(), targets(), out.out(), params, policy);
         },
-        [=](threading policy) {
+        [this, params](threading policy) {
           return quality_focal_loss_and_grad(logits.in(), targets(), out.out(), params, policy);
         });
   }
   void add_varifocal(call_list& c, const std::string& options, const varifocal_params& params) {
     add(
         c, "varifocal_loss", options,
-        [=](threading policy) { return varifocal_loss(logits.in(), targets(), params, policy); },
-        [=](threading policy) {
+        [this, params](threading policy) {
+          return varifocal_loss(logits.in(), targets(), params, policy);
+        },
+        [this, params](threading policy) {
           varifocal_loss_unreduced(logits.in(), targets(), out.out(), params, policy);
         },
-        [=](threading policy) {
+        [this, params](threading policy) {
           return varifocal_loss_and_grad(logits.in(), targets(), out.out(), params, policy);
         });
   }
   void add_bce(call_list& c, const std::string& options, const bce_params& params) {
     add(
         c, "bce_loss", options,
-        [=](threading policy) { return bce_loss(logits.in(), targets(), params, policy); },
-        [=](threading policy) {
+        [this, params](threading policy) {
+          return bce_loss(logits.in(), targets(), params, policy);
+        },
+        [this, params](threading policy) {
           bce_loss_unreduced(logits.in(), targets(), out.out(), params, policy);
         },
-        [=](threading policy) {
+        [this, params](threading policy) {
           return bce_loss_and_grad(logits.in(), targets(), out.out(), params, policy);
         });
   }

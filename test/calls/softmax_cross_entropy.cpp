@@ -52,7 +52,7 @@ struct softmax_calls {
   }
 
   void add_mined(call_list& c, const std::string& name, index_t images, const accesses& with_grad) {
-    c.add(name, with_grad, [=](threading policy) {
+    c.add(name, with_grad, [this, images](threading policy) {
       hard_negative_mining mining;
       mining.images = images;
       mining.negatives_per_foreground = negatives;

@@ -137,9 +137,9 @@ void fuzz_type(fuzz::input& in) {
     conv3x3<const T>(input.in(), forward, output.out(), params, workspace, policy);
     conv3x3_input_grad<const T>(upstream.in(), mask_view, backward, input_grad.out(), workspace,
                                 policy);
-    conv3x3_weight_grad<const T>(input.in(), upstream.in(), mask_view, w_grad,
-                                 vector_view<T>(bias_grad.data(), bias_grad.size()), s.tile,
-                                 workspace, policy);
+    conv3x3_weight_grad<const T>(
+        input.in(), upstream.in(), mask_view,
+        {w_grad, vector_view<T>(bias_grad.data(), bias_grad.size()), s.tile}, workspace, policy);
     for (const auto& level : output.tensors) results.add(level);
     for (const auto& level : input_grad.tensors) results.add(level);
     results.add(weight_grad);

@@ -126,8 +126,7 @@ struct conv_problem : conv_shape {
   }
   void backward_weight(results& to, memory& m, threading on) const {
     conv3x3_weight_grad(in(input.data()), out(upstream.data()), mask(to.output),
-                        kernel(to.weight_grad.data()), vector_view<number>(to.bias_grad), tile,
-                        m.workspace, on);
+                        {kernel(to.weight_grad.data()), to.bias_grad, tile}, m.workspace, on);
   }
   feature_view<const T> mask(const std::vector<T>& relu_output) const {
     return relu ? out(relu_output.data()) : feature_view<const T>();

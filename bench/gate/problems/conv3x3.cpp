@@ -58,8 +58,8 @@ void backward_input(scene& d) {
 
 void backward_weight(scene& d) {
   conv3x3_weight_grad(map<const float>(d, d.input.data()), map<const float>(d, d.upstream.data()),
-                      {}, kernel(d.weight_grad.data()), vector_view<float>(d.bias_grad),
-                      conv3x3_tile::f4x4, own<conv3x3_workspace>(), sequential);
+                      {}, {kernel(d.weight_grad.data()), d.bias_grad}, own<conv3x3_workspace>(),
+                      sequential);
 }
 
 const problems added{

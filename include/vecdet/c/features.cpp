@@ -250,8 +250,8 @@ VECDET_C vecdet_status vecdet_conv3x3_weight_grad(
     conv3x3_weight_grad(features_of<const float>(input, function, "input"),
                         features_of<const float>(upstream, function, "upstream"),
                         optional_features<const float>(relu_output, function, "relu_output"),
-                        weights, optional_view(bias_grad, weights.images()),
-                        enum_of<vecdet::conv3x3_tile>(tile, function, "tile"),
+                        {weights, optional_view(bias_grad, weights.images()),
+                         enum_of<vecdet::conv3x3_tile>(tile, function, "tile")},
                         memory.get<conv3x3_workspace>(), policy);
   });
 }

@@ -168,39 +168,43 @@ template <class T>
 void run_conv3x3_weight_grad(const conv3x3_operand<const T>& input,
                              const conv3x3_operand<const T>& upstream,
                              const conv3x3_operand<const T>& relu_output,
-                             const feature_view<compute_type<T>>& weight_grad,
-                             const vector_view<compute_type<T>>& bias_grad, conv3x3_tile tile,
+                             const conv3x3_weight_grads<compute_type<T>>& grads,
                              conv3x3_workspace& workspace, threading policy) {
   constexpr const char* function = "conv3x3_weight_grad";
+  const auto& weight_grad = grads.weight_grad;
+  const auto& bias_grad = grads.bias_grad;
   const index_t outputs = weight_grad.images(), inputs = weight_grad.channels();
-  check(weight_grad.height() == 3 || outputs == 0, function, "weight_grad.height()",
+  check(weight_grad.height() == 3 || outputs == 0, function, "grads.weight_grad.height()",
         weight_grad.height(), "3");
-  check(weight_grad.width() == 3 || outputs == 0, function, "weight_grad.width()",
+  check(weight_grad.width() == 3 || outputs == 0, function, "grads.weight_grad.width()",
         weight_grad.width(), "3");
-  constexpr const char* input_channels = "the number of channels of weight_grad";
-  constexpr const char* output_channels = "the number of images of weight_grad";
+  constexpr const char* input_channels = "grads.weight_grad.channels()";
+  constexpr const char* output_channels = "grads.weight_grad.images()";
   check_conv_operand(function, "input", input, inputs, input_channels, "input", input);
   check_conv_operand(function, "upstream", upstream, outputs, output_channels, "input", input);
   if (relu_output.count() > 0)
     check_conv_operand(function, "relu_output", relu_output, outputs, output_channels, "input",
                        input);
-  check_optional_size(function, "bias_grad.size()", bias_grad.size(), outputs, output_channels);
+  check_optional_size(function, "grads.bias_grad.size()", bias_grad.size(), outputs,
+                      output_channels);
   const auto check_in = [&](const char* name, const address_range& range) {
     check_conv_apart(function, name, range, "input", input);
     check_conv_apart(function, name, range, "upstream", upstream);
     check_conv_apart(function, name, range, "relu_output", relu_output);
   };
-  check_in("weight_grad", weight_grad);
-  check_in("bias_grad", bias_grad);
-  check_apart(function, "weight_grad", weight_grad, "bias_grad", bias_grad);
+  check_in("grads.weight_grad", weight_grad);
+  check_in("grads.bias_grad", bias_grad);
+  check_apart(function, "grads.weight_grad", weight_grad, "grads.bias_grad", bias_grad);
   if (weight_grad.size() == 0 && bias_grad.empty()) return;
   const conv3x3_steps steps = conv3x3_steps_of(weight_grad);
   const isa target = active_isa();
-  conv3x3_call<T> call(input, upstream, filtering_of(tile), kernels<conv3x3_kernels<T>>(target),
-                       workspace_access::buffers(workspace), policy);
+  conv3x3_call<T> call(input, upstream, filtering_of(grads.tile),
+                       kernels<conv3x3_kernels<T>>(target), workspace_access::buffers(workspace),
+                       policy);
   if (outputs == 0) return;
-  const profile::scope timing(
-      [&] { return conv3x3_problem(function, input, inputs, outputs, tile, target, policy); });
+  const profile::scope timing([&] {
+    return conv3x3_problem(function, input, inputs, outputs, grads.tile, target, policy);
+  });
   call.set_mask(relu_output);
   call.weight_grad(upstream, {weight_grad.data(), steps.output, steps.input, steps.tap,
                               data_or_null(bias_grad)});
@@ -246,20 +250,18 @@ void conv3x3_input_grad(const head_view<T>& upstream,
 template <class T>
 void conv3x3_weight_grad(feature_view<T> input, feature_view<const value_of<T>> upstream,
                          feature_view<const value_of<T>> relu_output,
-                         feature_view<compute_type<value_of<T>>> weight_grad,
-                         vector_view<compute_type<value_of<T>>> bias_grad, conv3x3_tile tile,
+                         const conv3x3_weight_grads<compute_type<value_of<T>>>& grads,
                          conv3x3_workspace& workspace, threading policy) {
-  detail::run_conv3x3_weight_grad<value_of<T>>(input, upstream, relu_output, weight_grad, bias_grad,
-                                               tile, workspace, policy);
+  detail::run_conv3x3_weight_grad<value_of<T>>(input, upstream, relu_output, grads, workspace,
+                                               policy);
 }
 template <class T>
 void conv3x3_weight_grad(const head_view<T>& input, const head_view<const value_of<T>>& upstream,
                          const head_view<const value_of<T>>& relu_output,
-                         feature_view<compute_type<value_of<T>>> weight_grad,
-                         vector_view<compute_type<value_of<T>>> bias_grad, conv3x3_tile tile,
+                         const conv3x3_weight_grads<compute_type<value_of<T>>>& grads,
                          conv3x3_workspace& workspace, threading policy) {
-  detail::run_conv3x3_weight_grad<value_of<T>>(input, upstream, relu_output, weight_grad, bias_grad,
-                                               tile, workspace, policy);
+  detail::run_conv3x3_weight_grad<value_of<T>>(input, upstream, relu_output, grads, workspace,
+                                               policy);
 }
 
 inline bool conv3x3_is_faster(index_t input_channels, index_t output_channels, index_t locations,

@@ -9,13 +9,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <vector>
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
+
+#if defined(__linux__)
+// The system's madvise() under a name of its own, because <sys/mman.h> would bring its macros into
+// every user's file, and repeating its declaration is an error where exception specifiers differ.
+extern "C" int vecdet_madvise(void* memory, std::size_t bytes, int advice) noexcept
+    __asm__("madvise");
+constexpr int madv_hugepage = 14;  ///< MADV_HUGEPAGE
+#endif
 
 /// grown_scratch(), in huge pages if the system grants them on request and the memory fills a few:
 /// with small ones, products wait for their addresses.
@@ -24,7 +29,7 @@ inline cache_line* grown_in_huge_pages(aligned_vector<cache_line>& memory, index
   if (memory.capacity() >= count) return grown_scratch(memory, lines);
   memory.clear();
   memory.reserve(count);
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
+#if defined(__linux__)
   constexpr std::size_t page = 4096, least = std::size_t{4} * 1024 * 1024;
   if (count * sizeof(cache_line) >= least) {
     auto* const first = reinterpret_cast<char*>(memory.data());
@@ -32,7 +37,7 @@ inline cache_line* grown_in_huge_pages(aligned_vector<cache_line>& memory, index
     const auto skipped = (page - reinterpret_cast<std::uintptr_t>(first) % page) % page;
     const auto bytes = memory.capacity() * sizeof(cache_line) - skipped;
     // Only a hint: it changes nothing if the system refuses.
-    madvise(first + skipped, bytes / page * page, MADV_HUGEPAGE);
+    vecdet_madvise(first + skipped, bytes / page * page, madv_hugepage);
   }
 #endif
   return grown(memory, lines);

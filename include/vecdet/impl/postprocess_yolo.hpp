@@ -331,8 +331,9 @@ detections_view run_postprocess_yolo(const Boxes* boxes, const Scores& numbers, 
   call.check_labels();
   call.check_scores();
   call.look_at_numbers();
-  look_at_scores("postprocess_yolo", boxes == nullptr ? "outputs.numbers" : "outputs.scores",
-                 found.scores, [](index_t) { return true; });
+  look_at_scores("postprocess_yolo",
+                 boxes == nullptr ? "outputs.boxes_and_scores" : "outputs.scores", found.scores,
+                 [](index_t) { return true; });
   return found;
 }
 
@@ -344,9 +345,9 @@ detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
                                  const postprocess_yolo_params& params,
                                  postprocess_workspace& workspace, threading policy) {
   using matrix = matrix_view<const T>;
-  return detail::run_postprocess_yolo<matrix>(nullptr, outputs.numbers, outputs.images, transforms,
-                                              params, detail::workspace_access::buffers(workspace),
-                                              policy);
+  return detail::run_postprocess_yolo<matrix>(nullptr, outputs.boxes_and_scores, outputs.images,
+                                              transforms, params,
+                                              detail::workspace_access::buffers(workspace), policy);
 }
 
 }  // namespace VECDET_ABI

@@ -14,7 +14,7 @@ detections_view postprocess_yolo(const quantised_yolo_outputs<T>& outputs,
                                  const postprocess_yolo_params& params,
                                  postprocess_workspace& workspace, threading policy) {
   return detail::run_postprocess_yolo<quantised_matrix<T>>(
-      nullptr, outputs.numbers, outputs.images, transforms, params,
+      nullptr, outputs.boxes_and_scores, outputs.images, transforms, params,
       detail::workspace_access::buffers(workspace), policy);
 }
 

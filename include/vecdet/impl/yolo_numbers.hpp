@@ -62,7 +62,7 @@ class yolo_numbers {
     check(images_ >= 0, function, "outputs.images", images_, "0 or more");
     const index_t rows = matrix_.rows(), cols = matrix_.cols();
     check(images_ == 0 ? rows == 0 : rows % images_ == 0, function,
-          separate_ ? "outputs.scores.rows()" : "outputs.numbers.rows()", rows,
+          separate_ ? "outputs.scores.rows()" : "outputs.boxes_and_scores.rows()", rows,
           by_rows_ ? "a multiple of the number of images"
                    : "the numbers of a box times the number of images");
     const index_t rows_per_image = images_ == 0 ? 0 : rows / images_;
@@ -74,8 +74,8 @@ class yolo_numbers {
     if (images_ > 0 && boxes_ > 0) {
       check(scored() ? numbers == before + 2 : numbers > before, function,
             separate_  ? "the numbers of a box in outputs.boxes and scores"
-            : by_rows_ ? "outputs.numbers.cols()"
-                       : "outputs.numbers.rows() / outputs.images",
+            : by_rows_ ? "outputs.boxes_and_scores.cols()"
+                       : "outputs.boxes_and_scores.rows() / outputs.images",
             numbers, expected_numbers(numbers));
       if (params_.class_count != 0)
         check_size(function, "params.class_count", params_.class_count, classes_,
@@ -100,7 +100,7 @@ class yolo_numbers {
                 function,
                 "number " + std::to_string(k) + " of box " + std::to_string(box) + " of image " +
                     std::to_string(image) +
-                    (separate_ ? " of outputs.boxes and scores" : " of outputs.numbers"),
+                    (separate_ ? " of outputs.boxes and scores" : " of outputs.boxes_and_scores"),
                 x,
                 params_.rotated
                     ? "probabilities, not logits; a model of rotated boxes has only the angle "
@@ -225,8 +225,8 @@ class yolo_numbers {
     check(!p.multi_label || !scored(), function, "params.multi_label", "true",
           "false if params.scores is score_and_class");
     if constexpr (is_quantised<Scores>)
-      check(!scored(), function, separate_ ? "outputs.scores" : "outputs.numbers", "quantised",
-            "floats: models with a class index per box give it as a float tensor");
+      check(!scored(), function, separate_ ? "outputs.scores" : "outputs.boxes_and_scores",
+            "quantised", "floats: models with a class index per box give it as a float tensor");
     if (!p.rotated) return;
     check(p.model_format == box_format::cxcywh, function, "params.model_format",
           static_cast<int>(p.model_format), "cxcywh if params.rotated is set");

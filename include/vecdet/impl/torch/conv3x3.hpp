@@ -157,8 +157,9 @@ inline conv3x3_grads conv3x3_grad(at::TensorList upstream, at::TensorList relu_o
             gradient_of(weight.sizes(), at::kFloat, feature_format(is_nhwc_weight(weight)));
         if (needs_bias) bias_grad = at::empty({channels}, weight_out.options());
         vecdet::conv3x3_weight_grad<const T>(
-            read.view(), arriving.view(), outputs.view(), weight_view<float>(weight_out),
-            needs_bias ? vector<float>(bias_grad) : vector_view<float>(), conv3x3_tile::f4x4,
+            read.view(), arriving.view(), outputs.view(),
+            {weight_view<float>(weight_out),
+             needs_bias ? vector<float>(bias_grad) : vector_view<float>()},
             workspace, threads());
         if (needs_weight) weight_grad = weight_out.to(weight.scalar_type());
       }
