@@ -250,6 +250,27 @@ TEST_CASE("mask nms: masks that are compared on several threads, in one group an
   }
 }
 
+TEST_CASE("mask nms: fewer masks than are left may be kept") {
+  random_generator random(7);
+  for (const index_t count : {99, 200, 700}) {
+    std::vector<index_t> boxes;
+    std::vector<float> scores;
+    for (index_t i = 0; i < count; ++i) {
+      const index_t x = random.below(90), y = random.below(90);
+      boxes.insert(boxes.end(), {x, y, x + 1 + random.below(20), y + 1 + random.below(20)});
+      scores.push_back(static_cast<float>(random.below(50)));
+    }
+    const owned_masks masks =
+        make_masks(boxes, mask_pixels::bits, [](index_t, index_t, index_t) { return true; });
+    for (const index_t limit : {0, 1, 2, 5, 24, 25, 60, 100, 174, 175})
+      for (const double threshold : {0.0, 0.05, 0.5}) {
+        nms_params params(threshold);
+        params.max_total = limit;
+        check_kept(masks.view(), scores, {}, params);
+      }
+  }
+}
+
 TEST_CASE("mask nms: errors") {
   const owned_masks masks = make_masks({1, 2, 12, 4, 0, 0, 3, 3}, mask_pixels::bits,
                                        [](index_t, index_t, index_t) { return true; });

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -146,6 +147,60 @@ TEST_CASE_TEMPLATE("rotated NMS: huge, tiny and distant boxes", T, float, double
       s.classes.insert(s.classes.end(), others.classes.begin(), others.classes.end());
       CHECK(rotated_nms(s.view(), vector_view<const T>(s.scores), {}, torchvision,
                         nms_params(0.25)) == greedy(s, 0.25, false, false));
+    }
+  });
+}
+
+/// Boxes close to one: nearly parallel or perpendicular to it, moved along its sides, equal or
+/// similar in size. It may be thin, upright and far from the origin.
+template <class T>
+scene<T> make_neighbours(random_generator& generator, index_t count) {
+  const double offset = generator.chance(0.5) ? 0 : std::pow(10, generator.uniform(2, 7));
+  const double length = generator.uniform(2, 100);
+  const double height = length / std::pow(10, generator.uniform(0, generator.chance(0.2) ? 6 : 2));
+  const double angle = generator.chance(0.3) ? 90.0 * static_cast<double>(generator.below(4))
+                                             : generator.uniform(-180, 180);
+  const double turn = std::acos(-1) / 180 * angle;
+  scene<T> s;
+  for (index_t i = 0; i < count; ++i) {
+    const double reach = generator.chance(0.2) ? 0 : std::pow(10, generator.uniform(-3, 0));
+    const double along = reach * length * generator.uniform(-1, 1);
+    const double across = generator.chance(0.5) ? 0 : reach * height * generator.uniform(-1, 1);
+    const double size = generator.chance(0.5) ? 1 : generator.uniform(0.5, 2);
+    const double other = generator.chance(0.5) ? 1 : generator.uniform(0.5, 2);
+    const double lean = generator.chance(0.5) ? 0 : std::pow(10, generator.uniform(-6, 1));
+    for (const double v : {offset + along * std::cos(turn) + across * std::sin(turn),
+                           offset - along * std::sin(turn) + across * std::cos(turn), length * size,
+                           height * other, angle + lean + 180.0 * static_cast<double>(i % 2)})
+      s.boxes.push_back(static_cast<T>(v));
+    if (generator.chance(0.2)) {  // the same box with its sides exchanged
+      std::swap(s.boxes.end()[-3], s.boxes.end()[-2]);
+      s.boxes.back() += 90;
+    }
+    s.scores.push_back(static_cast<T>(generator.uniform()));
+  }
+  return s;
+}
+
+TEST_CASE_TEMPLATE("rotated NMS: pairs close to the threshold", T, float, double) {
+  for_each_isa([](isa) {
+    random_generator generator(5);
+    for (int round = 0; round < 400; ++round) {
+      CAPTURE(round);
+      const auto s = make_neighbours<T>(generator, 12);
+      std::vector<T> ious(144);
+      pairwise_rotated_iou(s.view(), s.view(), torchvision, matrix_view<T>(ious.data(), 12, 12));
+      for (std::size_t k = 1; k < ious.size(); k += 12) {
+        // The overlap of a pair as the threshold: it suppresses only if equal ones do.
+        const auto threshold = static_cast<double>(ious[k]);
+        if (!(threshold <= 1)) continue;
+        for (const bool equal : {false, true}) {
+          nms_params params(threshold);
+          params.suppress_equal = equal;
+          CHECK(rotated_nms(s.view(), vector_view<const T>(s.scores), {}, torchvision, params) ==
+                greedy(s, threshold, equal, false));
+        }
+      }
     }
   });
 }

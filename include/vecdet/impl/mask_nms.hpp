@@ -30,8 +30,8 @@ class pixel_nms {
         kernels_(kernels<mask_bits_kernels>(target)) {}
 
   index_t size() const { return count_; }
-  /// The masks that are left, their places in the order, and whether the last kept one suppresses
-  /// them.
+  /// The masks, kept ones first, the places of those that are left in the order, and whether a kept
+  /// mask suppresses them.
   index_t scratch_bytes(index_t count) const {
     return count * index_t{sizeof(mask_strips) + sizeof(index_t) + 1};
   }
@@ -45,37 +45,47 @@ class pixel_nms {
 
   index_t least_in_task(index_t) const { return least_task_masks(strips_, count_); }
 
-  /// Compares each kept mask with all that are left, in chunks of them.
+  /// Compares each kept mask with all that are left, in chunks of them. If few may be kept, the
+  /// masks are compared in windows, because those after the last kept one need no comparison.
   index_t suppress(nms_buffers&, index_t, nms_state& state, threading policy) const {
     const profile::scope timing([&] { return nms_step<S>("nms.compare", size()); });
-    auto* const left = static_cast<mask_strips*>(state.scratch);
-    auto* const places = reinterpret_cast<index_t*>(left + state.count);
+    auto* const masks = static_cast<mask_strips*>(state.scratch);  // at the front, the kept ones
+    auto* const places = reinterpret_cast<index_t*>(masks + state.count);
     auto* const is_out = reinterpret_cast<std::uint8_t*>(places + state.count);
     index_t words = 0;
     for (index_t i = 0; i < state.count; ++i) {
-      left[i] = strips_[index_of(state.order[i])];
+      masks[i] = strips_[index_of(state.order[i])];
       places[i] = i;
-      words += left[i].size();
+      words += masks[i].size();
     }
-    index_t first = 0, end = state.count, kept = 0;
-    while (first < end && kept < max_kept_) {
-      const mask_strips own = left[first];
-      state.kept[kept++] = state.order[places[first++]];
+    // Removes the masks of [first, end) that a kept one suppresses. Returns the new end.
+    const auto remove_suppressed = [&](const mask_strips own, index_t first, index_t end) {
       const index_t others = end - first;
       // At most all words of the kept mask are compared with each, and at most all of theirs.
       const index_t cost = 8 * std::min(others * own.size(), words) + others;
       for_each_chunk(policy, chunks_of_cost(others, cost, least_mask_bytes),
                      [&](index_t, index_t begin, index_t stop) {
-                       find_suppressed(own, left + first, begin, stop, is_out + first);
+                       find_suppressed(own, masks + first, begin, stop, is_out + first);
                      });
       index_t to = first;
       while (to < end && is_out[to] == 0) ++to;
       for (index_t i = to; i < end; ++i) {
         if (is_out[i] != 0) continue;
-        left[to] = left[i];
+        masks[to] = masks[i];
         places[to++] = places[i];
       }
-      end = to;
+      return to;
+    };
+    const index_t window = max_kept_ < state.count / 4 ? 2 * max_kept_ + 64 : state.count;
+    index_t kept = 0;
+    for (index_t begin = 0; begin < state.count && kept < max_kept_; begin += window) {
+      index_t first = begin, end = std::min(begin + window, state.count);
+      for (index_t k = 0; k < kept; ++k) end = remove_suppressed(masks[k], first, end);
+      while (first < end && kept < max_kept_) {
+        masks[kept] = masks[first];
+        state.kept[kept++] = state.order[places[first++]];
+        if (kept < max_kept_) end = remove_suppressed(masks[kept - 1], first, end);
+      }
     }
     return kept;
   }

@@ -2,12 +2,12 @@
 // NMS of rotated boxes by their exact IoU or their ProbIoU: sub-quadratic and exact. By the exact
 // IoU, kept boxes suppress; by ProbIoU, all boxes do, also suppressed ones.
 //
-// Boxes are sorted by place and packed by 16 into leaves, with their enclosing upright boxes. 16
-// leaves are packed into a node with the bounds of each, and so on (Leutenegger, Lopez, Edgington:
-// "STR: a simple and efficient algorithm for R-tree packing", ICDE 1997). A box that suppresses
-// walks down from the top. In the leaves that it reaches, a bound on the overlap excludes most
-// boxes. The others are gathered, and 16 exact IoUs are computed at once. ProbIoUs cost less than
-// gathering: they are computed for all boxes of a leaf, unless the bound excludes all.
+// Boxes are sorted by area and place and packed by 16 into leaves. 16 leaves are packed into a node
+// with the bounds of each, and so on (Leutenegger, Lopez, Edgington: "STR: a simple and efficient
+// algorithm for R-tree packing", ICDE 1997). A box that suppresses walks down from the top. In the
+// leaves that it reaches, a bound on the overlap excludes most boxes. The others are gathered, and
+// 16 exact IoUs are computed at once. ProbIoUs cost less than gathering: they are computed for all
+// boxes of a leaf, unless the bound excludes all.
 #pragma once
 
 #include <vecdet/args/nms.hpp>
@@ -23,14 +23,14 @@ using std::uint16_t;
 
 constexpr index_t sixteens(index_t count) { return (count + 15) / 16; }
 
-/// The bounds of 16 leaves or nodes.
-template <class Real>
+/// The bounds of 16 leaves or nodes: of each interval, the least low and the greatest high end.
+template <class Real, int Count>
 struct alignas(64) rotated_node {
-  Real x1[16], y1[16], x2[16], y2[16];
+  Real low[Count][16], high[Count][16];
 };
 
 /// Divides the caller's scratch memory for the NMS of one group.
-template <class Real, class Tile>
+template <class Real, class Tile, int Intervals>
 struct rotated_nms_memory {
   static constexpr int max_levels = 8;  // 16^8 boxes
   static constexpr uint32_t no_place = 0xffffffffu;
@@ -40,7 +40,7 @@ struct rotated_nms_memory {
   uint32_t* place;               ///< of each rank: its place in the leaves, or none
   nms_record *by_place, *spare;  ///< the lower half is the rank
   uint32_t *hits, *more_hits, *candidates;
-  rotated_node<Real>* nodes[max_levels];  ///< nodes[0] bounds the leaves
+  rotated_node<Real, Intervals>* nodes[max_levels];  ///< nodes[0] bounds the leaves
   uint16_t* node_live[max_levels];
   index_t bytes;
 
@@ -76,7 +76,9 @@ template <class T, class Overlap>
 class rotated_nms_group {
   using real = row_pack<T>;
   using tile = typename Overlap::template tile<T>;
-  static constexpr int batches = real::batches;
+  static constexpr int batches = real::batches, interval_count = Overlap::interval_count;
+  using intervals = rotated_intervals<T, interval_count>;
+  using node_type = rotated_node<T, interval_count>;
 
  public:
   rotated_nms_group(const rotated_nms_args<T>& args, const nms_record* order, index_t count,
@@ -108,6 +110,9 @@ class rotated_nms_group {
   }
 
  private:
+  /// Boxes of few leaves are not sorted by area. Measured on clustered boxes.
+  static constexpr index_t least_sorted_by_area = 256, area_slabs = 4;
+
   const T* box_of(uint32_t rank) const {
     return args_.boxes + static_cast<index_t>(detail::index_of(order_[rank])) * args_.stride;
   }
@@ -122,30 +127,23 @@ class rotated_nms_group {
            within(h, most) && within(angle, greatest_angle);
   }
 
-  /// Sorts the boxes by x, and each strip of about as many leaves as there are strips by y.
+  /// Sorts the boxes into leaves and fills these.
   void build() {
     nms_record* const order = memory_.by_place;
     index_t count = 0;
     for (index_t i = 0; i < count_; ++i) {
-      const T* const box = box_of(static_cast<uint32_t>(i));
       memory_.place[i] = memory_.no_place;
-      order[count] = record_of(static_cast<float>(box[0]), static_cast<uint32_t>(i));
-      count += takes_part(box);
+      order[count] = static_cast<uint64_t>(i);
+      count += takes_part(box_of(static_cast<uint32_t>(i)));
     }
     leaves_ = sixteens(count);
-    index_t strips = 1;
-    while (strips * strips < leaves_) ++strips;
-    if (strips > 1) {
-      radix_sort(order, memory_.spare, count);
-      const index_t size = 16 * sixteens(sixteens(count + strips - 1) * 16 / strips);
-      for (index_t first = 0; first < count; first += size) {
-        const index_t in_strip = count - first < size ? count - first : size;
-        for (index_t i = first; i < first + in_strip; ++i) {
-          const uint32_t rank = detail::index_of(order[i]);
-          order[i] = record_of(static_cast<float>(box_of(rank)[1]), rank);
-        }
-        radix_sort(order + first, memory_.spare, in_strip);
-      }
+    if (Overlap::bounds_areas && leaves_ >= least_sorted_by_area) {
+      sort(0, count, [](const T* box) { return box[2] * box[3]; });
+      const index_t size = 16 * sixteens((count + area_slabs - 1) / area_slabs);
+      for (index_t first = 0; first < count; first += size)
+        sort_by_place(first, count - first < size ? count - first : size);
+    } else {
+      sort_by_place(0, count);
     }
     is_extreme_ = false;
     live_ = count;
@@ -157,29 +155,51 @@ class rotated_nms_group {
         memory_.place[detail::index_of(order[first + k])] = static_cast<uint32_t>(first + k);
       const auto rows = [&](int k) { return box_of(detail::index_of(order[first + k])); };
       memory_.leaves[leaf].template fill<T>(rows, 16, args_.angles);
-      overlap_.prepare(memory_.leaves[leaf]);
+      overlap_.look_at(memory_.leaves[leaf]);
       is_extreme_ = is_extreme_ || memory_.leaves[leaf].has_extreme;
       memory_.leaf_live[leaf] = static_cast<uint16_t>((1u << size) - 1);
     }
     bound();
   }
 
+  /// Sorts `count` boxes from place `first` on by a number, which need not be exact.
+  template <class Number>
+  void sort(index_t first, index_t count, const Number& number) {
+    nms_record* const order = memory_.by_place + first;
+    for (index_t i = 0; i < count; ++i) {
+      const uint32_t rank = detail::index_of(order[i]);
+      order[i] = record_of(static_cast<float>(number(box_of(rank))), rank);
+    }
+    radix_sort(order, memory_.spare, count);
+  }
+
+  /// Sorts boxes by x, and each strip of about as many leaves as there are strips by y.
+  void sort_by_place(index_t first, index_t count) {
+    const index_t leaves = sixteens(count);
+    index_t strips = 1;
+    while (strips * strips < leaves) ++strips;
+    if (strips == 1) return;
+    sort(first, count, [](const T* box) { return box[0]; });
+    const index_t size = 16 * sixteens(sixteens(count + strips - 1) * 16 / strips);
+    for (index_t begin = 0; begin < count; begin += size)
+      sort(first + begin, count - begin < size ? count - begin : size,
+           [](const T* box) { return box[1]; });
+  }
+
+  /// Sets the bounds of all nodes.
   void bound() {
     for (index_t leaf = 0; leaf < leaves_; ++leaf) {
-      const tile& boxes = memory_.leaves[leaf];
-      rotated_node<T>& node = memory_.nodes[0][leaf / 16];
-      const auto end = [](const T* centre, const T* reach, T sign) {
-        T most = centre[0] * sign + reach[0];
-        for (int k = 1; k < 16; ++k) {
-          const T other = centre[k] * sign + reach[k];
-          most = other > most ? other : most;
-        }
-        return most * sign;
-      };
-      node.x1[leaf % 16] = end(boxes.x, boxes.reach_x, T(-1));
-      node.y1[leaf % 16] = end(boxes.y, boxes.reach_y, T(-1));
-      node.x2[leaf % 16] = end(boxes.x, boxes.reach_x, T(1));
-      node.y2[leaf % 16] = end(boxes.y, boxes.reach_y, T(1));
+      tile& boxes = memory_.leaves[leaf];
+      overlap_.prepare(boxes, is_extreme_);
+      const intervals own = overlap_.intervals_of(
+          boxes, is_extreme_,
+          [](const T* numbers) VECDET_INLINE_LAMBDA { return load_pack<batches>(numbers); });
+      node_type ends;
+      for (int k = 0; k < interval_count; ++k) {
+        store_pack<batches>(ends.low[k], own.low[k]);
+        store_pack<batches>(ends.high[k], own.high[k]);
+      }
+      set_bounds(memory_.nodes[0][leaf / 16], static_cast<int>(leaf % 16), ends);
     }
     levels_ = 0, top_nodes_ = 0;
     if (leaves_ == 0) return;
@@ -190,27 +210,22 @@ class rotated_nms_group {
       for (index_t n = 0; n < nodes; ++n) {
         const int used = static_cast<int>(children - 16 * n < 16 ? children - 16 * n : index_t{16});
         memory_.node_live[level][n] = static_cast<uint16_t>((1u << used) - 1);
-        rotated_node<T>& node = memory_.nodes[level][n];
-        for (int k = used; k < 16; ++k) {
-          node.x1[k] = node.x1[0], node.y1[k] = node.y1[0];
-          node.x2[k] = node.x2[0], node.y2[k] = node.y2[0];
-        }
+        node_type& node = memory_.nodes[level][n];
+        for (int i = used; i < 16; ++i)
+          for (int k = 0; k < interval_count; ++k)
+            node.low[k][i] = node.low[k][0], node.high[k][i] = node.high[k][0];
         if (nodes == 1) return;
-        rotated_node<T>& parent = memory_.nodes[level + 1][n / 16];
-        const auto least = [](const T* x) {
-          T best = x[0];
-          for (int k = 1; k < 16; ++k) best = x[k] < best ? x[k] : best;
-          return best;
-        };
-        const auto most = [](const T* x) {
-          T best = x[0];
-          for (int k = 1; k < 16; ++k) best = x[k] > best ? x[k] : best;
-          return best;
-        };
-        parent.x1[n % 16] = least(node.x1), parent.y1[n % 16] = least(node.y1);
-        parent.x2[n % 16] = most(node.x2), parent.y2[n % 16] = most(node.y2);
+        set_bounds(memory_.nodes[level + 1][n / 16], static_cast<int>(n % 16), node);
       }
       children = nodes;
+    }
+  }
+
+  /// Sets the bounds of child i.
+  static void set_bounds(node_type& parent, int i, const node_type& child) {
+    for (int k = 0; k < interval_count; ++k) {
+      parent.low[k][i] = least16(child.low[k]);
+      parent.high[k][i] = greatest16(child.high[k]);
     }
   }
 
@@ -228,14 +243,10 @@ class rotated_nms_group {
     }
   }
 
-  /// Lists the leaves whose bounds meet those of a box, slightly enlarged because they are rounded.
+  /// Lists the leaves that may hold a box that box i suppresses.
   index_t leaves_in_reach(const tile& box, int i, uint32_t*& leaves) {
-    constexpr T ulps = sizeof(T) == 4 ? T(1e-6) : T(1e-14);
-    const auto size = [](T x) { return x < 0 ? -x : x; };
-    const T spare_x = (size(box.x[i]) + box.reach_x[i]) * ulps;
-    const T spare_y = (size(box.y[i]) + box.reach_y[i]) * ulps;
-    const real x1 = box.x[i] - box.reach_x[i] - spare_x, y1 = box.y[i] - box.reach_y[i] - spare_y;
-    const real x2 = box.x[i] + box.reach_x[i] + spare_x, y2 = box.y[i] + box.reach_y[i] + spare_y;
+    const intervals own = overlap_.intervals_of(
+        box, is_extreme_, [i](const T* numbers) VECDET_INLINE_LAMBDA { return real(numbers[i]); });
     uint32_t* hits = memory_.hits;
     uint32_t* next = memory_.more_hits;
     index_t count = top_nodes_;
@@ -244,10 +255,16 @@ class rotated_nms_group {
       index_t next_count = 0;
       for (index_t k = 0; k < count; ++k) {
         const uint32_t n = hits[k];
-        const rotated_node<T>& node = memory_.nodes[level][n];
-        const auto x = (load_pack<batches>(node.x1) <= x2) & (load_pack<batches>(node.x2) >= x1);
-        const auto y = (load_pack<batches>(node.y1) <= y2) & (load_pack<batches>(node.y2) >= y1);
-        const uint32_t bits = is_everywhere() ? 0xffff : to_bits(x & y);
+        const node_type& node = memory_.nodes[level][n];
+        auto meets = load_pack<batches>(node.low[0]) <= own.high[Overlap::met_by(0)];
+        meets = meets & (load_pack<batches>(node.high[0]) >= own.low[Overlap::met_by(0)]);
+        VECDET_UNROLL
+        for (int j = 1; j < interval_count; ++j) {
+          const int met = Overlap::met_by(j);
+          meets = meets & (load_pack<batches>(node.low[j]) <= own.high[met]);
+          meets = meets & (load_pack<batches>(node.high[j]) >= own.low[met]);
+        }
+        const uint32_t bits = is_everywhere() ? 0xffff : to_bits(meets);
         next_count += write_set_bits(bits & memory_.node_live[level][n], 16 * n, next + next_count);
       }
       uint32_t* const other = hits;
@@ -266,9 +283,8 @@ class rotated_nms_group {
     index_t count = 0;
     for (index_t k = 0; k < leaf_count; ++k) {
       const uint32_t leaf = leaves[k];
-      const uint32_t near =
-          is_everywhere() ? 0xffff : overlap_.near(box, i, memory_.leaves[leaf], is_extreme_);
-      const uint32_t bits = near & memory_.leaf_live[leaf];
+      uint32_t bits = memory_.leaf_live[leaf];
+      if (!is_everywhere()) bits = overlap_.near(box, i, memory_.leaves[leaf], bits, is_extreme_);
       if (bits == 0) continue;
       if constexpr (Overlap::is_cheap)
         suppress_in(leaf, bits, box, i);
@@ -333,7 +349,7 @@ class rotated_nms_group {
   const rotated_nms_args<T>& args_;
   const nms_record* order_;
   index_t count_;
-  rotated_nms_memory<T, tile> memory_;
+  rotated_nms_memory<T, tile, interval_count> memory_;
   Overlap overlap_;
   T least_overlap_;
   bool is_extreme_;
@@ -350,7 +366,8 @@ index_t rotated_nms(const rotated_nms_args<T>& args, const nms_record* order, in
 
 template <class T, template <class> class Overlap>
 index_t rotated_nms_scratch_bytes(index_t count) {
-  return rotated_nms_memory<T, typename Overlap<T>::template tile<T>>(nullptr, count).bytes;
+  using tile = typename Overlap<T>::template tile<T>;
+  return rotated_nms_memory<T, tile, Overlap<T>::interval_count>(nullptr, count).bytes;
 }
 
 template <class T>
