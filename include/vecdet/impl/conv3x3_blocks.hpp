@@ -20,15 +20,6 @@ namespace detail {
 constexpr index_t conv_panels(index_t channels) noexcept {
   return conv_rounded(channels, conv_panel) / conv_panel;
 }
-/// The sizes of a minimal filtering.
-struct conv3x3_filtering {
-  index_t target_tile;    ///< rows and columns of the target from one tile to the next
-  index_t source_points;  ///< numbers of a transformed tile of a source channel
-  index_t weight_points;  ///< transformed weights of a pair of channels
-  index_t target_points;  ///< sums of a tile of a target channel, before they are transformed
-  index_t products;       ///< multiplications per tile and pair of channels
-  index_t tile_unit;      ///< blocks of the gradient of the weights begin at multiples of it
-};
 constexpr conv3x3_filtering filtering_of(conv3x3_tile tile) noexcept {
   return tile == conv3x3_tile::f4x4 ? conv3x3_filtering{4, 36, 36, 36, 36, 1}
                                     : conv3x3_filtering{2, 16, 16, 16, 16, 1};
