@@ -39,8 +39,11 @@ constexpr index_t conv_weights_bytes(const conv3x3_filtering& filtering, index_t
 /// products of one point take 102 KB for 48 tiles, 208 KB for 98 and 305 KB for 144. They stay in
 /// the second-level cache while the weights stream through it.
 constexpr index_t conv_block_sources = 256, conv_block_panels = 8;
-/// If the transformed weights take more bytes than this, they are written past the caches, and
-/// blocks have more tiles.
+/// If the transformed weights take more bytes than this, they are written past the caches: a
+/// processor shares the last-level cache with others, and would read the lines before it writes
+/// them.
+constexpr index_t conv_streamed_bytes = index_t{12} * 1024 * 1024;
+/// If they take more than this, blocks have more tiles.
 constexpr index_t conv_cached_bytes = index_t{32} * 1024 * 1024;
 constexpr index_t conv_uncached_block_tiles = 144;
 /// The most tiles in a block. The weights are read once per block, so larger blocks pay if the
@@ -185,6 +188,10 @@ struct conv3x3_weight_grad_blocks {
     const index_t channels = most_sources + most_panels * conv_panel;
     index_t room =
         std::min(weight_grad_tiles, std::max(conv_least_block_tiles * threads, 3 * channels / 8));
+    // With stride 2, a tile has more transformed inputs, and products with the same sum reuse them.
+    // If there are several parts of the panels, they share the inputs of a block of all tiles.
+    if (tile_unit > 1 && panel_parts == 1)
+      room = std::min(room, std::max(tile_unit * threads, channels / 8));
     if (threads > 1)
       room = std::max(room, weight_grad_bytes(threads) /
                                 (filtering.source_points * channels * index_t{sizeof(float)}));

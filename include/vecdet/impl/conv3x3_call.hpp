@@ -36,7 +36,7 @@ void transform_conv_weights(conv3x3_weights_args<T> args, const conv3x3_filterin
                             threading policy) {
   args.tile = filtering.target_tile;
   const index_t bytes = conv_weights_bytes<T>(filtering, args.targets, args.sources);
-  args.past_cache = bytes > conv_cached_bytes;
+  args.past_cache = bytes > conv_streamed_bytes;
   args.transformed = reinterpret_cast<T*>(grown_in_huge_pages(memory, (bytes + 63) / 64));
   if (args.targets * args.sources == 0) return;  // the panels of 2^33 x 0 channels take seconds
   constexpr index_t least_items = 16;            // a few microseconds
