@@ -53,6 +53,16 @@ constexpr index_t conv_sums_point(index_t panels, index_t sources) noexcept {
 /// Blocks begin at multiples of it, so that the order of a sum does not depend on them.
 constexpr index_t conv_strided_unit = 32;
 
+/// The sizes of a minimal filtering.
+struct conv3x3_filtering {
+  index_t target_tile;    ///< rows and columns of the target from one tile to the next
+  index_t source_points;  ///< numbers of a transformed tile of a source channel
+  index_t weight_points;  ///< transformed weights of a pair of channels
+  index_t target_points;  ///< sums of a tile of a target channel, before they are transformed
+  index_t products;       ///< multiplications per tile and pair of channels
+  index_t tile_unit;      ///< blocks of the gradient of the weights begin at multiples of it
+};
+
 /// A map and its strides in elements. Rows have no gaps.
 template <class T>
 struct conv3x3_map {

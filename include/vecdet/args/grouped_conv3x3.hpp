@@ -117,6 +117,12 @@ constexpr index_t grouped_target_size(index_t rows, index_t columns) noexcept {
   return rows * columns * grouped_lanes;
 }
 
+/// The kernels of a minimal filtering and its sizes.
+struct grouped_filtering_kernels {
+  conv3x3_filtering sizes;
+  conv3x3_kernels<float> of;
+};
+
 struct grouped_conv3x3_kernels {
   /// Arranges the weights of blocks [first, last).
   void (*arrange)(const grouped_conv3x3_args&, const grouped_weights_args&, index_t first,
@@ -135,7 +141,7 @@ struct grouped_conv3x3_kernels {
                  index_t last);
   /// By minimal filtering, for one group and stride 2: the convolution and the gradient of the
   /// weights, and the gradient of the input.
-  conv3x3_kernels<float> filtering, input_grad_filtering;
+  grouped_filtering_kernels filtering, input_grad_filtering;
 };
 
 }  // namespace detail

@@ -20,15 +20,6 @@ namespace detail {
 constexpr index_t conv_panels(index_t channels) noexcept {
   return conv_rounded(channels, conv_panel) / conv_panel;
 }
-/// The sizes of a minimal filtering.
-struct conv3x3_filtering {
-  index_t target_tile;    ///< rows and columns of the target from one tile to the next
-  index_t source_points;  ///< numbers of a transformed tile of a source channel
-  index_t weight_points;  ///< transformed weights of a pair of channels
-  index_t target_points;  ///< sums of a tile of a target channel, before they are transformed
-  index_t products;       ///< multiplications per tile and pair of channels
-  index_t tile_unit;      ///< blocks of the gradient of the weights begin at multiples of it
-};
 constexpr conv3x3_filtering filtering_of(conv3x3_tile tile) noexcept {
   return tile == conv3x3_tile::f4x4 ? conv3x3_filtering{4, 36, 36, 36, 36, 1}
                                     : conv3x3_filtering{2, 16, 16, 16, 16, 1};
@@ -48,8 +39,11 @@ constexpr index_t conv_weights_bytes(const conv3x3_filtering& filtering, index_t
 /// products of one point take 102 KB for 48 tiles, 208 KB for 98 and 305 KB for 144. They stay in
 /// the second-level cache while the weights stream through it.
 constexpr index_t conv_block_sources = 256, conv_block_panels = 8;
-/// If the transformed weights take more bytes than this, they are written past the caches, and
-/// blocks have more tiles.
+/// If the transformed weights take more bytes than this, they are written past the caches: a
+/// processor shares the last-level cache with others, and would read the lines before it writes
+/// them.
+constexpr index_t conv_streamed_bytes = index_t{12} * 1024 * 1024;
+/// If they take more than this, blocks have more tiles.
 constexpr index_t conv_cached_bytes = index_t{32} * 1024 * 1024;
 constexpr index_t conv_uncached_block_tiles = 144;
 /// The most tiles in a block. The weights are read once per block, so larger blocks pay if the
@@ -194,6 +188,10 @@ struct conv3x3_weight_grad_blocks {
     const index_t channels = most_sources + most_panels * conv_panel;
     index_t room =
         std::min(weight_grad_tiles, std::max(conv_least_block_tiles * threads, 3 * channels / 8));
+    // With stride 2, a tile has more transformed inputs, and products with the same sum reuse them.
+    // If there are several parts of the panels, they share the inputs of a block of all tiles.
+    if (tile_unit > 1 && panel_parts == 1)
+      room = std::min(room, std::max(tile_unit * threads, channels / 8));
     if (threads > 1)
       room = std::max(room, weight_grad_bytes(threads) /
                                 (filtering.source_points * channels * index_t{sizeof(float)}));

@@ -36,7 +36,7 @@ void transform_conv_weights(conv3x3_weights_args<T> args, const conv3x3_filterin
                             threading policy) {
   args.tile = filtering.target_tile;
   const index_t bytes = conv_weights_bytes<T>(filtering, args.targets, args.sources);
-  args.past_cache = bytes > conv_cached_bytes;
+  args.past_cache = bytes > conv_streamed_bytes;
   args.transformed = reinterpret_cast<T*>(grown_in_huge_pages(memory, (bytes + 63) / 64));
   if (args.targets * args.sources == 0) return;  // the panels of 2^33 x 0 channels take seconds
   constexpr index_t least_items = 16;            // a few microseconds
@@ -268,13 +268,16 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<number>& gr
   double* const bias_sums = reinterpret_cast<double*>(take(4));
   std::fill(bias_sums, bias_sums + channels, 0.0);
 
-  const auto add_tiles = [&] {
+  const auto add_tiles = [&](bool has_inputs) {
     const index_t targets = std::min(args_.target_channels, block.last_panel * conv_panel) -
                             block.first_panel * conv_panel;
     const index_t inputs = conv_rounded(block.sources(), conv_lanes) / conv_lanes;
     const index_t gradients = conv_rounded(targets, conv_lanes) / conv_lanes;
-    transform_parts(block.first_tile, block.last_tile, inputs + gradients,
-                    [&](const conv3x3_transform& part, number* scratch) {
+    const index_t skipped = has_inputs ? inputs : 0;
+    transform_parts(block.first_tile, block.last_tile, inputs - skipped + gradients,
+                    [&](conv3x3_transform part, number* scratch) {
+                      part.first_group += skipped;
+                      part.last_group += skipped;
                       conv3x3_transform of = part;
                       of.last_group = std::min(part.last_group, inputs);
                       if (of.first_group < of.last_group)
@@ -289,19 +292,20 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<number>& gr
       kernels_.add_products(args_, block, first, last);
     });
   };
-  for (index_t k = 0; k < blocks.panel_parts; ++k) {
-    block.first_panel = blocks.panels * k / blocks.panel_parts;
-    block.last_panel = blocks.panels * (k + 1) / blocks.panel_parts;
-    for (index_t c = 0; c < blocks.source_parts; ++c) {
-      block.first_source = blocks.source_groups * c / blocks.source_parts * conv_lanes;
-      block.last_source =
-          std::min(sources, blocks.source_groups * (c + 1) / blocks.source_parts * conv_lanes);
+  for (index_t c = 0; c < blocks.source_parts; ++c) {
+    block.first_source = blocks.source_groups * c / blocks.source_parts * conv_lanes;
+    block.last_source =
+        std::min(sources, blocks.source_groups * (c + 1) / blocks.source_parts * conv_lanes);
+    for (index_t k = 0; k < blocks.panel_parts; ++k) {
+      block.first_panel = blocks.panels * k / blocks.panel_parts;
+      block.last_panel = blocks.panels * (k + 1) / blocks.panel_parts;
       block.bias_sums = grad.bias != nullptr && c == 0 ? bias_sums : nullptr;
       if (tiles_ == 0) std::fill(block.sums, block.sums + points * block.sums_point(), 0.0f);
       for (index_t t = 0; t < blocks.tile_parts; ++t) {
         block.first_tile = blocks.first_tile(t);
         block.last_tile = blocks.first_tile(t + 1);
-        add_tiles();
+        // The inputs of all tiles serve all panels.
+        add_tiles(k > 0 && blocks.tile_parts == 1);
       }
       const index_t sums = block.panels() * block.sources();
       run_pieces(sums, pieces_of(sums), [&](index_t first, index_t last) {

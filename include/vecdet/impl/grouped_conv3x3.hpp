@@ -95,10 +95,6 @@ constexpr bool is_filtered_stride2(const grouped_conv3x3_params& params, index_t
          locations >= 400;
 }
 
-/// Minimal filtering with stride 2 (kernels/conv3x3/strided_filtering.hpp).
-constexpr conv3x3_filtering strided_filtering_sizes{4, 81, 36, 25, 81, conv_strided_unit};
-constexpr conv3x3_filtering strided_grad_filtering_sizes{8, 25, 36, 81, 81, conv_strided_unit};
-
 /// A call whose arguments have been checked.
 class grouped_conv3x3_call {
  public:
@@ -143,7 +139,8 @@ class grouped_conv3x3_call {
     const conv3x3_steps steps = conv3x3_steps_of(weight_grad);
     if (is_filtered()) {
       conv3x3_call<float>(shape_.input, conv3x3_operand<const float>(shape_.output),
-                          strided_filtering_sizes, kernels_.filtering, buffers_.filtering, policy_)
+                          kernels_.filtering.sizes, kernels_.filtering.of, buffers_.filtering,
+                          policy_)
           .weight_grad(shape_.output, {weight_grad.data(), steps.output, steps.input, steps.tap,
                                        data_or_null(bias_grad)});
       return;
@@ -192,9 +189,7 @@ class grouped_conv3x3_call {
 
   /// The convolution, or the gradient of the input, by minimal filtering.
   void run_filtered(const float* bias, const feature_view<float>& target) {
-    const auto& kernels = is_input_grad_ ? kernels_.input_grad_filtering : kernels_.filtering;
-    const conv3x3_filtering& sizes =
-        is_input_grad_ ? strided_grad_filtering_sizes : strided_filtering_sizes;
+    const auto& filtering = is_input_grad_ ? kernels_.input_grad_filtering : kernels_.filtering;
     const conv3x3_steps steps = conv3x3_steps_of(shape_.weights);
     conv3x3_weights_args<float> weights{};
     weights.weights = shape_.weights.data();
@@ -204,10 +199,10 @@ class grouped_conv3x3_call {
     weights.source_step = is_input_grad_ ? steps.output : steps.input;
     weights.tap_step = steps.tap;
     weights.turned = is_input_grad_;
-    transform_conv_weights(weights, sizes, kernels, buffers_.weights, policy_);
+    transform_conv_weights(weights, filtering.sizes, filtering.of, buffers_.weights, policy_);
     const conv3x3_operand<float> to(target);
-    conv3x3_call<float>(is_input_grad_ ? shape_.output : shape_.input, to, sizes, kernels,
-                        buffers_.filtering, policy_)
+    conv3x3_call<float>(is_input_grad_ ? shape_.output : shape_.input, to, filtering.sizes,
+                        filtering.of, buffers_.filtering, policy_)
         .run(buffers_.weights.data(), bias, false, to);
   }
 

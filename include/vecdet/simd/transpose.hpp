@@ -95,6 +95,21 @@ VECDET_INLINE void transpose_block_back(const float* from, float* to, index_t st
   }
 }
 
+/// The inverse for as many columns as a batch has. Batches of the planes are stored whole: planes
+/// are often a multiple of 4 KiB apart, so that the lines of 16 channels do not stay in the
+/// first-level cache together.
+VECDET_INLINE void transpose_batches_back(const float* from, float* to, index_t stride) {
+  for (index_t c = 0; c < row_lanes; c += 4) {
+    f32_batch r[4];
+    VECDET_UNROLL
+    for (int i = 0; i < 4; ++i)
+      r[i] = load_quads([&](int k) { return from + (i + 4 * k) * row_lanes + c; });
+    transpose4(r);
+    VECDET_UNROLL
+    for (int i = 0; i < 4; ++i) store(to + (c + i) * stride, r[i]);
+  }
+}
+
 /// The same for bfloat16: eight numbers of each channel as eight rows of float, and back. Pairs of
 /// numbers are transposed like floats.
 VECDET_INLINE void transpose_block(const bfloat16* from, index_t stride, float* to) {
@@ -164,7 +179,11 @@ void from_channel_rows(const Real* from, index_t columns, index_t channels, T* t
   if constexpr (std::is_same<Real, float>::value) {
     constexpr index_t block = block_columns<T>;
     if (channels == row_lanes && columns >= block) {
-      for (index_t x = 0; x + block <= columns; x += block)
+      index_t x = 0;
+      if constexpr (std::is_same<T, float>::value)
+        for (; x + batch_lanes<float> <= columns; x += batch_lanes<float>)
+          transpose_batches_back(from + x * row_lanes, to + x, stride);
+      for (; x + block <= columns; x += block)
         transpose_block_back(from + x * row_lanes, to + x, stride);
       if (columns % block != 0)
         transpose_block_back(from + (columns - block) * row_lanes, to + columns - block, stride);

@@ -187,20 +187,28 @@ void run_conv_of(const detail::conv3x3_args<T>& a, const detail::conv3x3_task& t
     do {
       const index_t end = sources - c < task.channels_at_once ? sources : c + task.channels_at_once;
       if (!transforms_once) transform(c, end);
-      // Panels are the inner loop: the tiles of a point stay in the cache for all of them.
-      for (int i = 0; i < all_products::count; ++i) {
-        const plane_product& product = all_products::all.at[i];
+      const auto columns = [&](int weight, index_t panel_number) {
+        return a.weights + weight * weights_point + (panel_number * sources + c) * panel;
+      };
+      const auto rows = [&](const plane_product& p) { return transformed + p.source * point; };
+      // Panels are the inner loop: the tiles of a weight's points stay in the cache for all of
+      // them, and a panel of the weight for all its points.
+      for (const plane_product *first = all_products::begin(), *last; first != all_products::end();
+           first = last) {
+        last = all_products::end_of_weight(first);
+        const int next_weight = last != all_products::end() ? last->weight : 0;
         for (index_t p = k; p < k + panels; ++p) {
-          const auto columns = [&](int point_number, index_t panel_number) {
-            return a.weights + point_number * weights_point + (panel_number * sources + c) * panel;
-          };
-          const int next = i + 1 < all_products::count ? all_products::all.at[i + 1].weight : 0;
           const index_t channels = a.target_channels - p * panel;
-          add_panel<rows_apart>(
-              {transformed + product.source * point, tiles, row, row, columns(product.weight, p),
-               channels < panel ? channels : panel, end - c, c > 0 || !product.begins,
-               products + ((p - k) * planes + product.target) * product_point,
-               p + 1 < k + panels ? columns(product.weight, p + 1) : columns(next, k)});
+          const float* const next =
+              p + 1 < k + panels ? columns(first->weight, p + 1) : columns(next_weight, k);
+          for (const plane_product* product = first; product != last; ++product) {
+            const product_part part{rows(*product), columns(product->weight, p), end - c,
+                                    product + 1 != last ? rows(product[1]) : next};
+            add_panel<rows_apart>(
+                {&part, 1, tiles, row, row, channels < panel ? channels : panel,
+                 c > 0 || !product->begins,
+                 products + ((p - k) * planes + product->target) * product_point});
+          }
         }
       }
       c = end;
@@ -257,10 +265,11 @@ void multiply_conv_tiles(const detail::conv3x3_args<T>& a, const detail::conv3x3
     const index_t tile = pass.tiles() * begin / pass.parts;
     const index_t tiles = pass.tiles() * end / pass.parts - tile;
     const index_t left = a.target_channels - k * panel;
-    add_panel<rows_apart>({pass.transformed + point * pass.point + tile * pass.row, tiles, pass.row,
-                           pass.row, columns(i), left < panel ? left : panel, sources, false,
-                           pass.products + (k * points + point) * pass.product_point + tile * panel,
-                           columns(item < last ? item / pass.parts : i)});
+    const product_part part{pass.transformed + point * pass.point + tile * pass.row, columns(i),
+                            sources, columns(item < last ? item / pass.parts : i)};
+    add_panel<rows_apart>(
+        {&part, 1, tiles, pass.row, pass.row, left < panel ? left : panel, false,
+         pass.products + (k * points + point) * pass.product_point + tile * panel});
   }
 }
 

@@ -102,8 +102,8 @@ struct plane_product {
   bool begins;  ///< the first one of its sum
 };
 
-/// All products of a tile. Those that are added to the same sum follow each other. Sum is the
-/// member that numbers the sums: `target`, or `weight` for the gradient of the weights.
+/// All products of a tile. Those with the same weight follow each other. Sum is the member that
+/// numbers the sums: `target`, or `weight` for the gradient of the weights.
 template <class Filtering, int axis_product::*Sum>
 struct plane_products {
   static constexpr int on_axis =
@@ -114,22 +114,30 @@ struct plane_products {
   };
   static constexpr list make() {
     list products{};
+    bool has_sum[on_axis][on_axis] = {};
     int n = 0;
     for (int row = 0; row < on_axis; ++row)
-      for (int column = 0; column < on_axis; ++column) {
-        bool begins = true;
+      for (int column = 0; column < on_axis; ++column)
         for (const axis_product& a : Filtering::products)
           for (const axis_product& b : Filtering::products)
-            if (a.*Sum == row && b.*Sum == column) {
+            if (a.weight == row && b.weight == column) {
               products.at[n++] = {a.source * source_points<Filtering> + b.source,
                                   a.weight * weight_points<Filtering> + b.weight,
-                                  a.target * target_points<Filtering> + b.target, begins};
-              begins = false;
+                                  a.target * target_points<Filtering> + b.target,
+                                  !has_sum[a.*Sum][b.*Sum]};
+              has_sum[a.*Sum][b.*Sum] = true;
             }
-      }
     return products;
   }
   static constexpr list all = make();
+  static constexpr const plane_product* begin() { return all.at; }
+  static constexpr const plane_product* end() { return all.at + count; }
+  /// The end of the products with the same weight as `first`.
+  static const plane_product* end_of_weight(const plane_product* first) {
+    const plane_product* last = first + 1;
+    while (last != end() && last->weight == first->weight) ++last;
+    return last;
+  }
 };
 
 template <class Matrix>

@@ -29,9 +29,15 @@ template <int Rows>
 struct rows_apart {
   static constexpr int most_rows = product_rows;
   static constexpr int pointers = (Rows + 2) / 3;
+  /// Cache lines that are prefetched per two steps. More would delay the products.
+  static constexpr int lines_ahead = 1;
   const float* at[pointers];
   index_t stride;
 
+  /// Where the prefetches of a block begin: its blocks share those of a panel of columns.
+  static index_t ahead(index_t depth, index_t block, index_t blocks) {
+    return depth * detail::conv_panel * block / blocks;
+  }
   VECDET_INLINE rows_apart(const float* first, index_t between) : stride(between) {
     VECDET_UNROLL
     for (int i = 0; i < pointers; ++i) {
@@ -58,9 +64,12 @@ template <int Rows>
 struct rows_adjacent {
   static constexpr int half = static_cast<int>(detail::conv_lanes) / 2;
   static constexpr int most_rows = half < product_rows ? half : product_rows;
+  /// A cache line per step: those of the next part's rows.
+  static constexpr int lines_ahead = 2;
   const float* at;
   index_t stride;
 
+  static index_t ahead(index_t, index_t, index_t) { return 0; }
   VECDET_INLINE rows_adjacent(const float* first, index_t between) : at(first), stride(between) {}
   VECDET_INLINE f32_batch number(int row, int step) const {
     return f32_batch(at[step * stride + row]);
@@ -80,12 +89,21 @@ VECDET_INLINE void fetch(const float* line) {
 #endif
 }
 
-/// Computes the products of `depth` steps and stores them to `sums`, rows of conv_panel numbers, or
-/// adds them if `continues`. `Columns` is a number of batches. Meanwhile, it prefetches one cache
-/// line from `next` on per two steps; more would delay the products.
+/// Some steps of a product.
+struct product_part {
+  const float *rows, *columns;
+  index_t depth;
+  const float* next;  ///< memory that is needed next
+};
+
+/// Computes the products of all parts, one after the other, and stores their sums to `sums`, rows
+/// of conv_panel numbers, or adds them if `continues`. The block begins `first_row` numbers after
+/// the parts' rows and `first_column` numbers after their columns. `Columns` is a number of
+/// batches. Meanwhile, it prefetches cache lines from `ahead` numbers after `next` on.
 template <template <int> class Layout, int Rows, int Columns>
-VECDET_NOINLINE void add_block(const float* rows, index_t stride, const float* columns,
-                               index_t depth, bool continues, float* sums, const float* next) {
+VECDET_NOINLINE void add_block(const product_part* part, index_t parts, index_t first_row,
+                               index_t stride, index_t first_column, bool continues, float* sums,
+                               index_t ahead) {
   constexpr int lanes = batch_lanes<float>, panel = static_cast<int>(detail::conv_panel);
   f32_batch sum[Rows][Columns];
   if (continues) {
@@ -97,36 +115,43 @@ VECDET_NOINLINE void add_block(const float* rows, index_t stride, const float* c
     for (int r = 0; r < Rows; ++r) VECDET_UNROLL
     for (int c = 0; c < Columns; ++c) sum[r][c] = f32_batch(0.0f);
   }
-  Layout<Rows> block(rows, stride);
-  const auto step = [&](int s) VECDET_INLINE_LAMBDA {
-    f32_batch column[Columns];
-    VECDET_UNROLL
-    for (int c = 0; c < Columns; ++c) column[c] = load(columns + s * panel + c * lanes);
-    VECDET_UNROLL
-    for (int r = 0; r < Rows; ++r) {
-      const f32_batch number = block.number(r, s);
+  for (const product_part* const end = part + parts; part != end; ++part) {
+    Layout<Rows> block(part->rows + first_row, stride);
+    const float* columns = part->columns + first_column;
+    const float* next = part->next + ahead;
+    const auto step = [&](int s) VECDET_INLINE_LAMBDA {
+      f32_batch column[Columns];
       VECDET_UNROLL
-      for (int c = 0; c < Columns; ++c)
-        sum[r][c] = VECDET_TARGET::fma(number, column[c], sum[r][c]);
+      for (int c = 0; c < Columns; ++c) column[c] = load(columns + s * panel + c * lanes);
+      VECDET_UNROLL
+      for (int r = 0; r < Rows; ++r) {
+        const f32_batch number = block.number(r, s);
+        VECDET_UNROLL
+        for (int c = 0; c < Columns; ++c)
+          sum[r][c] = VECDET_TARGET::fma(number, column[c], sum[r][c]);
+      }
+    };
+    const index_t depth = part->depth;
+    index_t d = 0;
+    for (; d + 2 <= depth; d += 2) {
+      step(0);
+      step(1);
+      VECDET_UNROLL
+      for (int line = 0; line < Layout<Rows>::lines_ahead; ++line) fetch(next + line * 16);
+      next += Layout<Rows>::lines_ahead * 16;
+      block.template advance<2>();
+      columns += 2 * panel;
     }
-  };
-  index_t d = 0;
-  for (; d + 2 <= depth; d += 2) {
-    step(0);
-    step(1);
-    fetch(next);
-    next += 16;
-    block.template advance<2>();
-    columns += 2 * panel;
+    if (d < depth) step(0);
   }
-  if (d < depth) step(0);
   VECDET_UNROLL
   for (int r = 0; r < Rows; ++r) VECDET_UNROLL
   for (int c = 0; c < Columns; ++c) store(sums + r * panel + c * lanes, sum[r][c]);
 }
 
-using add_block_function = void (*)(const float* rows, index_t stride, const float* columns,
-                                    index_t depth, bool continues, float* sums, const float* next);
+using add_block_function = void (*)(const product_part* part, index_t parts, index_t first_row,
+                                    index_t stride, index_t first_column, bool continues,
+                                    float* sums, index_t ahead);
 
 /// The function for a block of `rows` rows and `columns` batches of columns.
 template <template <int> class Layout, int Rows = Layout<1>::most_rows>
@@ -139,16 +164,14 @@ VECDET_INLINE add_block_function block_function(int rows, int columns) {
 
 /// The product of rows with a panel of columns.
 struct panel_product {
-  const float* rows;
+  const product_part* parts;  ///< added to the sums one after the other
+  index_t part_count;
   index_t row_count;
   index_t row_step;  ///< distance between rows
   index_t stride;    ///< of the layout
-  const float* columns;
   index_t channels;  ///< columns that count, at most conv_panel
-  index_t depth;
-  bool continues;  ///< adds to `sums` instead of overwriting them
+  bool continues;    ///< adds to `sums` instead of overwriting them
   float* sums;
-  const float* next;  ///< memory that is needed next
 };
 
 template <template <int> class Layout>
@@ -165,8 +188,8 @@ void add_panel(const panel_product& p) {
     for (index_t b = 0; b < blocks; ++b) {
       const index_t last = p.row_count * (b + 1) / blocks;
       block_function<Layout>(static_cast<int>(last - first), batches)(
-          p.rows + first * p.row_step, p.stride, p.columns + k, p.depth, p.continues,
-          p.sums + first * panel + k, p.next + p.depth * panel * call++ / calls);
+          p.parts, p.part_count, first * p.row_step, p.stride, k, p.continues,
+          p.sums + first * panel + k, Layout<1>::ahead(p.parts->depth, call++, calls));
       first = last;
     }
   }

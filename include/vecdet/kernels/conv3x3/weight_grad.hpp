@@ -139,18 +139,29 @@ inline void add_products_of(const detail::conv3x3_sizes& a,
       block.sums + first->weight * block.sums_point() + (k * block.sources() + c) * panel;
   const bool is_alone = first + 1 == last;
   const index_t unit = is_alone ? block.tiles() : detail::conv_strided_unit;
+  // The sums stay in registers for many parts.
+  constexpr int most_parts = 64;
+  product_part parts[most_parts];
+  int filled = 0;
+  bool continues = block.first_tile > 0;
   for (index_t t = 0; t < block.tiles(); t += unit) {
     const index_t tiles = block.tiles() - t < unit ? block.tiles() - t : unit;
     for (const plane_product* product = first; product != last; ++product) {
       // A group's inputs are contiguous, so that the processor fetches them ahead.
-      add_panel<rows_adjacent>(
-          {block.inputs + product->source * block.input_point() +
-               c / detail::conv_lanes * block.input_group() + t * detail::conv_lanes +
-               c % detail::conv_lanes,
-           rows, 1, detail::conv_lanes,
-           block.gradients + ((product->target * block.panels() + k) * block.tiles() + t) * panel,
-           left < panel ? left : panel, tiles, block.first_tile > 0 || t > 0 || product != first,
-           sums, sums + rows * panel});
+      const float* const inputs = block.inputs + product->source * block.input_point() +
+                                  c / detail::conv_lanes * block.input_group() +
+                                  t * detail::conv_lanes + c % detail::conv_lanes;
+      if (filled > 0) parts[filled - 1].next = inputs;
+      parts[filled++] = {
+          inputs,
+          block.gradients + ((product->target * block.panels() + k) * block.tiles() + t) * panel,
+          tiles, sums + rows * panel};
+      const bool is_last = t + unit >= block.tiles() && product + 1 == last;
+      if (filled < most_parts && !is_last) continue;
+      add_panel<rows_adjacent>({parts, filled, rows, 1, detail::conv_lanes,
+                                left < panel ? left : panel, continues, sums});
+      continues = true;
+      filled = 0;
     }
   }
 }
@@ -161,11 +172,9 @@ void add_weight_grad_products_of(const detail::conv3x3_sizes& a,
                                  index_t last) {
   using all_products = plane_products<Filtering, &axis_product::weight>;
   const index_t halves = 2 * block.groups(), items = block.panels() * halves;
-  const plane_product* const all = all_products::all.at;
-  const plane_product* const end = all + all_products::count;
-  for (const plane_product* product = all; product != end;) {
-    const plane_product* next = product + 1;
-    while (next != end && !next->begins) ++next;
+  const plane_product* const all = all_products::begin();
+  for (const plane_product *product = all, *next; product != all_products::end(); product = next) {
+    next = all_products::end_of_weight(product);
     // The items of these products whose first number is in the range.
     const index_t before = (product - all) * items, size = next - product;
     const auto item_from = [&](index_t number) {
@@ -182,7 +191,6 @@ void add_weight_grad_products_of(const detail::conv3x3_sizes& a,
       if (product == all && c == 0 && block.bias_sums != nullptr) add_bias_sums(a, block, k);
       item += count;
     }
-    product = next;
   }
 }
 

@@ -14,10 +14,17 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 template <class Filtering>
-constexpr detail::conv3x3_kernels<float> strided_kernels() {
-  detail::conv3x3_kernels<float> kernels{};
-  kernels.transform_weights = transform_conv_weights_of<Filtering>;
-  kernels.run = run_conv_of<Filtering, float>;
+constexpr detail::grouped_filtering_kernels strided_kernels() {
+  const auto squared = [](index_t side) { return side * side; };
+  detail::grouped_filtering_kernels kernels{};
+  kernels.sizes = {Filtering::target_tile,
+                   squared(source_points<Filtering>),
+                   squared(weight_points<Filtering>),
+                   squared(target_points<Filtering>),
+                   plane_products<Filtering, &axis_product::target>::count,
+                   detail::conv_strided_unit};
+  kernels.of.transform_weights = transform_conv_weights_of<Filtering>;
+  kernels.of.run = run_conv_of<Filtering, float>;
   return kernels;
 }
 
@@ -29,8 +36,8 @@ struct kernels_of<detail::grouped_conv3x3_kernels> {
     kernels.run = run_grouped;
     kernels.add_products = add_grouped_products;
     kernels.finish = finish_grouped_weight_grad;
-    auto& filtering = kernels.filtering;
-    filtering = strided_kernels<strided_filtering>();
+    kernels.filtering = strided_kernels<strided_filtering>();
+    auto& filtering = kernels.filtering.of;
     filtering.transform_inputs = transform_conv_inputs_of<strided_filtering, float>;
     filtering.transform_gradients = transform_conv_gradients_of<strided_filtering, float>;
     filtering.add_products = add_weight_grad_products_of<strided_filtering>;
