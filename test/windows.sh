@@ -80,7 +80,7 @@ consumers() {
   local known
   known=$(windows a.exe)
   CMAKE_CXX_COMPILER_LAUNCHER=/src/test/consumers/unit_launcher.sh VECDET_UNITS=$PWD \
-    bash -c 'cmake -S /src/test/consumers -B /build/consumer -DVECDET_FROM=find_package -DCMAKE_FIND_ROOT_PATH="/windows;/build/prefix" &&
+    bash -c 'cmake -S /src/test/consumers -B /build/consumer -DVECDET_FROM=find_package -DCMAKE_FIND_ROOT_PATH=/build/prefix &&
       cmake --build /build/consumer' >/build/log || { cat /build/log; exit 1; }
   [ "$(windows /build/consumer/trainer.exe)" = "$known" ]
   echo "by hand and by find_package: $known"

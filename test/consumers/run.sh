@@ -218,6 +218,9 @@ missing_packages() {
   printf '#define XSIMD_VERSION_%s\n' 'MAJOR 7' 'MINOR 6' 'PATCH 0' >"$project/old/xsimd/config/xsimd_config.hpp"
   said=$(try -DKIND=REQUIRED -DVECDET_XSIMD_INCLUDE_DIR="$project/old" || true)
   grep -q "/old is version 7.6, and vecdet needs 8.1" <<<"$said" || { echo "$said"; return 1; }
+  echo '#include "config/xsimd_config.hpp"' >"$project/old/xsimd/xsimd.hpp"
+  said=$("$CXX" -std=c++17 -I"$project/old" -I"$root/include" -fsyntax-only "$here/header_only.cpp" 2>&1 || true)
+  grep -q "vecdet needs xsimd 8.1 or newer" <<<"$said" || { echo "$said" | head -n 40; return 1; }
   said=$(try -DKIND=QUIET -DCMAKE_DISABLE_FIND_PACKAGE_TBB=ON)
   grep -q "found: 0" <<<"$said" || { echo "$said"; return 1; }
 }

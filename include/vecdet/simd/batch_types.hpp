@@ -9,6 +9,10 @@
 
 #include <xsimd/xsimd.hpp>
 
+#if XSIMD_VERSION_MAJOR < 8 || (XSIMD_VERSION_MAJOR == 8 && XSIMD_VERSION_MINOR < 1)
+#error "vecdet needs xsimd 8.1 or newer, and the compiler finds an older one"
+#endif
+
 namespace vecdet {
 namespace VECDET_TARGET {
 
