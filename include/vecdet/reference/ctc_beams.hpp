@@ -38,8 +38,11 @@ std::vector<ctc_beam> ctc_beams(const LogProbability& log_p, index_t steps, inde
       if (c != blank && log_p(t, c) >= log_least) tried.push_back(c);
     std::stable_sort(tried.begin(), tried.end(),
                      [&](index_t a, index_t b) { return log_p(t, a) > log_p(t, b); });
-    if (static_cast<index_t>(tried.size()) > most_classes)
-      tried.resize(static_cast<std::size_t>(most_classes));
+    if (static_cast<index_t>(tried.size()) > most_classes) {
+      const auto last = tried.begin() + most_classes;
+      if (margin != nullptr) *margin = std::min(*margin, log_p(t, last[-1]) - log_p(t, *last));
+      tried.erase(last, tried.end());
+    }
     // All candidates: the prefixes themselves, then longer ones.
     std::vector<ctc_beam> next = beams;
     std::map<std::vector<index_t>, std::size_t> found;
