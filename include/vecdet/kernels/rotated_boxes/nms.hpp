@@ -137,7 +137,7 @@ class rotated_nms_group {
       count += takes_part(box_of(static_cast<uint32_t>(i)));
     }
     leaves_ = sixteens(count);
-    if (Overlap::bounds_areas && leaves_ >= least_sorted_by_area) {
+    if (overlap_.bounds_areas() && leaves_ >= least_sorted_by_area) {
       sort(0, count, [](const T* box) { return box[2] * box[3]; });
       const index_t size = 16 * sixteens((count + area_slabs - 1) / area_slabs);
       for (index_t first = 0; first < count; first += size)

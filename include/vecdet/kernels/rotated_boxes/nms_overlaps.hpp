@@ -57,7 +57,7 @@ class exact_overlap {
  public:
   template <class Real>
   using tile = exact_nms_tile<Real>;
-  static constexpr bool only_kept_suppress = true, is_cheap = false, bounds_areas = true;
+  static constexpr bool only_kept_suppress = true, is_cheap = false;
   /// The extents in x and y, what is left of them without the quantiles, and areas.
   static constexpr int interval_count = 5;
   static constexpr int met_by(int k) { return k == 4 ? 4 : k ^ 2; }
@@ -69,6 +69,9 @@ class exact_overlap {
     loss_ = static_cast<T>(t > 0 ? ulps * (1 + 3 / t) : 0);
     needs_area_ = args.least_overlap > 0;
   }
+
+  /// Whether sorting by area pays. Lower thresholds exclude few pairs by their areas.
+  bool bounds_areas() const { return least_ratio_ > T(0.05); }
 
   /// Whether a box of these sides may suppress or be suppressed: none of its overlaps is NaN or
   /// always 0. With a threshold of 0 and suppress_equal, boxes without area count, too.
@@ -141,7 +144,8 @@ class exact_overlap {
     };
     auto may = meets(dx, reach_x, kept.x[i], kept.quantile_x[i], leaf.quantile_x) &
                meets(dy, reach_y, kept.y[i], kept.quantile_y[i], leaf.quantile_y);
-    if (is_extreme) return bits & to_bits(may);
+    // With thresholds near 0, nearly all boxes that meet are suppressed.
+    if (is_extreme || least_ratio_ < T(1e-5)) return bits & to_bits(may);
     real area = kept.area[i], other = read(leaf.area);
     const bool has_upright = kept.upright[i] != 0 && leaf.has_upright;
     const auto are_upright = read(leaf.upright) == real(T(1));
@@ -206,12 +210,14 @@ class prob_overlap {
  public:
   template <class Real>
   using tile = prob_row_tile<Real>;
-  static constexpr bool only_kept_suppress = false, is_cheap = true, bounds_areas = false;
+  static constexpr bool only_kept_suppress = false, is_cheap = true;
   /// The extents in x and y.
   static constexpr int interval_count = 2;
   static constexpr int met_by(int k) { return k; }
 
   explicit prob_overlap(const rotated_nms_args<T>& args) : reach_(static_cast<T>(args.reach)) {}
+
+  static constexpr bool bounds_areas() { return false; }
 
   bool takes_part(double w, double h) const { return w >= 0 && h >= 0; }
   void look_at(const prob_row_tile<T>&) const {}
