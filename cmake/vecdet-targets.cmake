@@ -17,7 +17,11 @@ find_package(Threads REQUIRED)
 
 # Debian's xsimd 8.1 exports a target that links a missing library: use only the headers.
 if(TARGET xsimd AND NOT VECDET_XSIMD_INCLUDE_DIR)
-  get_target_property(VECDET_XSIMD_INCLUDE_DIR xsimd INTERFACE_INCLUDE_DIRECTORIES)
+  get_target_property(vecdet_xsimd_folders xsimd INTERFACE_INCLUDE_DIRECTORIES)
+  # In the build of a project that has xsimd as a subdirectory, the folder is in an expression.
+  string(REGEX REPLACE "\\$<BUILD_INTERFACE:([^>]*)>" "\\1" vecdet_xsimd_folders "${vecdet_xsimd_folders}")
+  find_path(VECDET_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp PATHS ${vecdet_xsimd_folders}
+            NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)
 endif()
 find_path(VECDET_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp
           DOC "The folder that holds xsimd/xsimd.hpp (8.1 or newer)")

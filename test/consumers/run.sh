@@ -205,6 +205,8 @@ missing_packages() {
   local project=$scratch/missing said
   mkdir "$project"
   printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(missing LANGUAGES CXX)' \
+    'if(XSIMD)' 'add_library(xsimd INTERFACE)' 'target_include_directories(xsimd INTERFACE
+      $<BUILD_INTERFACE:${XSIMD}> $<INSTALL_INTERFACE:include>)' 'endif()' \
     'find_package(vecdet ${KIND})' 'message(STATUS "found: ${vecdet_FOUND}")' >"$project/CMakeLists.txt"
   try() {
     env -u CPLUS_INCLUDE_PATH cmake -S "$project" -B "$project/build" --fresh -DCMAKE_CXX_COMPILER="$CXX" \
@@ -221,6 +223,11 @@ missing_packages() {
   echo '#include "config/xsimd_config.hpp"' >"$project/old/xsimd/xsimd.hpp"
   said=$("$CXX" -std=c++17 -I"$project/old" -I"$root/include" -fsyntax-only "$here/header_only.cpp" 2>&1 || true)
   grep -q "vecdet needs xsimd 8.1 or newer" <<<"$said" || { echo "$said" | head -n 40; return 1; }
+  # A target as that of xsimd's subdirectory.
+  said=$(try -DKIND=REQUIRED -DXSIMD="$project/old" || true)
+  grep -q "/old is version 7.6, and vecdet needs 8.1" <<<"$said" || { echo "$said"; return 1; }
+  said=$(try -DKIND=REQUIRED -DXSIMD="${VECDET_XSIMD_INCLUDE_DIR:-/usr/include}")
+  grep -q "found: 1" <<<"$said" || { echo "$said"; return 1; }
   said=$(try -DKIND=QUIET -DCMAKE_DISABLE_FIND_PACKAGE_TBB=ON)
   grep -q "found: 0" <<<"$said" || { echo "$said"; return 1; }
 }
