@@ -49,6 +49,7 @@ class Keywords:
 
     def __init__(self, mark: re.Match[str], structs: dict[str, Struct], enums: dict[str, Enum]):
         self.function, self.struct, self.enums = mark["name"], structs[mark["struct"]], enums
+        self.preset = mark["preset"]
         self.names = dict(re.findall(r"(\w+) is (\w+)", mark["renamed"] or ""))
         without = re.findall(r"\w+", mark["without"] or "")
         self.own = re.findall(r"\w+", mark["own"] or "")
@@ -56,9 +57,9 @@ class Keywords:
         if unknown := [name for name in [*self.names, *without] if name not in known]:
             raise SystemExit(f"{self.function}: {self.struct.name} has no field {unknown[0]}")
         presets = {own.name: own.values for own in self.struct.presets}
-        if mark["preset"] and mark["preset"] not in presets:
-            raise SystemExit(f"{self.function}: {self.struct.name} has no preset {mark['preset']}")
-        values = presets.get(mark["preset"], {})
+        if self.preset and self.preset not in presets:
+            raise SystemExit(f"{self.function}: {self.struct.name} has no preset {self.preset}")
+        values = presets.get(self.preset, {})
         self.fields = [dataclasses.replace(field, default=values.get(field.name, field.default))
                        for field in self.struct.fields if field.name not in without]
 
@@ -100,6 +101,8 @@ class Keywords:
         text = re.sub(r"; 1 / .* gives the mean", "", text)  # Python's functions have a reduction
         text = re.sub(r", used instead of (\w+)",
                       lambda found: found[0] if found[1] in keywords else "", text)
+        if self.preset:  # of another detector
+            text = re.sub(r"; SSD: [^.;]*", "", text)
         if self.function.startswith("mask_"):  # structs for boxes serve masks, too
             text = text.replace("boxes", "masks")
         text = re.sub(r"\b(\w+)_params\b", r"\1", text)

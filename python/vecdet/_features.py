@@ -435,7 +435,7 @@ def grouped_conv3x3(
     Args:
         input: [N, input channels, H, W].
         weight: [output channels, input channels of a group, 3, 3].
-        bias: [output channels].
+        bias: [output channels]. Default None: all 0.
         groups: 1 or more; both numbers of channels are multiples of it. Default 1.
         stride: rows and columns of the input from one output to the next, 1 or 2. Default 1.
 

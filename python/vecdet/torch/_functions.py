@@ -859,7 +859,7 @@ def grouped_conv3x3(
         input: [N, input channels, H, W] of float32, contiguous or channels_last: neither is copied,
             and result and gradient have the same layout.
         weight: [output channels, input channels of a group, 3, 3].
-        bias: [output channels].
+        bias: [output channels]. Default None: all 0.
         groups: 1 or more; both numbers of channels are multiples of it. Default 1.
         stride: rows and columns of the input from one output to the next, 1 or 2. Default 1.
 

@@ -69,9 +69,9 @@ def rpn_postprocess(
         anchors: corners [N, 4] of all levels, the same for all images.
         image_sizes: (height, width) of each image.
         score_threshold: in [0, 1]; scores above it count. Default 0.
-        max_candidates: per level; SSD: per class. Default 2000.
+        max_candidates: per level. Default 2000. NMS compares only these.
         iou_threshold: in [0, 1]. Default 0.7.
-        max_proposals: per image. Default 2000.
+        max_proposals: per image. Default 2000. They are the best after NMS of each level.
         min_size: at most 1e35. Boxes with a smaller side are removed; 0 removes none. Default 1e-3.
     """
     return split_detections(*_ops.rpn_postprocess(
