@@ -36,12 +36,13 @@ class Operator:
     """An operator, computed by the function of the same name in namespace cpu."""
     name: str
     autocast: tuple[int, ...] | None = ()  # the arguments that stay bfloat16; None: no autocast
-    # Of the results: shape and type that result_shapes.hpp names, if the first tensors tell; or
-    # "[sizes] type", with a type for each of several results of these sizes, and further sizes and
-    # types behind a semicolon. Sizes are numbers, integer arguments, sizes x[0] of a tensor,
-    # lengths len(x) of lists, which len(x)? leaves out if they are 0, one more than these, as
-    # x[0] + 1, and kept, which depends on the data: only Python then tells compilers. "own" is the
-    # type of the first tensor, "promoted" that to which the first two are promoted.
+    # The shapes and the types of the results, in one of two forms. "like own" has names of
+    # result_shapes.hpp, for one result whose shape and type follow from the first tensors.
+    # "[sizes] type, type; [sizes] type" has one result for each type, with the sizes before it. A
+    # size is a number, an integer argument, the size x[0] of a tensor or the length len(x) of a
+    # list. x[0] + 1 is one more than the size, and len(x)? is left out if the list is empty. The
+    # size kept depends on the data, and compilers get it from Python only. "own" is the type of the
+    # first tensor, "promoted" that to which the first two are promoted.
     result: str = ""
     has_shapes: bool = True  # without a result: a function in namespace meta gives the shapes
     is_differentiable: bool = False  # namespace differentiable has the public function
