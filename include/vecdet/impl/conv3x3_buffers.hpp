@@ -17,7 +17,7 @@ namespace detail {
 #if defined(__linux__)
 // The system's madvise() under a name of its own, because <sys/mman.h> would bring its macros into
 // every user's file, and repeating its declaration is an error where exception specifiers differ.
-extern "C" int vecdet_madvise(void* memory, std::size_t bytes, int advice) noexcept
+extern "C" int linux_madvise(void* memory, std::size_t bytes, int advice) noexcept
     __asm__("madvise");
 constexpr int madv_hugepage = 14;  ///< MADV_HUGEPAGE
 #endif
@@ -37,7 +37,7 @@ inline cache_line* grown_in_huge_pages(aligned_vector<cache_line>& memory, index
     const auto skipped = (page - reinterpret_cast<std::uintptr_t>(first) % page) % page;
     const auto bytes = memory.capacity() * sizeof(cache_line) - skipped;
     // Only a hint: it changes nothing if the system refuses.
-    vecdet_madvise(first + skipped, bytes / page * page, madv_hugepage);
+    linux_madvise(first + skipped, bytes / page * page, madv_hugepage);
   }
 #endif
   return grown(memory, lines);
