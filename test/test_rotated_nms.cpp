@@ -135,7 +135,9 @@ TEST_CASE_TEMPLATE("rotated NMS: many boxes on any number of threads", T, float,
 
 TEST_CASE_TEMPLATE("rotated NMS: huge, tiny and distant boxes", T, float, double) {
   for_each_isa([](isa) {
-    for (const double scale : {1e-22, 1e15, 1e20, 1e36}) {
+    // In double, areas of the last ones are 0, of few digits, or infinite.
+    for (const double scale : {1e-22, 1e15, 1e20, 1e36, 1e-170, 1e-162, 1e160, 1e200}) {
+      if (sizeof(T) == 4 && !(scale >= 1e-30 && scale <= 1e36)) continue;
       CAPTURE(scale);
       auto s = make_scene<T>(2, 60, 60);
       for (std::size_t i = 0; i < s.boxes.size(); ++i)
@@ -147,6 +149,29 @@ TEST_CASE_TEMPLATE("rotated NMS: huge, tiny and distant boxes", T, float, double
       s.classes.insert(s.classes.end(), others.classes.begin(), others.classes.end());
       CHECK(rotated_nms(s.view(), vector_view<const T>(s.scores), {}, torchvision,
                         nms_params(0.25)) == greedy(s, 0.25, false, false));
+    }
+  });
+}
+
+// The numbers of such a box must not change which of its neighbours are compared.
+TEST_CASE_TEMPLATE("rotated NMS: some boxes are huge or tiny", T, float, double) {
+  const bool is_float = sizeof(T) == 4;
+  for_each_isa([&](isa) {
+    for (const double power : {-170, -161, -150, -22, 15, 18, 36, 153, 160, 200, 306}) {
+      const double scale = std::pow(10, power);
+      if (is_float && !(scale >= 1e-30 && scale <= 1e36)) continue;
+      CAPTURE(power);
+      for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        CAPTURE(seed);
+        auto s = make_scene<T>(seed, 50, 60);
+        for (std::size_t i = seed; i < 50; i += 9)
+          for (const std::size_t side : {2, 3})
+            s.boxes[5 * i + side] =
+                static_cast<T>(scale * static_cast<double>(s.boxes[5 * i + side]));
+        for (const double threshold : {0.01, 0.25, 0.5})
+          CHECK(rotated_nms(s.view(), vector_view<const T>(s.scores), {}, torchvision,
+                            nms_params(threshold)) == greedy(s, threshold, false, false));
+      }
     }
   });
 }

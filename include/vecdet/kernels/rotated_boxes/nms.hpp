@@ -190,10 +190,9 @@ class rotated_nms_group {
   void bound() {
     for (index_t leaf = 0; leaf < leaves_; ++leaf) {
       tile& boxes = memory_.leaves[leaf];
-      overlap_.prepare(boxes, is_extreme_);
+      overlap_.prepare(boxes);
       const intervals own = overlap_.intervals_of(
-          boxes, is_extreme_,
-          [](const T* numbers) VECDET_INLINE_LAMBDA { return load_pack<batches>(numbers); });
+          boxes, [](const T* numbers) VECDET_INLINE_LAMBDA { return load_pack<batches>(numbers); });
       node_type ends;
       for (int k = 0; k < interval_count; ++k) {
         store_pack<batches>(ends.low[k], own.low[k]);
@@ -246,7 +245,7 @@ class rotated_nms_group {
   /// Lists the leaves that may hold a box that box i suppresses.
   index_t leaves_in_reach(const tile& box, int i, uint32_t*& leaves) {
     const intervals own = overlap_.intervals_of(
-        box, is_extreme_, [i](const T* numbers) VECDET_INLINE_LAMBDA { return real(numbers[i]); });
+        box, [i](const T* numbers) VECDET_INLINE_LAMBDA { return real(numbers[i]); });
     uint32_t* hits = memory_.hits;
     uint32_t* next = memory_.more_hits;
     index_t count = top_nodes_;
@@ -284,7 +283,7 @@ class rotated_nms_group {
     for (index_t k = 0; k < leaf_count; ++k) {
       const uint32_t leaf = leaves[k];
       uint32_t bits = memory_.leaf_live[leaf];
-      if (!is_everywhere()) bits = overlap_.near(box, i, memory_.leaves[leaf], bits, is_extreme_);
+      if (!is_everywhere()) bits = overlap_.near(box, i, memory_.leaves[leaf], bits);
       if (bits == 0) continue;
       if constexpr (Overlap::is_cheap)
         suppress_in(leaf, bits, box, i);
@@ -352,7 +351,7 @@ class rotated_nms_group {
   rotated_nms_memory<T, tile, interval_count> memory_;
   Overlap overlap_;
   T least_overlap_;
-  bool is_extreme_;
+  bool is_extreme_;  ///< overlaps with some boxes are computed in double instead of float
   index_t leaves_, top_nodes_;
   index_t live_;  ///< boxes in the leaves that are neither kept nor suppressed
   int levels_;

@@ -8,6 +8,7 @@
 #include <vecdet/kernels/rotated_boxes/prob_tile.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -46,7 +47,8 @@ struct exact_nms_tile : rotated_row_tile<Real> {
 /// where D is the sum of the distances and reaches of both boxes along both axes; the growth of the
 /// rectangle covers that. In a quantile, it counts in proportion to the area of A: as D is at most
 /// 1.42 (1 + 3 / t) (w + h), t becomes t - ulps (1 + 3 / t) (w + h)^2 / (w h). If this takes more
-/// than t / 8 of t away from any box, which is then very thin, no quantiles are used.
+/// than t / 8 of t away from any box, which is then very thin, no quantiles are used. If a box is
+/// so large, small or distant that these products may over- or underflow, only extents are used.
 /// The test "rotated NMS: pairs close to the threshold" attacks all this.
 template <class T>
 class exact_overlap {
@@ -84,21 +86,21 @@ class exact_overlap {
     const real most = least_ratio_ * least_ratio_ * T(0.125);
     const auto area = load_pack<batches>(leaf.area);
     is_thin_ = is_thin_ || to_bits(loss_of(leaf) <= most * area) != 0xffff;
+    is_extreme_ = is_extreme_ || has_extreme(leaf);
   }
   /// Sets the quantiles; 0 if some box is too thin or extreme.
-  void prepare(tile<T>& leaf, bool is_extreme) const {
+  void prepare(tile<T>& leaf) const {
     const real zero = T(0), two = T(2), four = T(4);
     const auto read = [](const T* numbers)
                           VECDET_INLINE_LAMBDA { return load_pack<batches>(numbers); };
-    const real t =
-        is_thin_ || is_extreme ? zero : real(least_ratio_) - loss_of(leaf) / read(leaf.area);
+    const bool are_used = !is_thin_ && !is_extreme_;
+    const real t = are_used ? real(least_ratio_) - loss_of(leaf) / read(leaf.area) : zero;
     const auto quantile = [&](const real& width, const real& height) VECDET_INLINE_LAMBDA {
       const real p = max(width, height), m = min(width, height), part = two * p * t;
       return select(part < m, sqrt(four * m * part), part + m);
     };
     const real w = read(leaf.half_width), h = read(leaf.half_height);
     const real c = abs(read(leaf.cosine)), s = abs(read(leaf.sine));
-    const bool are_used = !is_thin_ && !is_extreme;
     store_pack<batches>(leaf.quantile_x, are_used ? quantile(w * c, h * s) : zero);
     store_pack<batches>(leaf.quantile_y, are_used ? quantile(w * s, h * c) : zero);
   }
@@ -106,7 +108,6 @@ class exact_overlap {
   /// The intervals of boxes whose numbers `read` reads.
   template <class Read>
   VECDET_INLINE rotated_intervals<T, interval_count> intervals_of(const tile<T>& leaf,
-                                                                  bool is_extreme,
                                                                   const Read& read) const {
     rotated_intervals<T, interval_count> result;
     const auto set = [&](int k, const T* centre, const T* reach,
@@ -124,14 +125,14 @@ class exact_overlap {
     const auto is_upright = read(leaf.upright) == real(T(1));
     const real least = select(is_upright, min(area, corners), area);
     const real most = select(is_upright, max(area, corners), area);
-    result.low[4] = is_extreme ? real(T(0)) - endless : real(least_ratio_) * least;
-    result.high[4] = is_extreme ? endless : most;
+    result.low[4] = is_extreme_ ? real(T(0)) - endless : real(least_ratio_) * least;
+    result.high[4] = is_extreme_ ? endless : most;
     return result;
   }
 
   /// Those of the bits j for which box j of the leaf may be suppressed.
   VECDET_INLINE std::uint32_t near(const tile<T>& kept, int i, const tile<T>& leaf,
-                                   std::uint32_t bits, bool is_extreme) const {
+                                   std::uint32_t bits) const {
     const auto read = [](const T* numbers)
                           VECDET_INLINE_LAMBDA { return load_pack<batches>(numbers); };
     const real zero = T(0), few = ulps;
@@ -145,7 +146,7 @@ class exact_overlap {
     auto may = meets(dx, reach_x, kept.x[i], kept.quantile_x[i], leaf.quantile_x) &
                meets(dy, reach_y, kept.y[i], kept.quantile_y[i], leaf.quantile_y);
     // With thresholds near 0, nearly all boxes that meet are suppressed.
-    if (is_extreme || least_ratio_ < T(1e-5)) return bits & to_bits(may);
+    if (is_extreme_ || least_ratio_ < T(1e-5)) return bits & to_bits(may);
     real area = kept.area[i], other = read(leaf.area);
     const bool has_upright = kept.upright[i] != 0 && leaf.has_upright;
     const auto are_upright = read(leaf.upright) == real(T(1));
@@ -191,6 +192,19 @@ class exact_overlap {
   }
 
  private:
+  /// Whether products of the numbers of a box may over- or underflow. In double, overlaps of such
+  /// boxes are what they are: they are computed in no wider type.
+  static bool has_extreme(const tile<T>& leaf) {
+    if constexpr (std::is_same<T, float>::value) {
+      return leaf.has_extreme;
+    } else {
+      const auto size = [](const T* numbers)
+                            VECDET_INLINE_LAMBDA { return abs(load_pack<batches>(numbers)); };
+      const real most =
+          max(max(size(leaf.x), size(leaf.y)), max(size(leaf.half_width), size(leaf.half_height)));
+      return to_bits((most <= real(0x1p480)) & (size(leaf.area) >= real(0x1p-900))) != 0xffff;
+    }
+  }
   /// What `t` loses in the quantiles, times the area.
   VECDET_INLINE real loss_of(const tile<T>& leaf) const {
     const real sides = load_pack<batches>(leaf.half_width) + load_pack<batches>(leaf.half_height);
@@ -198,7 +212,8 @@ class exact_overlap {
   }
 
   T area_factor_, least_ratio_, loss_;
-  bool needs_area_, is_thin_ = false;
+  bool needs_area_;
+  bool is_thin_ = false, is_extreme_ = false;  ///< some box is
 };
 
 /// ProbIoU as the overlap.
@@ -221,12 +236,12 @@ class prob_overlap {
 
   bool takes_part(double w, double h) const { return w >= 0 && h >= 0; }
   void look_at(const prob_row_tile<T>&) const {}
-  void prepare(prob_row_tile<T>& leaf, bool) const { leaf.scale_reach(reach_); }
+  void prepare(prob_row_tile<T>& leaf) const { leaf.scale_reach(reach_); }
 
   /// The intervals of boxes whose numbers `read` reads, slightly enlarged because they are rounded.
   template <class Read>
   VECDET_INLINE rotated_intervals<T, interval_count> intervals_of(const prob_row_tile<T>& leaf,
-                                                                  bool, const Read& read) const {
+                                                                  const Read& read) const {
     constexpr T ulps = sizeof(T) == 4 ? T(1e-6) : T(1e-14);
     rotated_intervals<T, interval_count> result;
     const auto set = [&](int k, const T* centre, const T* reach) VECDET_INLINE_LAMBDA {
@@ -240,7 +255,7 @@ class prob_overlap {
 
   /// Those of the bits j for which box j of the leaf may be suppressed: see prob_tile.
   VECDET_INLINE std::uint32_t near(const prob_row_tile<T>& box, int i, const prob_row_tile<T>& leaf,
-                                   std::uint32_t bits, bool) const {
+                                   std::uint32_t bits) const {
     const real dx = load_pack<batches>(leaf.x) - real(box.x[i]);
     const real dy = load_pack<batches>(leaf.y) - real(box.y[i]);
     const auto of_both = [](T one, const T* others) VECDET_INLINE_LAMBDA {
