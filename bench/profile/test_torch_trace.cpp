@@ -374,6 +374,8 @@ TEST_CASE("trace: grouped and strided convolutions, where PyTorch's are slower")
         "grouped_conv3x3_input_grad", "nhwc_stride2_groups32", {2, 1024, 9, 8, 1024});
   check(parts_of({4, 64, 9, 8}, {128, 64, 3, 3}, 2, 1, false, false, ""), "grouped_conv3x3",
         "stride2_groups1", {4, 64, 9, 8, 128});
+  check(parts_of({4, 128, 20, 19}, {256, 128, 3, 3}, 2, 1, true, false, ""), "grouped_conv3x3",
+        "nhwc_stride2_groups1", {4, 128, 20, 19, 256});
   // Those that PyTorch computes, and those that are no such convolutions.
   const auto is_none = [&](const sizes& source, const sizes& weights, int stride, int groups,
                            bool is_nhwc, const std::string& type = "float", int padding = 1) {
@@ -384,6 +386,7 @@ TEST_CASE("trace: grouped and strided convolutions, where PyTorch's are slower")
   is_none({1, 96, 8, 9}, {96, 12, 3, 3}, 2, 8, true);       // 12 channels
   is_none({1, 32, 8, 9}, {64, 4, 3, 3}, 1, 8, true);        // of 4, 8
   is_none({4, 256, 9, 8}, {512, 256, 3, 3}, 2, 1, false);   // more than 128 channels
+  is_none({4, 128, 20, 18}, {64, 128, 3, 3}, 2, 1, true);   // more than 64, fewer than 400 outputs
   is_none({4, 3, 9, 8}, {32, 3, 3, 3}, 2, 1, false);        // fewer than 32
   is_none({4, 64, 9, 8}, {512, 64, 3, 3}, 2, 1, false);     // more than 256 outputs
   is_none({4, 64, 9, 8}, {64, 64, 3, 3}, 3, 1, false);      // stride 3

@@ -27,9 +27,11 @@ inline bool is_for_grouped_conv3x3(const conv_layer& c) {
   if (c.groups < 1 || c.stride < 1 || c.stride > 2 || is_for_conv3x3(c)) return false;
   if (c.inputs % c.groups != 0 || c.outputs % c.groups != 0) return false;
   const std::int64_t inputs = c.inputs / c.groups, outputs = c.outputs / c.groups;
-  if (c.groups == 1)
-    return inputs >= 32 &&
-           ((inputs <= 128 && outputs <= 256) || (outputs >= 16 && c.locations >= 640));
+  if (c.groups == 1) {
+    if (inputs < 32) return false;
+    if (outputs >= 16 && c.locations >= 640) return true;
+    return outputs <= 256 && (inputs <= 64 || (inputs <= 128 && c.locations >= 400));
+  }
   if (inputs == 4 || inputs == 8) return outputs == inputs;
   return (inputs == 16 || inputs == 32) && outputs % 16 == 0 &&
          (c.stride == 2 || c.is_channels_last);

@@ -102,8 +102,11 @@ def _is_grouped_faster(input: Tensor, weight: Tensor, module: nn.Conv2d) -> bool
         return inputs <= 8 or inputs <= 32 and (is_strided or not input.is_contiguous())
     outputs = weight.shape[0]
     locations = input.shape[0] * -(-input.shape[2] // 2) * -(-input.shape[3] // 2)
-    return inputs >= 32 and (inputs <= 128 and outputs <= 256
-                             or outputs >= 16 and locations >= 640)
+    if inputs < 32:
+        return False
+    if outputs >= 16 and locations >= 640:
+        return True
+    return outputs <= 256 and (inputs <= 64 or inputs <= 128 and locations >= 400)
 
 
 def _fits_grouped(module: nn.Module, input: Any) -> bool:
