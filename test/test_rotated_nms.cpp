@@ -176,6 +176,32 @@ TEST_CASE_TEMPLATE("rotated NMS: some boxes are huge or tiny", T, float, double)
   });
 }
 
+TEST_CASE("rotated NMS: the threshold is no normal number") {
+  // The ratio of the areas is 2.446e-43, which is rounded up to the threshold. The small boxes fill
+  // one leaf, the large ones another.
+  scene<float> s;
+  for (int i = 0; i < 32; ++i) {
+    const bool is_small = i < 16;
+    for (const float v :
+         {is_small ? 0 : 6.88114166f, is_small ? 5.28224277f : 5.70759964f,
+          is_small ? 6.5683921e-12f : 1.32634604e+10f, is_small ? 6.5683921e-12f : 1.32979046e+10f,
+          is_small ? 54.6846809f : 28.1580067f})
+      s.boxes.push_back(v);
+    s.scores.push_back(static_cast<float>(32 - i));
+  }
+  for_each_isa([&](isa) {
+    float iou = 0;
+    pairwise_rotated_iou(matrix_view<const float>(s.boxes.data(), 1, 5),
+                         matrix_view<const float>(s.boxes.data() + 80, 1, 5), torchvision,
+                         matrix_view<float>(&iou, 1, 1));
+    REQUIRE(iou > 0);
+    nms_params params(static_cast<double>(iou));
+    params.suppress_equal = true;
+    CHECK(rotated_nms(s.view(), vector_view<const float>(s.scores), {}, torchvision, params) ==
+          greedy(s, static_cast<double>(iou), true, false));
+  });
+}
+
 /// Boxes close to one: nearly parallel or perpendicular to it, moved along its sides, equal or
 /// similar in size. It may be thin, upright and far from the origin.
 template <class T>

@@ -8,6 +8,7 @@
 #include <vecdet/kernels/rotated_boxes/prob_tile.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace vecdet {
@@ -65,7 +66,9 @@ class exact_overlap {
   static constexpr int met_by(int k) { return k == 4 ? 4 : k ^ 2; }
 
   explicit exact_overlap(const rotated_nms_args<T>& args) {
-    const double t = args.least_overlap * 0.99999;
+    // Overlaps below the least normal number are rounded to multiples of `step`.
+    const double step = std::numeric_limits<T>::denorm_min();
+    const double below = args.least_overlap * 0.99999 - 2 * step, t = below > 0 ? below : 0;
     least_ratio_ = static_cast<T>(t);
     area_factor_ = static_cast<T>(t / (1 + t));
     loss_ = static_cast<T>(t > 0 ? ulps * (1 + 3 / t) : 0);
