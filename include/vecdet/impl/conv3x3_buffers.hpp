@@ -15,7 +15,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 #if defined(__linux__)
-// The system's madvise() under a name of its own, because <sys/mman.h> would bring its macros into
+// The system's function under a name of its own, because <sys/mman.h> would bring its macros into
 // every user's file, and repeating its declaration is an error where exception specifiers differ.
 extern "C" int linux_madvise(void* memory, std::size_t bytes, int advice) noexcept
     __asm__("madvise");
