@@ -58,7 +58,8 @@ class pixel_nms {
       places[i] = i;
       words += masks[i].size();
     }
-    // Removes the masks of [first, end) that a kept one suppresses. Returns the new end.
+    // Removes the masks of [first, end) that a kept one suppresses. Returns the new end. The kept
+    // mask is a copy, because the compiler cannot know that no write changes it.
     const auto remove_suppressed = [&](const mask_strips own, index_t first, index_t end) {
       const index_t others = end - first;
       // At most all words of the kept mask are compared with each, and at most all of theirs.

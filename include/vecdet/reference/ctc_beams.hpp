@@ -24,7 +24,9 @@ struct ctc_beam {
 };
 
 /// The beam after the last step of one sample, of log probabilities log_p(t, c). In a step, only
-/// the `most_classes` most probable classes beside the blank, of at least log_least, are tried.
+/// the `most_classes` (1 or more) most probable classes beside the blank, of at least log_least,
+/// are tried. `margin` receives the least difference that decided whether a class was tried or a
+/// prefix was kept: if it is tiny, rounding may decide otherwise.
 template <class LogProbability>
 std::vector<ctc_beam> ctc_beams(const LogProbability& log_p, index_t steps, index_t classes,
                                 index_t blank, index_t width, index_t most_classes,

@@ -84,7 +84,7 @@ class exact_overlap {
     return needs_area_ ? w > 0 && h > 0 : w >= 0 && h >= 0;
   }
 
-  /// Called for each leaf before `prepare` is called for any.
+  /// Remembers whether some box is thin or extreme. Called for all leaves before prepare().
   void look_at(const tile<T>& leaf) {
     const real most = least_ratio_ * least_ratio_ * T(0.125);
     const auto area = load_pack<batches>(leaf.area);
