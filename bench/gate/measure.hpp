@@ -6,6 +6,7 @@
 #include "measurement.hpp"
 #include "module/interface.hpp"
 #include "statistics.hpp"
+#include "thread_time.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +28,6 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace vecdet::gate {
@@ -94,13 +94,6 @@ inline void pin_to_this_processor() {
   CPU_ZERO(&set);
   CPU_SET(static_cast<std::size_t>(std::max(0, sched_getcpu())), &set);
   sched_setaffinity(0, sizeof set, &set);  // if this is not allowed, only the noise grows
-}
-
-/// CPU nanoseconds of this thread: other processes' turns do not count.
-inline double thread_nanoseconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
 }
 
 /// A function to be timed: does its work `times` times.

@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
+#include <bench/gate/thread_time.hpp>
 #include <tbb/task_arena.h>
-#include <time.h>
 
 namespace vecdet::profile {
 
@@ -70,15 +70,10 @@ inline double nanoseconds(steady::time_point from, steady::time_point to) {
   return std::chrono::duration<double, std::nano>(to - from).count();
 }
 
-/// The processor time of this thread.
-inline double thread_nanoseconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
-}
+using gate::thread_nanoseconds;
 
 /// What one reading of thread_nanoseconds() takes. On Linux, it is a system call of some 200 to 400
-/// ns, where a piece may take 1 us. It takes nearly the same every time, so it is subtracted.
+/// ns, and a piece may take 1 us. It takes nearly the same every time, so it is subtracted.
 inline double thread_clock_cost() {
   static const double cost = [] {
     double least = std::numeric_limits<double>::infinity();
@@ -110,7 +105,8 @@ class piece_timer {
       last = now;
     }
     call_.loops.push_back(std::move(pieces));
-    // Besides what the difference has, the call's time has one more reading.
+    // The loop reads the clock at its begin and at its end. The difference has one of these
+    // readings; the call's time has both.
     call_.outside -= thread_nanoseconds() - begin + cost;
   }
 
@@ -167,9 +163,9 @@ struct thread_scaling {
   double calls = 0;               ///< recorded; 0 in a list of problems
   timed_call divided_for_one;     ///< on one thread, measured piece by piece as the simulation does
   timed_call last;                ///< on the last number of threads
-  std::vector<double> simulated;  ///< for each number of threads, in processor time
-  std::vector<double> measured;   ///< the same on this machine's processors; 0 beyond these
-  double one_thread = 0;          ///< measured as those, by the time that passed
+  std::vector<double> simulated;  ///< processor time for each number of threads
+  std::vector<double> measured;   ///< wall-clock time; 0 for more threads than processors
+  double one_thread = 0;          ///< wall-clock time on one thread
 
   double simulated_speedup(std::size_t number) const {
     return scheduled(divided_for_one, 1) / simulated[number];

@@ -16,8 +16,8 @@
 
 namespace vecdet::profile {
 
-/// A row of headings, then a row per problem. Only numbers of threads that were measured have a
-/// column for it.
+/// A row of headings, then a row per problem. A number of threads has a column of measured
+/// speed-ups if it was measured.
 inline std::vector<std::vector<std::string>> threads_table(
     const std::vector<thread_scaling>& problems, const std::vector<int>& threads) {
   using detail::duration_text;
@@ -107,7 +107,7 @@ inline nlohmann::json threads_json(const std::vector<thread_scaling>& problems,
   return all;
 }
 
-/// The table in Markdown, for docs/whole_socket.md. The problem is the last column.
+/// The same table in Markdown; docs/whole_socket.md has some of its columns.
 inline void write_threads_markdown(std::ostream& out, const std::vector<thread_scaling>& problems,
                                    const std::vector<int>& threads) {
   const std::vector<std::vector<std::string>> table = threads_table(problems, threads);
