@@ -90,6 +90,7 @@ struct head {
   }
 };
 
+/// The head of the current problem.
 template <class T>
 auto make_head(dense_detector detector) {
   return current_data<head<T>>(std::to_string(static_cast<int>(detector)), detector);
@@ -188,8 +189,9 @@ struct float_head {
 
 auto prepare(dense_detector detector, bool planes) {
   return [=] {
-    return current_data<float_head>(joined({static_cast<index_t>(detector), index_t{planes}}),
-                                    detector, planes);
+    const std::string layout = planes ? "planes" : "rows";
+    return current_data<float_head>(layout + std::to_string(static_cast<int>(detector)), detector,
+                                    planes);
   };
 }
 
