@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Anchors bit-identical to torchvision's, and worked cases; the cache; every documented error.
 #include "support/data.hpp"
+#include "support/loops.hpp"
 #include "support/refusals.hpp"
 #include "support/values.hpp"
 #include <vecdet/anchor_cache.hpp>
@@ -97,18 +98,18 @@ TEST_CASE("anchors: threads divide the locations of all levels") {
   make_anchors(shapes, image, features, expected, threading::sequential);
   std::vector<float> anchors(expected.size(), -7);
   index_t pieces = 0;
-  const auto backwards = [&](index_t count, const task& work) {
+  const auto counted = [&](index_t count, const task& work) {
     pieces = count;
-    for (index_t i = count; i-- > 0;) work(i);
+    backwards(count, work);
   };
-  make_anchors(shapes, image, features, anchors, threading::on(backwards, 3));
+  make_anchors(shapes, image, features, anchors, threading::on(counted, 3));
   CHECK(pieces > 3);
   CHECK(same_floats(anchors, expected));
 
   const std::vector<grid_size> few{{3, 4}, {1, 2}, {1, 1}};
   std::vector<float> small(static_cast<std::size_t>(4 * count_anchors(shapes, few)));
   pieces = 0;
-  make_anchors(shapes, image, few, small, threading::on(backwards, 3));
+  make_anchors(shapes, image, few, small, threading::on(counted, 3));
   CHECK(pieces == 0);
 }
 

@@ -3,6 +3,7 @@
 // transitive, element types, crowds, ties, classes and images; NMS by intersection over the smaller
 // area; merged boxes; and every documented error.
 #include "support/isa.hpp"
+#include "support/loops.hpp"
 #include "support/values.hpp"
 #include <vecdet/merging.hpp>
 #include <vecdet/nms.hpp>
@@ -119,12 +120,12 @@ TEST_CASE("merge_boxes: threads divide the members of few, large groups") {
         merge_boxes(c.b(), c.s(), nms_groups{}, params, one, threading::sequential);
     CHECK(10 * expected.boxes.size() < c.b().size());
     index_t pieces = 0;
-    const auto backwards = [&](index_t count, const task& work) {
+    const auto counted = [&](index_t count, const task& work) {
       pieces = std::max(pieces, count);
-      for (index_t i = count; i-- > 0;) work(i);
+      backwards(count, work);
     };
     const auto merged =
-        merge_boxes(c.b(), c.s(), nms_groups{}, params, several, threading::on(backwards, 3));
+        merge_boxes(c.b(), c.s(), nms_groups{}, params, several, threading::on(counted, 3));
     CHECK(pieces >= 4);
     CHECK(groups_of(merged) == groups_of(expected));
     for (index_t g = 0; g < expected.boxes.size(); ++g) {
