@@ -7,7 +7,7 @@
 #
 # runs the commands of these presets (default: both), and prints how long each took. The suite is that of the Debian
 # that README.md names, if no other is given: trixie stands in for Ubuntu 24.04. --together runs the commands at the
-# same time, which saves the time in which one waits for packages or uses one processor only.
+# same time: one uses the processors that another leaves idle, for example while it waits for packages.
 #
 # The machine's ccache, if it has one, is mounted from outside, with its libraries, so that objects from other builds
 # are reused; --no-ccache measures from nothing. CXXFLAGS, CTEST_PARALLEL_LEVEL and VECDET_FULL_TESTS reach the

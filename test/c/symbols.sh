@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# libvecdet exports the functions of symbols.txt, those of c.h, and nothing else. It has its SONAME,
-# and runs no instruction of AVX outside the kernels for it.
+# libvecdet exports the functions of c.h, which symbols.txt lists, and nothing else. It has its
+# SONAME, and runs no instruction of AVX outside the kernels for it.
 #
 #   symbols.sh <libvecdet.so> [<file>]    the file lists further functions that the library exports:
 #                                         symbols_torch.txt, if it was built with VECDET_TORCH_STABLE

@@ -200,14 +200,21 @@ headers_alone_from() {
   "$scratch/from_package"
 }
 
-# A missing dependency is named together with its package; optional use continues without it.
+# Errors name a missing dependency with its package, and an xsimd that is too old with its version. Optional use
+# continues without them.
 missing_packages() {
   local project=$scratch/missing said
   mkdir "$project"
-  printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(missing LANGUAGES CXX)' \
-    'if(XSIMD)' 'add_library(xsimd INTERFACE)' 'target_include_directories(xsimd INTERFACE
-      $<BUILD_INTERFACE:${XSIMD}> $<INSTALL_INTERFACE:include>)' 'endif()' \
-    'find_package(vecdet ${KIND})' 'message(STATUS "found: ${vecdet_FOUND}")' >"$project/CMakeLists.txt"
+  cat >"$project/CMakeLists.txt" <<'EOF'
+cmake_minimum_required(VERSION 3.16)
+project(missing LANGUAGES CXX)
+if(XSIMD) # a target like that of xsimd as a subdirectory
+  add_library(xsimd INTERFACE)
+  target_include_directories(xsimd INTERFACE $<BUILD_INTERFACE:${XSIMD}> $<INSTALL_INTERFACE:include>)
+endif()
+find_package(vecdet ${KIND})
+message(STATUS "found: ${vecdet_FOUND}")
+EOF
   try() {
     env -u CPLUS_INCLUDE_PATH cmake -S "$project" -B "$project/build" --fresh -DCMAKE_CXX_COMPILER="$CXX" \
       -DCMAKE_PREFIX_PATH="$scratch/prefix" "$@" 2>&1 | tr -s ' \n' '  '
@@ -223,7 +230,6 @@ missing_packages() {
   echo '#include "config/xsimd_config.hpp"' >"$project/old/xsimd/xsimd.hpp"
   said=$("$CXX" -std=c++17 -I"$project/old" -I"$root/include" -fsyntax-only "$here/header_only.cpp" 2>&1 || true)
   grep -q "vecdet needs xsimd 8.1 or newer" <<<"$said" || { echo "$said" | head -n 40; return 1; }
-  # A target as that of xsimd's subdirectory.
   said=$(try -DKIND=REQUIRED -DXSIMD="$project/old" || true)
   grep -q "/old is version 7.6, and vecdet needs 8.1" <<<"$said" || { echo "$said"; return 1; }
   said=$(try -DKIND=REQUIRED -DXSIMD="${VECDET_XSIMD_INCLUDE_DIR:-/usr/include}")
@@ -278,7 +284,7 @@ consumer "install" install_package
 consumer "find_package" with_cmake find_package "${ours[@]}" -DCMAKE_PREFIX_PATH="$scratch/prefix"
 consumer "find_package without AVX-512" fewer_instruction_sets "${ours[@]}" -DCMAKE_PREFIX_PATH="$scratch/prefix"
 consumer "pkg-config" with_pkg_config
-consumer "without oneTBB, without xsimd" missing_packages
+consumer "without oneTBB, without xsimd, with an old xsimd" missing_packages
 if [ -z "$all" ]; then
   echo "--  vecdet::torch is tried with --all"
 elif [ -n "$(find /usr/lib /usr/share /usr/local ${CMAKE_PREFIX_PATH:-} -name TorchConfig.cmake -print -quit 2>/dev/null)" ]; then
