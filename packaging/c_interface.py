@@ -421,7 +421,10 @@ def parts():
     with_presets = {name: functions_with(name)[:1] for name in USED if name in STRUCTS}
     for name in PARTS:
         text = TEXTS[name]
-        title = "".join(re.findall(r"\A// SPDX[^\n]*\n((?://[^\n]*\n)*)", text))
+        found = re.match(r"// SPDX[^\n]*\n((?://[^\n]*\n)*)", text)
+        if not found:
+            sys.exit(f"{name} does not begin with the licence")
+        title = found[1]
         if name == "types.hpp":
             title = title.split("//\n")[0]
         items: list[re.Match[str]] = []

@@ -85,10 +85,7 @@ def written(text: str) -> str:
         _function(text, node) for node in ast.parse(text).body
         if isinstance(node, ast.FunctionDef))))
     _check(text, functions)
-    used = sorted(set(re.findall(r"(?<![\w.])_[a-zA-Z]\w*(?=[(,])", functions)) - {"_c"},
-                  key=lambda name: (not name.isupper(), name))
-    listed = ", ".join(f'"{name}"' for name in sorted(re.findall(r"^def (\w+)", functions, re.M)))
-    return (HEAD + layout.call("from ._losses import (", used) + "\n\n"
-            "if TYPE_CHECKING:\n    from numpy.typing import ArrayLike, NDArray\n\n__all__ = [\n"
-            + textwrap.fill(listed + ",", 100, initial_indent="    ", subsequent_indent="    ")
-            + "\n]\n\n\n" + functions)
+    used = set(re.findall(r"(?<![\w.])_[a-zA-Z]\w*(?=[(,])", functions)) - {"_c"}
+    return (HEAD + layout.imported("._losses", used) + "\n\n"
+            "if TYPE_CHECKING:\n    from numpy.typing import ArrayLike, NDArray\n\n"
+            + layout.exported(re.findall(r"^def (\w+)", functions, re.M)) + "\n\n" + functions)

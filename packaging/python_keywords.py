@@ -101,7 +101,7 @@ class Keywords:
         text = re.sub(r"; 1 / .* gives the mean", "", text)  # Python's functions have a reduction
         text = re.sub(r", used instead of (\w+)",
                       lambda found: found[0] if found[1] in keywords else "", text)
-        if self.preset:  # of another detector
+        if self.preset:  # it is not that of SSD
             text = re.sub(r"; SSD: [^.;]*", "", text)
         if self.function.startswith("mask_"):  # structs for boxes serve masks, too
             text = text.replace("boxes", "masks")

@@ -141,7 +141,7 @@ FUNCTIONS: dict[str, Function] = {
             "sums samples of the feature maps at its points. Differentiable in value, points and "
             "weights, once.",
             "(height, width) of each level.": "(height, width) of each level: a tensor "
-            "[levels, 2], or pairs. A tensor that the caller also has as a list costs a copy."}),
+            "[levels, 2], or pairs, which are faster: a tensor is copied to a list."}),
     "filter_topk": Function(without=("kind",), edits={
         "float32 or bfloat16 of any shape; float64 is rounded to float32. Quantised logits are "
         "compared as integers, and the results are dequantised.": "of any shape."}),
@@ -169,7 +169,6 @@ from typing import Sequence
 from torch import Tensor
 
 from .._boxes import BOX_HEAD_WEIGHTS, SIZE_LIMIT, WEIGHTS
-from ._attention import flat_sizes
 from ._library import ops as _ops
 '''
 
@@ -232,6 +231,10 @@ def _filled(text: str, indent: str) -> str:
                          subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
+# What converts arguments to the operators' form.
+_CONVERTED = {"level_sizes": "flat_sizes", "image_sizes": "sizes_of", "output_size": "number_pair"}
+
+
 class Written:
     """A function on tensors, and the names of the package that it needs."""
 
@@ -256,8 +259,7 @@ class Written:
                       if own.type == "at::TensorList"}
         self.per_image = [own for own, annotation, _ in self.parameters
                           if self.counts and own not in self.lists
-                          and (annotation.startswith("Any")
-                               or f"{own[:-1]}_counts" == self.counts)]
+                          and re.match(r"Any|Sequence\[ArrayLike\]", annotation)]
         self.result = self.row.result or _unparsed(source.returns)
         self.text = ast.get_docstring(source) or ""
 
@@ -308,13 +310,11 @@ class Written:
                                  "for it, or without leaves it out")
         while values and not values[-1]:
             values.pop()  # it has a default
+        head = f"_ops.{self.operator.operator.name}("
         if "Detections" in self.result:
             self.needs.add("split_detections")
-            lines.append(layout.call(
-                f"    return split_detections(*_ops.{self.operator.operator.name}(", values) + ")")
-        else:
-            lines.append(layout.call(f"    return _ops.{self.operator.operator.name}(", values))
-        return "\n".join(lines)
+            head, values[-1] = f"split_detections(*{head}", values[-1] + ")"
+        return "\n".join([*lines, layout.call(f"    return {head}", values)])
 
     def value(self, argument: torch_operators.Argument) -> str:
         """What the operator gets for an argument."""
@@ -322,11 +322,9 @@ class Written:
         self.used |= set(re.findall(r"\w+", name))
         if name in self.per_image:
             return f"all_{name}"
-        if name == "level_sizes":
-            return "flat_sizes(level_sizes)"
         if name in (self.counts, "region_counts"):
             return name
-        if convert := {"image_sizes": "sizes_of", "output_size": "number_pair"}.get(name):
+        if convert := _CONVERTED.get(name):
             self.needs.add(convert)
             return f"{convert}({name})"
         if argument.type == "at::TensorList":
@@ -367,9 +365,6 @@ def written(modules: dict[pathlib.Path, str], structs: dict[str, Struct],
     functions = [Written(name, sources, operators[row.operator or name])
                  for name, row in FUNCTIONS.items()]
     code = [function.code() for function in functions]
-    needs = sorted(set().union(*(function.needs for function in functions)),
-                   key=lambda name: (not name.isupper(), name[0].islower(), name))
-    names = ", ".join(f'"{name}"' for name in sorted(FUNCTIONS))
-    return (HEAD + layout.call("from ._names import (", needs) + "\n\n__all__ = [\n"
-            + textwrap.fill(names + ",", 100, initial_indent="    ", subsequent_indent="    ")
-            + "\n]\n\n\n" + "\n\n".join(code))
+    needs = set().union(*(function.needs for function in functions))
+    return (HEAD + layout.imported("._names", needs) + "\n\n" + layout.exported(FUNCTIONS)
+            + "\n\n" + "\n\n".join(code))

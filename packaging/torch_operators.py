@@ -38,11 +38,13 @@ class Operator:
     autocast: tuple[int, ...] | None = ()  # the arguments that stay bfloat16; None: no autocast
     # The shapes and the types of the results, in one of two forms. "like own" has names of
     # result_shapes.hpp, for one result whose shape and type follow from the first tensors.
-    # "[sizes] type, type; [sizes] type" has one result for each type, with the sizes before it. A
-    # size is a number, an integer argument, the size x[0] of a tensor or the length len(x) of a
-    # list. x[0] + 1 is one more than the size, and len(x)? is left out if the list is empty. The
-    # size kept depends on the data, and compilers get it from Python only. "own" is the type of the
-    # first tensor, "promoted" that to which the first two are promoted.
+    # "[sizes] type, type" has one result of these sizes for each type. A size is an integer
+    # argument, the size x[0] of a tensor or the length len(x) of a list; len(x)? is left out if the
+    # list is empty. The types are int64 and float32.
+    # The size kept depends on the data. A row that has it is read by Python only, and may also have
+    # several parts, "[sizes] type; [sizes] type", numbers as sizes, x[0] + 1 for one more than a
+    # size, and other types: torch's, "own" for that of the first tensor, and "promoted" for that to
+    # which the first two are promoted.
     result: str = ""
     has_shapes: bool = True  # without a result: a function in namespace meta gives the shapes
     is_differentiable: bool = False  # namespace differentiable has the public function
@@ -478,7 +480,10 @@ class Function:
                          + f"sizes.emplace_back({value});\n")
         parameters = ", ".join(own.type + f" {own.name}" * (own.name in used)
                                for own in self.arguments)
-        made = [f"new_result({like}, sizes, {_SCALARS[own]})" for own in row[2].split(", ")]
+        types = row[2].split(", ")
+        if unknown := [own for own in types if own not in _SCALARS]:
+            raise SystemExit(f"{self.operator.name}: result has an unknown type: {unknown[0]}")
+        made = [f"new_result({like}, sizes, {_SCALARS[own]})" for own in types]
         value = made[0] if len(made) == 1 else f"std::make_tuple({', '.join(made)})"
         return (f"inline {self.result} {self.operator.name}({parameters}) {{\n"
                 f"  std::vector<c10::SymInt> sizes;\n{''.join(lines)}  return {value};\n}}\n")

@@ -96,6 +96,13 @@ def _run(function: str, forms: tuple[Any, Any, Any], arguments: tuple[Any, ...],
     return loss.value, grad
 
 
+def _or_nan(result: Any, is_empty: bool) -> Any:
+    """The result of _run, with NaN instead of the mean if it is over nothing."""
+    if not is_empty:
+        return result
+    return (math.nan, result[1]) if isinstance(result, tuple) else math.nan
+
+
 # ---- Focal loss
 
 _pack_targets = packer(_c.focal_targets)
@@ -343,7 +350,7 @@ def softmax_cross_entropy_loss(
     params = _softmax_params(function, scale, ignore)
     loss = _run(function, _SOFTMAX, (address(array), numbers.size, classes, classes,
                                      address(numbers), params), array, reduction, rows)
-    return math.nan if is_empty else loss
+    return _or_nan(loss, is_empty)
 
 
 # Keywords of softmax_cross_entropy_params, with negatives_per_foreground, background
@@ -390,14 +397,13 @@ def _distribution(function: str, inputs: Any, targets: Any, reduction: str, scal
     places = float32s(function, "targets", targets, rows=rows)
     if row_weights is not None:
         row_weights = float32s(function, "row_weights", row_weights, rows=rows)
+    is_empty = False
     if reduction == "mean":
-        scale = _divided(function, scale, max(1, places.size))
+        scale, is_empty = _divided(function, scale, max(1, places.size)), not places.size
     loss = _run(function, _DISTRIBUTION_FOCAL, (
         address(array), places.size, bins, bins, address(places), optional(row_weights),
         number(function, "scale", scale)), array, None if with_grad else reduction, rows)
-    if reduction == "mean" and not places.size:
-        return (math.nan, loss[1]) if with_grad else math.nan
-    return loss
+    return _or_nan(loss, is_empty)
 
 
 # Keywords of distribution_focal_loss_params
@@ -468,9 +474,7 @@ def _smooth_l1(function: str, inputs: Any, target: Any, reduction: str, beta: fl
         type_, address(predictions), address(targets), count, selection,
         number(function, "beta", beta), number(function, "scale", scale), optional(box_weights)),
         predictions, None if with_grad else reduction)
-    if is_empty:
-        return (float("nan"), result[1]) if with_grad else float("nan")
-    return result
+    return _or_nan(result, is_empty)
 
 
 # Keywords of smooth_l1_params, without beta, with beta, labels, background, ignore
@@ -720,9 +724,7 @@ def _ctc(function: str, inputs: Any, targets: Any, input_lengths: Any, target_le
         check(_CTC[0](*arguments, address(losses)), function)
         return losses
     result = _run(function, _CTC, arguments, array, None if with_grad else reduction)
-    if not is_empty:
-        return result
-    return (math.nan, result[1]) if with_grad else math.nan
+    return _or_nan(result, is_empty)
 
 
 # Keywords of ctc_params

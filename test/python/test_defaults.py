@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A default has the same value in the C++ headers, from which operators have theirs, in functions
-on arrays and in functions on tensors."""
+"""A default is the same in functions on arrays, in functions on tensors and in the C++ headers,
+from which operators have their defaults."""
 import ast
 import inspect
 import pathlib
@@ -20,7 +20,7 @@ import torch_operators  # noqa: E402
 
 # Defaults that differ from the operator's, or from those of the function on arrays.
 DIFFERENT = {
-    ("smooth_l1_loss", "beta"): "torch's, which is detectron2's in C++",
+    ("smooth_l1_loss", "beta"): "torch's, where C++ has that of torchvision's detectors",
     ("smooth_l1_loss", "reduction"): "torch's",
     ("ctc_loss", "reduction"): "torch's on tensors",
 }
@@ -30,7 +30,7 @@ DECLARED = {"count_foreground": ("labels.hpp", "background ignore"),
             "pyramid_levels": ("multiscale_roi_align.hpp", "canonical_level")}
 # Arguments of operators that Python names as torch and torchvision do.
 NAMES = {"epsilon": "eps", "canonical_size": "canonical_scale"}
-# Not given: the value is that of the function below.
+# Defaults that mean "not given": the function that is called has the value.
 NOTHING = (None, (), "{}", "")
 
 

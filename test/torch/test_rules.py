@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules that choose between vecdet and PyTorch, against a table, with which the test of
-vecdet-profile compares its copy of them. Needs torch, torchvision and vecdet on PYTHONPATH."""
+"""Compares the rules that choose between vecdet and PyTorch with a table. The test of
+vecdet-profile compares its copy of the rules with the same table. Needs torch, torchvision and
+vecdet on PYTHONPATH."""
 
 import pathlib
 import sys

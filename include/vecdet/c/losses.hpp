@@ -5,8 +5,8 @@
 
 #include <vecdet/c/support.hpp>
 
-/// Defines a loss as a function of its form, of the function in C++ that computes this form, and of
-/// the arguments that all forms have: `form`, `compute` and `...`.
+/// Defines all forms of a loss. `form` is one of the structs below, `compute` the function in C++
+/// that computes this form, and `...` are the arguments that all forms have.
 #define VECDET_LOSS(name, ...)         \
   template <class Form, class Compute> \
   static vecdet_status name##_call(const Form& form, const Compute& compute, __VA_ARGS__)

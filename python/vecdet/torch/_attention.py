@@ -1,24 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multi-scale deformable attention on vecdet, also with the signatures of models' own functions."""
+"""Multi-scale deformable attention with the signatures of models' own functions."""
 
 from __future__ import annotations
 
-from typing import Sequence, Union
+from typing import Sequence
 
 from torch import Tensor
 
 from ._library import ops as _ops
+from ._names import LevelSizes, flat_sizes
 
 __all__ = ["deformable_attention_core_func_v2", "ms_deform_attn_core_pytorch"]
-
-# Height and width of each level, as a tensor or as pairs.
-LevelSizes = Union[Tensor, Sequence[Sequence[int]]]
-
-
-def flat_sizes(level_sizes: LevelSizes) -> list[int]:
-    if isinstance(level_sizes, Tensor):
-        return [int(size) for size in level_sizes.flatten().tolist()]
-    return [int(size) for level in level_sizes for size in level]
 
 
 def ms_deform_attn_core_pytorch(value: Tensor, value_spatial_shapes: LevelSizes,

@@ -30,7 +30,7 @@ def postprocess(
     logits: Tensor,
     deltas: Tensor,
     anchors: Tensor,
-    image_sizes: Sequence[tuple[float, float]],
+    image_sizes: Sequence[Sequence[float]],
     level_sizes: Sequence[int] = (),
     detector: str = "retinanet",
     *,

@@ -14,8 +14,8 @@ from typing import Any, Callable, Sequence
 
 from torch import Tensor, nn
 
-from ._attention import LevelSizes, flat_sizes
 from ._library import ops as _ops
+from ._names import LevelSizes, flat_sizes
 from ._parts import forward_of, with_forward
 from ._transforms import is_transformed
 

@@ -10,11 +10,10 @@ from typing import Sequence
 from torch import Tensor
 
 from .._boxes import BOX_HEAD_WEIGHTS, SIZE_LIMIT, WEIGHTS
-from ._attention import flat_sizes
 from ._library import ops as _ops
 from ._names import (BOX_LOSSES, CLASS_COSTS, CLASS_LOSSES, CONVENTIONS, DECAYS, OVERLAPS,
-                     REDUCTIONS, ROTATED_FORMATS, PerImage, PerLayer, joined, joined_if_any, layers,
-                     number, number_pair, sizes_of, split_detections)
+                     REDUCTIONS, ROTATED_FORMATS, PerImage, PerLayer, flat_sizes, joined,
+                     joined_if_any, layers, number, number_pair, sizes_of, split_detections)
 
 __all__ = [
     "assign_atss", "assign_fcos", "assign_least_cost", "assign_rotated_task_aligned",
@@ -887,8 +886,8 @@ def deformable_attention(
 
     Args:
         value: [N, locations of all levels, heads, channels], the levels one after the other.
-        level_sizes: (height, width) of each level: a tensor [levels, 2], or pairs. A tensor that
-            the caller also has as a list costs a copy.
+        level_sizes: (height, width) of each level: a tensor [levels, 2], or pairs, which are
+            faster: a tensor is copied to a list.
         points: [N, queries, heads, levels, points, 2] or [N, queries, heads, points of all levels,
             2]: x and y, 0 to 1 from edge to edge of a level. Points and weights are converted to
             float32, or to float64 for a value of float64.

@@ -19,7 +19,7 @@ except ImportError as error:
                       f"first ({error}). The functions of vecdet itself need only NumPy"
                       ) from error
 
-from ._shapes import of_sizes
+from ._shapes import of_sizes, unknown_size
 
 try:
     from torch.utils.flop_counter import register_flop_formula
@@ -91,11 +91,8 @@ def _tell_shapes_to_compilers() -> None:
     def fake(name: str) -> Any:
         return torch.library.register_fake(_PREFIX + name)
 
-    def unknown() -> int:
-        return torch.library.get_ctx().new_dynamic_size()
-
     def detections(like, images):
-        kept = unknown()
+        kept = unknown_size()
         return (like.new_empty((kept, 4), dtype=torch.float32),
                 like.new_empty(kept, dtype=torch.float32), like.new_empty(kept, dtype=torch.int64),
                 like.new_empty(images + 1, dtype=torch.int64))
@@ -119,7 +116,7 @@ def _tell_shapes_to_compilers() -> None:
     @fake("sample_balanced")
     def _(labels, counts=(), *options, **more_options):
         images = max(1, len(counts))
-        return (labels.new_empty(unknown(), dtype=torch.int64),
+        return (labels.new_empty(unknown_size(), dtype=torch.int64),
                 labels.new_empty(images + 1, dtype=torch.int64),
                 labels.new_empty(images, dtype=torch.int64))
 

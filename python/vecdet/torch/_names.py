@@ -37,6 +37,8 @@ EPS = 1e-7  # torchvision's default of eps
 PerImage = Union[Tensor, Sequence[Tensor]]
 # A decoder layer's tensor, or a list with one per layer.
 PerLayer = Union[Tensor, Sequence[Tensor]]
+# Height and width of each level, as a tensor or as pairs.
+LevelSizes = Union[Tensor, Sequence[Sequence[int]]]
 
 
 def torchvisions(name: str) -> Callable[..., Tensor]:
@@ -56,8 +58,15 @@ def number_pair(value: int | Sequence[int]) -> list[int]:
     return [value, value] if isinstance(value, int) else list(value)
 
 
+def flat_sizes(level_sizes: LevelSizes) -> list[int]:
+    """Heights and widths of levels in the operators' form: a flat list."""
+    if isinstance(level_sizes, Tensor):
+        return [int(size) for size in level_sizes.flatten().tolist()]
+    return [int(size) for level in level_sizes for size in level]
+
+
 def sizes_of(image_sizes: Sequence[Sequence[float]]) -> list[float]:
-    """Heights and widths in the operators' form: a flat list."""
+    """Heights and widths of images in the operators' form: a flat list."""
     return [float(side) for size in image_sizes for side in size]
 
 

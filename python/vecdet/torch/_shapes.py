@@ -185,7 +185,8 @@ _SHAPES = {
 
 
 def _type(name: str, a: Any, b: Any) -> Any:
-    """The type of a result, as type_of() of result_shapes.hpp, for the first two tensors."""
+    """A type of torch by its name, or what type_of() of result_shapes.hpp returns for the first two
+    tensors."""
     if name == "promoted":
         return torch.promote_types(a.dtype, b.dtype)
     if name == "decoded":
@@ -196,8 +197,8 @@ def _type(name: str, a: Any, b: Any) -> Any:
     return a.dtype if name == "own" else getattr(torch, name)
 
 
-def _of_table(row: str) -> Any:
-    """A function that returns a result of the shape and type in a row of RESULTS."""
+def _of_shape(row: str) -> Any:
+    """A function that returns a result of the shape and type that a row of RESULTS names."""
     shape, type_ = row.split()
 
     def result(a, *others):
@@ -215,6 +216,11 @@ def _names_of(name: str) -> list[str]:
     return [each.name for each in getattr(torch.ops.vecdet, name).default._schema.arguments]
 
 
+def unknown_size() -> Any:
+    """A size that depends on the data; torch.compile has a symbol for it."""
+    return torch.library.get_ctx().new_dynamic_size()
+
+
 _SIZE = re.compile(r"(len\()?(\w+)(?:\[(\d)\])?\)?( \+ 1)?(\?)?")
 
 
@@ -228,7 +234,7 @@ def of_sizes(name: str, row: str) -> Any:
         given = {**dict(zip(names, arguments)), **named}
         first, *others = [each for each in given.values() if isinstance(each, torch.Tensor)]
         if "kept" in row:
-            given["kept"] = torch.library.get_ctx().new_dynamic_size()
+            given["kept"] = unknown_size()
         made = []
         for sizes, types in parts:
             shape = []
@@ -284,7 +290,7 @@ def _of_loss(name: str, shape: str) -> Any:
 def register() -> None:
     """Tells PyTorch the shapes of all operators whose results do not depend on the data."""
     shapes = {**_SHAPES,
-              **{name: of_sizes("_" + name, row) if row.startswith("[") else _of_table(row)
+              **{name: of_sizes("_" + name, row) if row.startswith("[") else _of_shape(row)
                  for name, row in RESULTS.items() if "kept" not in row},
               **{name: _of_loss(name, shape) for name, shape in LOSSES.items()}}
     for name, function in shapes.items():

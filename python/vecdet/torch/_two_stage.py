@@ -50,7 +50,7 @@ def rpn_postprocess(
     logits: Sequence[Tensor],
     deltas: Sequence[Tensor],
     anchors: Tensor,
-    image_sizes: Sequence[tuple[float, float]],
+    image_sizes: Sequence[Sequence[float]],
     *,
     max_candidates: int = 2000,
     iou_threshold: float = 0.7,

@@ -72,8 +72,8 @@ at::Tensor encoded(const char* function, const at::Tensor& targets, const at::Te
   });
 }
 
-/// The boxes by decode(codes, anchors, image's size, out) on views, or without the size if it is
-/// empty.
+/// The boxes that decode(codes, anchors, image's size, out) writes to a view. If the size is empty,
+/// decode() gets none.
 template <class Decode>
 at::Tensor decoded(const char* function, const char* argument, const at::Tensor& codes,
                    const at::Tensor& anchors, at::ArrayRef<double> image_size,

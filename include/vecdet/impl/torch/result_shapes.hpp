@@ -13,10 +13,10 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// A result of these sizes, made beside a tensor.
-inline at::Tensor new_result(const at::Tensor& beside, const std::vector<c10::SymInt>& sizes,
+/// A result of these sizes and this type, on the device of a tensor.
+inline at::Tensor new_result(const at::Tensor& tensor, const std::vector<c10::SymInt>& sizes,
                              at::ScalarType type) {
-  return beside.new_empty_symint(sizes, beside.options().dtype(type));
+  return tensor.new_empty_symint(sizes, tensor.options().dtype(type));
 }
 
 /// The shape of the first tensor; the same without the last dimension; or the rows of the first
@@ -67,7 +67,7 @@ struct result_of<Function, Shape, Type> {
     else if (Shape == result_shape::rows && !sizes.empty())
       sizes.pop_back();
     const at::ScalarType type = type_of(Type, a.scalar_type(), b.scalar_type());
-    return a.new_empty_symint(sizes, a.options().dtype(type));
+    return new_result(a, sizes, type);
   }
 };
 
